@@ -1,4 +1,4 @@
-//! What is measured over every policy: a benchmark at a concurrency under a scheduler, or an overhead.
+//! What is measured over every policy: a benchmark at a concurrency under an I/O scheduler, or an overhead.
 
 use foreseek_rig::queue::Scheduler;
 use serde::{Deserialize, Serialize};
@@ -18,14 +18,14 @@ pub enum Benchmark {
     Four64Kb0,
 }
 
-/// A place of the sweep.
+/// A point of the sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Point {
-    /// What is run.
+    /// The benchmark.
     pub benchmark: Benchmark,
-    /// The elevator below.
+    /// The I/O scheduler of the disk.
     pub scheduler: Scheduler,
-    /// Requests at a time.
+    /// Concurrent requests.
     pub concurrency: u32,
 }
 
@@ -41,16 +41,16 @@ pub enum Cell {
     Cold,
 }
 
-/// Requests at a time: each level four times the one before.
+/// Concurrent requests: each level four times the one before.
 pub const CONCURRENCY: [u32; 5] = [1, 4, 16, 64, 256];
 
-/// Streams are many from here on: a quarter of the papers' gain appears at about ten (TR-840 figure 5).
+/// From here on there are many streams: a quarter of the papers' gain appears at about ten (TR-840 figure 5).
 pub const MANY: u32 = 16;
 
-/// The most readers at a time: each is a thread.
+/// The most concurrent readers: each is a thread.
 pub const CONCURRENCY_LIMIT: u32 = 1024;
 
-/// Where bfq is measured in the core: where streams are many and none waits for the window to pass.
+/// The level at which bfq is measured in the core: with many streams, none of which waits for its time slice.
 const CORE_BFQ: u32 = 16;
 
 impl Benchmark {
@@ -76,8 +76,8 @@ impl Benchmark {
 }
 
 impl Cell {
-    /// What a default run measures: every benchmark and level under mq-deadline and one level under
-    /// bfq, 24 in all, and both overheads.
+    /// The default set: every benchmark and level under mq-deadline and one level under bfq, 24 in all, and
+    /// both overheads.
     #[must_use]
     pub fn core() -> Vec<Self> {
         Self::of(|scheduler, concurrency| scheduler == Scheduler::MqDeadline || concurrency == CORE_BFQ)
@@ -103,7 +103,7 @@ impl Cell {
         cells
     }
 
-    /// The place of the sweep, where it is one.
+    /// The point of the sweep, if it is one.
     #[must_use]
     pub const fn point(self) -> Option<Point> {
         match self {
@@ -112,7 +112,7 @@ impl Cell {
         }
     }
 
-    /// The elevator below.
+    /// The I/O scheduler of the disk.
     #[must_use]
     pub const fn scheduler(self) -> Scheduler {
         match self {
@@ -121,8 +121,8 @@ impl Cell {
         }
     }
 
-    /// How much longer than with one reader is measured: once more for every 256 times as many. Many
-    /// streams take longer to come beyond their beginnings and to fill the memory.
+    /// By how much the measurement is longer than with one reader: once more for every 256 times as many. Many
+    /// streams take longer to get past their beginnings and to fill the memory.
     #[must_use]
     pub fn weight(self) -> f64 {
         self.point().map_or(1.0, |point| 1.0 + f64::from(point.concurrency).log(256.0))

@@ -1,8 +1,8 @@
-//! The data set: the files of the microbenchmarks, really written.
+//! The data set: the files of the microbenchmarks, with real contents.
 //!
-//! Every page begins with a word that tells its file and its place, so that readers can see that
-//! they got what they asked for; the rest is noise that no layer can compress or leave out (a page
-//! of an `fallocate`d file would be read from nowhere).
+//! Every page begins with a word that identifies its file and its offset, so that readers can check what they
+//! got. The rest is noise that no layer can compress or leave out: a page of an `fallocate`d file would be read
+//! without the disk.
 
 use crate::{Error, Result};
 use foreseek_rig::{Interrupt, extents_of};
@@ -18,20 +18,20 @@ use std::path::{Path, PathBuf};
 /// How much is written at a time.
 const PIECE: usize = 1 << 20;
 
-/// Where a file lies below the folder that shows the data set.
+/// The path of a file below the folder of the data set.
 #[must_use]
 pub(crate) fn path(file: u32, directory: u32) -> PathBuf {
     PathBuf::from(format!("d{directory:03}")).join(format!("f{file:05}"))
 }
 
-/// The word at the start of a page: an odd multiple of its number in the whole set, which no two
-/// pages share.
+/// The word at the start of a page: an odd multiple of its number in the whole set, so that no two pages share
+/// one.
 #[must_use]
 pub(crate) const fn word(file: u32, page: u64) -> u64 {
     (((file as u64) << 32) | page).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1)
 }
 
-/// Looks at every whole page of what was read; the first that is another.
+/// Checks every whole page of what was read; returns the first wrong one.
 #[must_use]
 pub(crate) fn wrong_page(file: u32, offset: u64, bytes: &[u8]) -> Option<u64> {
     let first = offset.next_multiple_of(PAGE_SIZE);
@@ -42,7 +42,7 @@ pub(crate) fn wrong_page(file: u32, offset: u64, bytes: &[u8]) -> Option<u64> {
     })
 }
 
-/// Writes the files, in order, and sees that they are on the disk. `progress` is told the share.
+/// Writes the files, in order, and syncs them. Reports the share that is done to `progress`.
 pub(crate) fn write(
     folder: &Path,
     files: &[FileSpec],
@@ -75,7 +75,7 @@ pub(crate) fn write(
     rustix::fs::syncfs(&all).map_err(|error| Error::io("cannot write back", folder.display(), error))
 }
 
-/// Where each file lies on the disk.
+/// The extents of each file.
 pub(crate) fn extents(folder: &Path, files: &[FileSpec]) -> Result<Vec<Vec<Extent>>> {
     let of = |(number, spec): (usize, &FileSpec)| {
         Ok(extents_of(&folder.join(path(number as u32, spec.directory)))?)
@@ -83,7 +83,7 @@ pub(crate) fn extents(folder: &Path, files: &[FileSpec]) -> Result<Vec<Vec<Exten
     files.iter().enumerate().map(of).collect()
 }
 
-/// Room that the data set takes beside itself: the journal and the tables of its file system.
+/// Space beside the data set: the journal and the tables of its file system.
 pub(crate) const BESIDE: Bytes = Bytes::mib(512);
 
 #[cfg(test)]
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(wrong_page(0, 0, &first), None);
         assert_eq!(wrong_page(0, 4096, &first[4096..]), None);
         assert_eq!(wrong_page(0, 100, &first[100..]), None);
-        // Of another file, and from another place of the same.
+        // A page of another file, and one of the same file from another offset.
         assert_eq!(wrong_page(1, 0, &first), Some(0));
         assert_eq!(wrong_page(0, 0, &first[4096..]), Some(0));
         let mut stale = first.clone();

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Why the benchmark cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What it is set up with does not setup.
+    /// Its set-up failed.
     #[error(transparent)]
     Rig(#[from] foreseek_rig::Error),
     /// An array cannot be served.
@@ -16,10 +16,10 @@ pub enum Error {
     /// This machine lacks what is needed.
     #[error("this cannot be measured here; missing: {}", what.join(", "))]
     Missing {
-        /// What, each with its remedy.
+        /// What is missing, each with its remedy.
         what: Vec<String>,
     },
-    /// An option, or options together, that make no sense.
+    /// An option, or a combination of options, that is not valid.
     #[error("{what}")]
     Option {
         /// What is wrong and what is accepted.
@@ -30,10 +30,10 @@ pub enum Error {
     Out {
         /// The file.
         path: PathBuf,
-        /// The system's answer; part of the message, and so no `source`.
+        /// The system's error; part of the message, and so no `source`.
         error: io::Error,
     },
-    /// The results that are there come from other settings.
+    /// The existing results come from other settings.
     #[error("{} holds runs of other settings ({what}): name another folder, or give the same settings to go on", path.display())]
     OtherPlan {
         /// The file.
@@ -41,41 +41,41 @@ pub enum Error {
         /// What differs.
         what: String,
     },
-    /// A line of the raw results that is not one.
+    /// A line of the raw results that is not valid.
     #[error("{}, line {line}: {why}: correct or remove the line, or name another folder", path.display())]
     Record {
         /// The file.
         path: PathBuf,
         /// Counted from one.
         line: usize,
-        /// What the parser says.
+        /// The parser's message.
         why: String,
     },
-    /// The readers did not do what they should.
+    /// The readers failed.
     #[error("the readers of {cell} over {policy}: {what}")]
     Readers {
-        /// In which cell.
+        /// The cell.
         cell: String,
-        /// Over which policy.
+        /// The policy.
         policy: String,
         /// What happened.
         what: String,
     },
-    /// A server did not come up.
+    /// A server did not start.
     #[error("the server of {policy} {what}")]
     Server {
-        /// Of which policy.
+        /// The policy.
         policy: String,
         /// What happened.
         what: String,
     },
-    /// A workload that cannot be.
+    /// A workload that is not valid.
     #[error(transparent)]
     Workload(#[from] foreseek_simulate::workload::WorkloadError),
-    /// A device profile that does not exist or makes no sense.
+    /// A device profile that does not exist or is not valid.
     #[error(transparent)]
     Profile(#[from] foreseek_device::ProfileError),
-    /// A device that the profile cannot be.
+    /// A device that cannot be built from the profile.
     #[error(transparent)]
     Device(#[from] foreseek_device::BuildError),
     /// Something could not be modelled.
@@ -92,7 +92,7 @@ impl Error {
         Self::Rig(foreseek_rig::Error::io(operation, object, source))
     }
 
-    /// Whether the user ended it.
+    /// Whether it is an interrupt by the user.
     #[must_use]
     pub fn is_interrupt(&self) -> bool {
         matches!(self, Self::Rig(foreseek_rig::Error::Interrupted))

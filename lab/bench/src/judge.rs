@@ -1,11 +1,11 @@
-//! What the runs say: ratios pair by pair with their 95 % intervals, and verdicts by fixed rules.
+//! Evaluation of the runs: ratios pair by pair with their 95 % intervals, and verdicts by fixed rules.
 //!
-//! A ratio is the geometric mean over the pairs, its interval Student's of the logarithms: runs
-//! scatter by factors, and neither side of a ratio is then better off by being the numerator.
+//! A ratio is the geometric mean over the pairs, its interval Student's of the logarithms: runs scatter by
+//! factors, and neither side of a ratio is then better off as the numerator.
 //!
-//! A bound holds where the whole interval lies on its good side, fails where the whole interval lies
-//! on the other, and is inconclusive in between. Of a bound that must hold at every point the worst
-//! point decides, and it does not hold while a point has not been measured. Pure arithmetic over runs.
+//! A bound holds if the whole interval lies on its good side, fails if the whole interval lies on the other,
+//! and is inconclusive in between. For a bound that must hold at every point the worst point decides; it does
+//! not hold while a point has not been measured. This is pure arithmetic over runs.
 
 use crate::cell::{Cell, MANY, Point};
 use crate::policy::Policy;
@@ -15,13 +15,13 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How a bound came out; the worst first.
+/// The verdict on a bound; the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It does not hold.
     Fails,
-    /// The interval has the bound in it, or there are fewer than [`PAIRS_LEAST`] pairs.
+    /// The interval contains the bound, or there are fewer than [`PAIRS_LEAST`] pairs.
     Inconclusive,
     /// It holds.
     Holds,
@@ -40,32 +40,32 @@ impl fmt::Display for Verdict {
 /// A policy in a cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Entry {
-    /// Which.
+    /// The policy.
     pub policy: Policy,
     /// Throughput, MB/s.
     pub mb_per_s: Summary,
-    /// Over stock Linux as it comes.
+    /// Over stock Linux with its defaults.
     pub over_default: Option<Summary>,
     /// Over the best static setting.
     pub over_best_static: Option<Summary>,
-    /// Over the oracle.
+    /// Share of the oracle.
     pub of_oracle: Option<Summary>,
     /// Bytes from the disk for each that was read.
     pub device_per_read: f64,
-    /// The time for which the disk was at work, over what the simulator predicts of it; for each byte read.
+    /// The disk's busy time for each byte read, over the simulator's prediction.
     pub over_predicted: Option<Summary>,
     /// Processor nanoseconds of readers and servers for each byte.
     pub processor_ns_per_byte: f64,
     /// Median time of a read, µs; cells of one reader only.
     pub read_median_us: Option<Summary>,
-    /// The most memory that servers have had, MiB.
+    /// The servers' peak memory, MiB.
     pub server_memory_mib: f64,
 }
 
 /// A cell with all its policies.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Judged {
-    /// Which.
+    /// The cell.
     pub cell: Cell,
     /// The static setting with the highest mean throughput.
     pub best_static: Option<Policy>,
@@ -76,26 +76,26 @@ pub struct Judged {
 /// A claim about one policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {
-    /// About which.
+    /// The policy.
     pub policy: Policy,
-    /// What is claimed.
+    /// The claim.
     pub claim: &'static str,
-    /// How it came out.
+    /// The verdict.
     pub verdict: Verdict,
     /// The worst value that decided it, with its interval.
     pub value: Summary,
-    /// Where that was.
+    /// Where that was measured.
     pub place: String,
-    /// How many places held, were inconclusive, failed.
+    /// At how many points it holds, is inconclusive, fails.
     pub counts: (usize, usize, usize),
-    /// Where it was to be measured and was not.
+    /// Points that were to be measured and were not.
     pub missing: Vec<String>,
 }
 
 /// By pair.
 pub(crate) type Values = BTreeMap<u32, f64>;
 
-/// Puts numbers to every cell.
+/// Evaluates every cell.
 #[must_use]
 pub fn judge_cells(runs: &[Run], cells: &[Cell], policies: &[Policy]) -> Vec<Judged> {
     cells.iter().map(|cell| judge_cell(runs, *cell, policies)).collect()
@@ -144,14 +144,14 @@ fn medians(runs: &[Run], cell: Cell, policy: &Policy) -> Values {
     measured(runs, cell, policy).map(|(pair, measured)| (pair, measured.readers.read_median_us)).collect()
 }
 
-/// The one of the highest mean; chosen with hindsight, which is to the disadvantage of what is judged.
+/// The static setting with the highest mean; chosen with hindsight, to the disadvantage of what is judged.
 fn best_static(runs: &[Run], cell: Cell, policies: &[Policy]) -> Option<Policy> {
     let mean = |policy: &Policy| Summary::of(throughput(runs, cell, policy).into_values().collect()).mean;
     let there = policies.iter().filter(|policy| policy.is_static() && mean(policy) > 0.0);
     there.max_by(|a, b| mean(a).total_cmp(&mean(b))).cloned()
 }
 
-/// The ratio of pairs that both have.
+/// The ratio over pairs in which both were measured.
 pub(crate) fn ratio(ours: &Values, theirs: &Values) -> Option<Summary> {
     let ratios = ratios(ours, theirs);
     (!ratios.is_empty()).then(|| Summary::of_ratios(ratios.into_values().collect()))
@@ -164,30 +164,30 @@ pub(crate) fn ratios(ours: &Values, theirs: &Values) -> Values {
     ours.iter().filter_map(over).collect()
 }
 
-/// The difference of pairs that both have.
+/// The difference over pairs in which both were measured.
 fn difference(ours: &Values, theirs: &Values) -> Option<Summary> {
     let less = |(pair, ours): (&u32, &f64)| Some(ours - theirs.get(pair)?);
     let values: Vec<f64> = ours.iter().filter_map(less).collect();
     (!values.is_empty()).then(|| Summary::of(values))
 }
 
-/// Pairs below which nothing is decided: two that happen to be alike have an interval of no width.
+/// Pairs below which nothing is decided: two equal values have an interval of width zero.
 pub const PAIRS_LEAST: usize = 5;
-/// What is asked of "best static" at each point, and on average.
+/// The bound against "best static" at each point, and on average.
 const BEST_STATIC: f64 = 0.95;
 const BEST_STATIC_MEAN: f64 = 1.0;
-/// The least gain where streams are many.
+/// The least gain with many streams.
 const GAIN: f64 = 1.5;
-/// What no loss is.
+/// The ratio from which on there is no loss.
 pub(crate) const NO_LOSS: f64 = 0.98;
-/// Hot reads against the plain pass-through.
+/// The bound of hot reads against the plain pass-through.
 const HOT: f64 = 0.90;
-/// What a cold read of 4 KiB may cost more than on it.
+/// How much longer than there a cold read of 4 KiB may take.
 const COLD_US: f64 = 40.0;
-/// By how much the disk may be at work for longer or shorter than was predicted.
+/// How far the disk's busy time may be from the prediction.
 const PREDICTED: f64 = 0.2;
 
-/// Judges what is claimed of every mount.
+/// Judges the claims about every mount.
 #[must_use]
 pub fn claims(runs: &[Run], cells: &[Judged]) -> Vec<Claim> {
     let judged: Vec<&Policy> = {
@@ -260,8 +260,8 @@ fn claims_of(policy: &Policy, runs: &[Run], cells: &[Judged]) -> Vec<Claim> {
     .collect()
 }
 
-/// The geometric mean over all points of the ratio to the best static setting, pair by pair; of pairs
-/// in which every point was measured.
+/// The geometric mean over all points of the ratio to the best static setting, pair by pair; only pairs in
+/// which every point was measured count.
 fn geometric_mean(policy: &Policy, runs: &[Run], cells: &[Judged]) -> Option<Summary> {
     let points = cells.iter().filter(|cell| cell.cell.point().is_some());
     let points = points.filter_map(|cell| Some((cell.cell, cell.best_static.as_ref()?)));
@@ -269,7 +269,7 @@ fn geometric_mean(policy: &Policy, runs: &[Run], cells: &[Judged]) -> Option<Sum
     mean_of_pairs(&points.map(over).collect::<Vec<Values>>())
 }
 
-/// The geometric mean over several ratios, pair by pair; of pairs that all of them have.
+/// The geometric mean over several ratios, pair by pair; only pairs that all of them have count.
 pub(crate) fn mean_of_pairs(all: &[Values]) -> Option<Summary> {
     let logarithm = |values: &Values, pair| {
         values.get(pair).filter(|ratio| **ratio > 0.0 && ratio.is_finite()).map(|ratio| ratio.ln())
@@ -282,14 +282,14 @@ pub(crate) fn mean_of_pairs(all: &[Values]) -> Option<Summary> {
     (!means.is_empty()).then(|| Summary::of_ratios(means))
 }
 
-/// Something that was aimed at.
+/// An aim.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Aim {
-    /// What.
+    /// The aim in words.
     pub(crate) aim: String,
-    /// What came out.
+    /// The measured value.
     pub(crate) value: Option<Summary>,
-    /// How it came out.
+    /// The verdict.
     pub(crate) verdict: Verdict,
 }
 
@@ -327,7 +327,7 @@ impl Bound {
         }
     }
 
-    /// How far on the good side: the smallest is the worst.
+    /// The distance to the bound on the good side: the smallest is the worst.
     pub(crate) fn margin(self, value: &Summary) -> f64 {
         match self {
             Self::Least(bound) => value.mean - bound,
@@ -337,10 +337,10 @@ impl Bound {
     }
 }
 
-/// A place with what was measured there.
+/// A point and what was measured there.
 type PointValue = (String, Option<Summary>);
 
-/// The claim as its worst place decides it; none where it was measured nowhere.
+/// The claim with the verdict of its worst point; `None` where nothing was measured.
 fn worst(policy: &Policy, claim: &'static str, places: Vec<PointValue>, bound: Bound) -> Option<Claim> {
     let absent = places.iter().filter(|(_, value)| value.is_none());
     let missing: Vec<String> = absent.map(|(place, _)| place.clone()).collect();
@@ -354,7 +354,7 @@ fn worst(policy: &Policy, claim: &'static str, places: Vec<PointValue>, bound: B
         let ((a, a_margin), (b, b_margin)) = (order(a), order(b));
         a.cmp(&b).then(a_margin.total_cmp(&b_margin))
     })?;
-    // What was not measured may be where it fails.
+    // It might fail where it was not measured.
     let verdict = if missing.is_empty() { verdict } else { verdict.min(Verdict::Inconclusive) };
     Some(Claim { policy: policy.clone(), claim, verdict, value, place, counts, missing })
 }
@@ -385,7 +385,7 @@ mod tests {
         Run { cell, policy: policy.clone(), pair, seed: u64::from(pair), outcome }
     }
 
-    /// Five pairs in which the machine was differently fast, and ratios that were not.
+    /// Five pairs in which the machine's speed differed and the ratios did not.
     fn pairs_of(cell: Cell, values: &[(Policy, f64)]) -> Vec<Run> {
         let of = |pair: u32| {
             let speed = [1.0, 0.5, 0.8, 0.6, 0.9][pair as usize];
@@ -419,7 +419,7 @@ mod tests {
         assert!(
             near(&ours.over_default, 2.0) && near(&ours.over_best_static, 1.25) && near(&ours.of_oracle, 0.5)
         );
-        // The means' interval is wide, that of the ratio is not.
+        // The interval of the means is wide, that of the ratio is not.
         assert!(ours.mb_per_s.high - ours.mb_per_s.low > 10.0);
         assert!(claims.iter().all(|claim| claim.verdict == Verdict::Holds), "{claims:?}");
         assert_eq!(claims.len(), 3);
@@ -478,7 +478,7 @@ mod tests {
         let every = &claims[0];
         assert_eq!((every.verdict, every.counts), (Verdict::Inconclusive, (1, 0, 0)));
         assert_eq!(every.missing, ["one-whole-0@16/mq-deadline"]);
-        // One that fails already does.
+        // One that fails at a measured point fails.
         let mut runs = pairs_of(there, &[(Policy::DEFAULT, 10.0), (mount(), 5.0)]);
         runs.extend(pairs_of(not, &[(Policy::DEFAULT, 10.0)]));
         assert_eq!(judged(&runs, &[there, not]).1[0].verdict, Verdict::Fails);

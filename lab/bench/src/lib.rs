@@ -1,20 +1,20 @@
-//! Foreseek measured against stock Linux and its peers, real against real, in one run: the mount on the papers'
-//! microbenchmarks (all but [`walk`] and [`array`]), programs that read trees of files ([`walk`]), and arrays of disks ([`array`]).
+//! Foreseek compared with stock Linux and other programs, on a real kernel and in one run: the mount with the
+//! papers' microbenchmarks (all but [`walk`] and [`array`]), programs that read trees of files ([`walk`]), and
+//! arrays of disks ([`array`]).
 //!
 //! The mount: on an emulated disk with ext4 the four microbenchmarks of TR-840 run in turn over each policy:
-//! the kernel's own read-ahead at several settings, nbdkit's read-ahead filter, a plain FUSE
-//! pass-through and the mount. Runs of one pair share their seed and follow each other, so that what
-//! the machine does meanwhile meets all of them; pairs are what the intervals are taken over
-//! ([`judge`]). Two more cells measure what the mount costs where there is nothing to gain: hot
-//! reads, and cold reads of 4 KiB from a disk without delays.
+//! the kernel's read-ahead at several settings, nbdkit's read-ahead filter, a plain FUSE pass-through and the
+//! mount. Runs of one pair share their seed and follow each other, so that other load on the machine affects
+//! all of them. Intervals are taken over pairs ([`judge`]). Two more cells measure the overhead of the mount
+//! where there is nothing to gain: hot reads, and cold reads of 4 KiB from a disk without delays.
 //!
-//! The accesses are those of the simulator ([`foreseek_simulate::program::begin`]), so that the same
-//! machine with an oracle in virtual time ([`modelled`]) says how much was to be had, and with the mount in virtual
-//! time, whether the simulator predicts what the disk has to do for it.
+//! The accesses are those of the simulator ([`foreseek_simulate::program::begin`]). So the same machine with an
+//! oracle in virtual time ([`modelled`]) shows how much can be gained, and the mount in virtual time shows
+//! whether the simulator predicts the disk's work.
 //!
-//! Memory: all of `memory` limits the readers of stock Linux. Where a server has a part in it (the
-//! mount, nbdkit), the readers are limited to what is left of it; a server never shares its readers'
-//! group. A handler holds its buffer of 64 KiB, and not the papers' 1 MB.
+//! Memory: on stock Linux the readers are limited to all of `memory`. Where a server has a part of it (the
+//! mount, nbdkit), the readers are limited to the rest; a server is never in its readers' group. A handler has
+//! a buffer of 64 KiB, not the papers' 1 MB.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::print_stdout, reason = "a test that cannot run says so"))]
 

@@ -1,4 +1,5 @@
-//! One run: readers on a setup, the disk's time turned on, figures taken where the readers say.
+//! One run: the readers work on a set-up with the disk's delays on; the figures are taken when the readers
+//! report.
 
 use crate::cell::Cell;
 use crate::options::Options;
@@ -15,11 +16,11 @@ use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long readers may take beyond what they are to take: looking up 6000 files through two file
-/// systems, and the slowest requests of a full queue.
+/// How much longer than planned readers may take: looking up 6000 files through two file systems, and the
+/// slowest requests of a full queue.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// What a run is made of.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct What<'a> {
     pub(crate) cell: Cell,
@@ -27,7 +28,7 @@ pub(crate) struct What<'a> {
     pub(crate) seed: u64,
 }
 
-/// The readers' process and what it says.
+/// The readers' process and its messages.
 struct Readers {
     running: Running,
     to: Option<ChildStdin>,
@@ -51,7 +52,7 @@ impl Environment<'_> {
         queue.set_read_ahead(read_ahead.size(depth))?;
         let mut setup = self.setup(what.policy)?;
         let measured = self.measure(what, options, &mut setup);
-        // In any case: what is left of the run goes faster without.
+        // In any case: the rest of the run is faster without them.
         self.disk.set_delays(false)?;
         let mut measured = measured?;
         measured.reader_memory_bytes = setup.readers.usage().peak.get();
@@ -65,7 +66,7 @@ impl Environment<'_> {
         let job = what.job(options, setup);
         let mut readers = self.start_readers(setup, &job)?;
         self.hear(what, setup, &mut readers, Duration::ZERO, &Said::Ready)?;
-        // Overheads are those of the machine: the disk has no part in them.
+        // Overheads are measured without the disk's delays.
         self.disk.set_delays(what.cell.point().is_some())?;
         readers.tell("go")?;
         self.hear(what, setup, &mut readers, job_time(job.warm_up_s), &Said::Begun)?;
@@ -123,7 +124,7 @@ impl Environment<'_> {
         Ok(readers)
     }
 
-    /// Waits for a word of the readers, and no other; while they and the servers live.
+    /// Waits for one message of the readers while they and the servers live; any other message is an error.
     fn hear(
         &self,
         what: What<'_>,
@@ -145,7 +146,7 @@ impl Environment<'_> {
                 Ok(said) if said == *expected => return Ok(Counted::default()),
                 Ok(other) => return Err(wrong(format!("they said {other:?} in place of {expected:?}"))),
                 Err(RecvTimeoutError::Timeout) if Instant::now() > limit => {
-                    return Err(wrong(format!("no word from them within {} s", (time + GRACE).as_secs())));
+                    return Err(wrong(format!("no message within {} s", (time + GRACE).as_secs())));
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     self.interrupt.check()?;
@@ -159,7 +160,7 @@ impl Environment<'_> {
         }
     }
 
-    /// What a mount says of itself; nothing where it does not.
+    /// The mount's status; `None` where it does not answer.
     fn status(&self, policy: &Policy, setup: &Setup) -> Option<serde_json::Value> {
         if !matches!(policy, Policy::Mount(_)) {
             return None;
@@ -205,7 +206,7 @@ fn job_time(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds.max(0.0))
 }
 
-/// How many processes have wanted a processor, on average over the last minute.
+/// The load average of the last minute.
 pub(crate) fn load() -> f64 {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or_default()

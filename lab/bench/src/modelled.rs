@@ -1,15 +1,16 @@
-//! The same requests on the same disk in virtual time: how much was to be had, and what the simulator predicts.
+//! The same requests on the same disk in virtual time: the possible gain, and the simulator's prediction.
 //!
-//! *The oracle* is told how long each stream will be and reads ahead by that (EuroSys'07 section 6.2's OPT): of two page
-//! replacements the better one counts, the memory is all of it. It fetches a stream in one piece; with many streams it
-//! has more in flight than memory holds as well as anybody, and is no bound then.
+//! *The oracle* knows how long each stream will be and reads ahead by that (EuroSys'07 section 6.2's OPT). The
+//! better of two page replacements counts, with all of the memory. It fetches a stream in one piece. With many
+//! streams it has more in flight than memory holds, and is no upper bound then.
 //!
-//! *The mount* is the mount's driver and engine with the settings that it ships with, behind a kernel with FUSE's
-//! read-ahead of 128 KiB; the readers' memory is what the server leaves. What the disk has to do is then the
-//! simulator's prediction of what it has to do for the real mount.
+//! *The mount* is the mount's driver and engine with its default settings, behind a kernel with FUSE's
+//! read-ahead of 128 KiB; the readers have the memory that the server leaves. The work of the disk is then the
+//! simulator's prediction for the real mount.
 //!
-//! The files lie where the real ones do, the elevator is the modelled one of the same name. The processors are the
-//! papers' two; time is not scaled in the model, and the result is put on the scaled clock.
+//! The files have the same extents as the real ones, and the I/O scheduler is the modelled one of the same
+//! name. The machine has two processors, as in the papers. Time is not scaled in the model; the result is
+//! converted to the scaled clock.
 
 use crate::cell::Point;
 use crate::options::Options;
@@ -26,14 +27,14 @@ use foreseek_simulate::workload;
 use foreseek_units::{Bytes, DeviceCosts, Nanos};
 use std::sync::Arc;
 
-/// Page replacements of which the oracle has the better one: that of Linux 2.6, and TR-840's, which
-/// bounds what many streams have read ahead.
+/// Page replacements of which the oracle uses the better one: that of Linux 2.6, and TR-840's, which limits
+/// what many streams have read ahead.
 const REPLACEMENTS: [&str; 2] = ["linux-2.6", "cpem"];
 
 /// The read-ahead of the kernel in front of a mount.
 const IN_FRONT: &str = "on-demand";
 
-/// The run of one place of the sweep by what is modelled.
+/// The modelled run of one point of the sweep.
 pub(crate) fn run(
     policy: &Policy,
     point: Point,
@@ -61,7 +62,7 @@ pub(crate) fn run(
     Ok(best)
 }
 
-/// What is modelled at one place.
+/// The model of one point.
 #[derive(Clone, Copy)]
 struct Model<'a> {
     point: Point,
@@ -104,7 +105,7 @@ impl Model<'_> {
         let period =
             Period { warm_up: modelled(options.warm_up(cell)), duration: modelled(options.measured(cell)) };
         let report = machine.run(period, &mut |_| ()).map_err(|error| Error::Modelled(error.to_string()))?;
-        // With a mount its server reads, and not the kernel in front of it.
+        // With a mount its server reads, not the kernel in front of it.
         let kernel = report.counters.demanded + report.counters.prefetched;
         let read = report.mount.map_or(kernel, |stats| stats.fetched_on_demand + stats.fetched_ahead);
         let response = report.responses.mean.as_millis_f64() * options.time_scale;

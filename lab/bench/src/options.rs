@@ -1,4 +1,4 @@
-//! What is to be measured, with what and for how long.
+//! The options of the benchmark.
 
 use crate::cell::Cell;
 use crate::policy::Policy;
@@ -12,47 +12,46 @@ use std::path::PathBuf;
 /// The disk of TR-840.
 pub const PROFILE: &str = "ibm-36g-51";
 
-/// The data set unless told otherwise: 1024 files of 4 MiB, eight times the memory, so that about
-/// one read in eight could at most find what another request has left. The papers' 6000 files (47
-/// times memory) are a choice, and take 25 GB of this machine's disk.
+/// The default data set: 1024 files of 4 MiB, eight times the memory, so that at most about one read in eight
+/// finds what another request has left. The papers' 6000 files (47 times memory) can be chosen; they take 25 GB
+/// of this machine's disk.
 pub const DATA_SIZE: Bytes = Bytes::gib(4);
 
-/// All of the memory, as TR-840's machine had.
+/// All of the memory: that of TR-840's machine.
 const MEMORY: Bytes = Bytes::mib(512);
 
-/// What of it a server gets where there is one: half.
+/// The part of it that a server gets: half.
 const SERVER_MEMORY: Bytes = Bytes::mib(256);
 
-/// The factor on the disk's time unless told otherwise. The processors' time does not scale: where
-/// that would be the limit, the factor must grow.
+/// The default factor on the disk's time. The processors' time does not scale: where that would be the limit,
+/// the factor must grow.
 pub const TIME_SCALE: f64 = 0.25;
 
-/// Measured seconds of one run of one reader, on the clock on the wall; more readers take up to
-/// twice that ([`Cell::weight`]).
-/// With this the core is measured in less than an hour.
+/// Measured seconds of one run of one reader, in elapsed time; more readers take up to twice that
+/// ([`Cell::weight`]). With this the core is measured in less than an hour.
 pub const SECONDS: f64 = 1.25;
 
-/// The part of a run's measured time that passes before it.
+/// The warm-up before a run's measured time, as a share of it.
 const WARM_UP: f64 = 0.5;
 
-/// Pairs unless told otherwise: what an interval needs at least.
+/// The default number of pairs: the least for an interval.
 pub const PAIRS: u32 = 5;
 
-/// What a run takes beside: mounting, servers, looking all files up, ending. Measured: 0.4 to 1.3 s.
+/// Further time of a run: mounting, servers, looking all files up, ending. Measured: 0.4 to 1.3 s.
 const BESIDE: f64 = 1.0;
 
 /// How fast the data set is made. Measured: 150 to 400 MB/s.
 const MAKING: f64 = 150e6;
 
-/// What the oracle takes for a second of modelled time, both of its models together (measured: 0.025 s), and then
-/// each mount (0.02 s).
+/// Time of the oracle for a second of modelled time, both of its models together (measured: 0.025 s), and then
+/// of each mount (0.02 s).
 const MODELLING: f64 = 0.03;
 
-/// The shortest run: below it the disk serves a dozen requests.
+/// The shortest run: in a shorter one the disk serves less than a dozen requests.
 const SECONDS_LEAST: f64 = 0.5;
 
-/// The disk is this much larger than the data, as TR-840's was (36.4 GB for 24): its full stroke is
-/// stretched over it, so that a small data set seeks as far as theirs.
+/// The disk's size over that of the data, as in TR-840 (36.4 GB for 24). Its full stroke is stretched over it,
+/// so that a small data set seeks as far as theirs.
 const DISK_OVER_DATA: f64 = 1.5;
 
 /// Options of the benchmark.
@@ -76,11 +75,11 @@ pub struct Options {
     pub data: Bytes,
     /// All of the memory.
     pub memory: Bytes,
-    /// What of it a server gets.
+    /// The part of it that a server gets.
     pub server_memory: Bytes,
     /// Where the emulated disk's data lie; `/var/tmp` where not given.
     pub disk_space: Option<PathBuf>,
-    /// Where raw runs and the report go; what is there already is gone on with.
+    /// Where raw runs and the report go; existing runs are kept and continued.
     pub out: PathBuf,
 }
 
@@ -104,7 +103,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Sees that all of it makes sense before anything is touched, and loads the profile.
+    /// Checks all of it before anything is changed, and loads the profile.
     pub(crate) fn check(&self) -> Result<Profile> {
         let refuse = |what: String| Err(Error::Option { what });
         if self.cells.is_empty() || self.policies.is_empty() {
@@ -154,8 +153,8 @@ impl Options {
         Build { size: Some(size), fit: true, ..Build::default() }
     }
 
-    /// The workload's parameters: those of the data set, and handlers without private memory but
-    /// their buffers.
+    /// The workload's parameters: those of the data set, and handlers whose only private memory is their
+    /// buffer.
     pub(crate) fn parameters(&self) -> Parameters {
         Parameters {
             data_size: Some(self.data),
@@ -170,13 +169,13 @@ impl Options {
         self.places().count() * self.pairs as usize
     }
 
-    /// Every cell with each policy that has a place in it.
+    /// Every cell with each policy that is measured in it.
     pub(crate) fn places(&self) -> impl Iterator<Item = (Cell, &Policy)> {
         let of = |cell: Cell| self.policies.iter().filter(move |policy| policy.is_in(cell));
         self.cells.iter().flat_map(move |cell| of(*cell).map(move |policy| (*cell, policy)))
     }
 
-    /// How long the runs of one place take.
+    /// How long the runs of one policy in a cell take.
     pub(crate) fn time_of(&self, cell: Cell) -> f64 {
         self.measured(cell) + self.warm_up(cell) + BESIDE
     }
@@ -191,8 +190,7 @@ impl Options {
         self.measured(cell) * WARM_UP
     }
 
-    /// How long it takes, in seconds, to measure in these cells and to model the oracle in those, and to
-    /// make the data set for it.
+    /// How long measuring these cells, modelling those, and making the data set take, in seconds.
     pub(crate) fn time(
         &self,
         measured: impl Iterator<Item = Cell>,
@@ -204,19 +202,19 @@ impl Options {
         if all > 0.0 { all + self.data.get() as f64 / MAKING } else { 0.0 }
     }
 
-    /// How long all of it takes where nothing is there, in seconds.
+    /// How long all of it takes from nothing, in seconds.
     fn estimate(&self) -> f64 {
         let pairs = |cells: Vec<Cell>| cells.repeat(self.pairs as usize).into_iter();
         let points = self.cells.iter().filter(|cell| cell.point().is_some()).copied().collect();
         self.time(pairs(self.places().map(|(cell, _)| cell).collect()), pairs(points))
     }
 
-    /// Makes runs as long as lets all of them end within so many minutes.
+    /// Chooses the longest runs with which all of them end within so many minutes.
     ///
     /// # Errors
-    /// Where they would be too short to mean anything.
+    /// Where they would be too short to be useful.
     pub fn within(&mut self, minutes: f64) -> Result<()> {
-        // The time is a straight line over the length of a run.
+        // The time is linear in the length of a run.
         let with = |seconds: f64| Self { seconds, ..self.clone() }.estimate();
         let (short, long) = (with(SECONDS_LEAST), with(SECONDS_LEAST + 1.0));
         let seconds = SECONDS_LEAST + (minutes * 60.0 - short) / (long - short);
@@ -234,16 +232,16 @@ impl Options {
     }
 }
 
-/// The most pairs: more would be a slip of the pen.
+/// The most pairs: more would be a typing error.
 const PAIRS_LIMIT: u32 = 100;
 
-/// The factor on time: below a hundredth the machine's own time is all there is to see.
+/// The factor on time: below a hundredth only the machine's own time would be measured.
 const TIME_SCALES: (f64, f64) = (0.01, 10.0);
 
-/// The least for a server or for the readers: 256 buffers, their stacks, and room for pages.
+/// The least memory for a server or for the readers: 256 buffers, their stacks, and room for pages.
 const LEAST_MEMORY: Bytes = Bytes::mib(64);
 
-/// The least data set: some files of each of the benchmarks' requests, for a look at whether it works.
+/// The least data set: some files for each of the benchmarks' requests, to try whether it works.
 const LEAST_DATA: Bytes = Bytes::mib(64);
 
 fn double<T: PartialEq + ToString>(all: &[T]) -> Option<String> {

@@ -1,4 +1,4 @@
-//! What came out of it all: the runs, the judged cells, the claims.
+//! The outcome: the runs, the judged cells, the claims.
 
 use crate::Result;
 use crate::judge::{self, Claim, Judged, Verdict};
@@ -12,17 +12,17 @@ use serde::Serialize;
 pub struct Outcome {
     /// The settings that all runs share.
     pub plan: Plan,
-    /// Pairs that were asked for.
+    /// Pairs that were requested.
     pub pairs: u32,
-    /// What is claimed, and how it came out.
+    /// The claims with their verdicts.
     pub claims: Vec<Claim>,
     /// Every cell.
     pub cells: Vec<Judged>,
-    /// Runs that failed and have not been made since, as text.
+    /// Failed runs that were not repeated since, as text.
     pub failed: Vec<String>,
-    /// The load of the machine before runs, on average; our own earlier readers count.
+    /// The machine's mean load before runs; the benchmark's earlier readers count.
     pub load: f64,
-    /// What the reader should know.
+    /// Remarks for the reader.
     pub notes: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ impl Outcome {
         }
     }
 
-    /// The outcome of runs that were written down before: a plan's line, then one for each run.
+    /// The outcome of runs from a file: the line of the plan, then one for each run.
     ///
     /// # Errors
     /// Where a line is none of these.
@@ -74,7 +74,7 @@ impl Outcome {
         Ok(Self::of(plan, runs, &options, Vec::new()))
     }
 
-    /// Whether every claim holds. Inconclusive is not, and nothing does while runs have failed.
+    /// Whether every claim holds. An inconclusive one does not, and none does while runs have failed.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.failed.is_empty() && self.claims.iter().all(|claim| claim.verdict == Verdict::Holds)
@@ -94,7 +94,7 @@ mod tests {
         let failed = run(record::Outcome::Failed("it died".to_owned()));
         let outcome = of(vec![failed.clone()]);
         assert_eq!(outcome.failed, ["hot, plain, pair 1: it died"]);
-        // Nothing is claimed of it, but something was asked for and is not known.
+        // There is no claim about it, but a requested run is missing.
         assert!(outcome.claims.is_empty() && !outcome.holds());
         let good = run(record::Outcome::Measured(Box::default()));
         let outcome = of(vec![failed, good]);

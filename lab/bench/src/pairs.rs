@@ -1,11 +1,14 @@
-//! Interleaved pairs: every cell of a comparison in every way, one after the other, gone on with where it was ended.
+//! Interleaved pairs: every cell of a comparison in every way, one after the other; an ended measurement can be
+//! continued.
 //!
-//! A pair goes through all cells before the next begins, so that a measurement that is ended early has something of everything. Within a
-//! cell the ways follow each other, beginning with another one in each pair, so that what the machine does meanwhile meets all of them.
-//! Every run is written down when it is over; what failed is made again when the measurement is gone on with.
+//! A pair goes through all cells before the next begins, so that a measurement that is ended early has
+//! something of everything. Within a cell the ways follow each other, and each pair begins with another one, so
+//! that other load on the machine affects all of them. Every run is written when it is over; a failed one is
+//! repeated when the measurement is continued.
 //!
-//! [`crate::walk`] and [`crate::array`] fill in what a cell, a way and a measurement are. The mount's microbenchmarks are
-//! not run by it: which policies take part depends on the cell there, and what is modelled comes after all that is measured.
+//! [`crate::walk`] and [`crate::array`] define what a cell, a way and a measurement are. The mount's
+//! microbenchmarks do not use this: there the policies depend on the cell, and the modelled runs come after all
+//! measured ones.
 
 use crate::record::{Outcome, Records};
 use crate::run::Reporting;
@@ -15,21 +18,21 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// One run, as it is written down.
+/// One run, as it is written to the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Row<C, W, M> {
-    /// What was run; its fields stand beside the others.
+    /// The cell; its fields stand beside the others.
     #[serde(flatten)]
     pub(crate) cell: C,
-    /// In which way.
+    /// The way.
     pub(crate) way: W,
-    /// In which pair, from 0.
+    /// The pair, from 0.
     pub(crate) pair: u32,
-    /// What came out, or why nothing.
+    /// The result, or why there is none.
     pub(crate) outcome: Outcome<M>,
 }
 
-/// What was measured of a cell in a way, by pair.
+/// The measurements of a cell in a way, by pair.
 pub(crate) fn measured<'a, C: PartialEq, W: PartialEq, M>(
     runs: &'a [Row<C, W, M>],
     cell: &'a C,
@@ -41,18 +44,18 @@ pub(crate) fn measured<'a, C: PartialEq, W: PartialEq, M>(
     })
 }
 
-/// What is to come.
+/// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ahead {
     /// Runs that are to be made.
     pub runs: usize,
     /// Runs that are there already.
     pub there: usize,
-    /// What is not installed and left out, with the remedy.
+    /// What is not installed and therefore left out, with the remedy.
     pub left_out: Vec<String>,
 }
 
-/// What is to be run: in which pair, what, in which way.
+/// A run to be made: pair, cell, way.
 pub(crate) type Todo<C, W> = (u32, C, W);
 
 /// What is to be compared, and how often.
@@ -68,19 +71,19 @@ pub(crate) struct RunList<'a, C, W> {
     pub(crate) left_out: Vec<String>,
 }
 
-/// A comparison that is set up. Dropping it undoes all of it; better [`Comparison::end`], which tells what failed.
+/// A comparison that is set up. Dropping it undoes all of it; prefer [`Comparison::end`], which returns errors.
 pub(crate) trait Comparison: Sized {
     type Cell: Clone + PartialEq + Serialize + DeserializeOwned;
     type Way: Clone + PartialEq + Serialize + DeserializeOwned;
     type Measured: Serialize + DeserializeOwned;
 
-    /// What a run is called.
+    /// The name of a run.
     fn name(cell: &Self::Cell, way: &Self::Way) -> String;
 
-    /// Makes one.
+    /// Makes a run.
     fn measure(&mut self, cell: &Self::Cell, way: &Self::Way, pair: u32) -> Result<Self::Measured>;
 
-    /// Takes everything down; what the reader should know.
+    /// Takes everything down; returns remarks for the reader.
     fn end(self) -> Result<Vec<String>>;
 }
 
@@ -88,15 +91,15 @@ pub(crate) trait Comparison: Sized {
 pub(crate) type Rows<K> =
     Vec<Row<<K as Comparison>::Cell, <K as Comparison>::Way, <K as Comparison>::Measured>>;
 
-/// How to set a comparison up: for these runs, telling how much of that is done.
+/// How to set a comparison up for these runs; reports how much of that is done.
 type Begin<'a, K> =
     &'a dyn Fn(&[Todo<<K as Comparison>::Cell, <K as Comparison>::Way>], &dyn Fn(f64, &str)) -> Result<K>;
 
-/// The share of all time that is put down to setting up, for the bar.
+/// The share of all time that setting up takes, for the progress bar.
 const MAKING: f64 = 0.1;
 
 impl<C: Clone + PartialEq, W: Clone + PartialEq> RunList<'_, C, W> {
-    /// What is to be measured, in order.
+    /// The runs to be made, in order.
     pub(crate) fn todo<M>(&self, there: &[Row<C, W, M>]) -> Vec<Todo<C, W>> {
         let ways = &self.ways;
         let of = |pair: u32, cell: &C| -> Vec<Todo<C, W>> {
@@ -108,7 +111,7 @@ impl<C: Clone + PartialEq, W: Clone + PartialEq> RunList<'_, C, W> {
         all.filter(|(pair, cell, way)| !measured(there, cell, way).any(|(made, _)| made == *pair)).collect()
     }
 
-    /// The same with what is run once in its places.
+    /// The same with the runs that are made once in their places.
     fn with_once<M>(&self, todo: Vec<Todo<C, W>>, there: &[Row<C, W, M>]) -> Vec<Todo<C, W>> {
         let Some(once) = &self.once else { return todo };
         let mut all: Vec<Todo<C, W>> = Vec::new();
@@ -123,7 +126,7 @@ impl<C: Clone + PartialEq, W: Clone + PartialEq> RunList<'_, C, W> {
     }
 }
 
-/// Measures what is not measured yet: all runs, and what the reader should know.
+/// Measures what is missing; returns all runs and remarks for the reader.
 pub(crate) fn run<K: Comparison, P: Serialize + DeserializeOwned>(
     plan: &P,
     asked: &RunList<'_, K::Cell, K::Way>,

@@ -1,4 +1,4 @@
-//! What is compared: the kernel's own read-ahead at several settings, a peer, a plain pass-through,
+//! The policies that are compared: the kernel's read-ahead at several settings, nbdkit, a plain pass-through,
 //! the mount.
 
 use crate::cell::Cell;
@@ -13,16 +13,16 @@ use std::str::FromStr;
 pub enum Policy {
     /// Stock Linux with one setting of `read_ahead_kb`.
     Linux(ReadAhead),
-    /// nbdkit's file plugin under its readahead filter, shown by nbdfuse as a file, and that as a
-    /// read-only ext4 by a loop device.
+    /// nbdkit's file plugin under its readahead filter, shown by nbdfuse as a file, with a loop device on it
+    /// that is mounted as a read-only ext4.
     Nbdkit,
-    /// A FUSE pass-through that keeps the kernel's cache and answers each read by one of its own.
+    /// A FUSE pass-through that keeps the kernel's cache and answers each read by a read of its own.
     Plain,
     /// The mount, with a policy of its own.
     Mount(String),
-    /// The same machine in virtual time, told how long each stream will be.
+    /// The same machine in virtual time, with known lengths of streams.
     Oracle,
-    /// The mount with this policy in virtual time: what the simulator predicts of it.
+    /// The mount with this policy in virtual time: the simulator's prediction.
     Virtual(String),
 }
 
@@ -38,10 +38,10 @@ pub enum ReadAhead {
 }
 
 impl ReadAhead {
-    /// All of them: what "best static" is the best of.
+    /// All static settings.
     pub const ALL: [Self; 3] = [Self::Default, Self::Depth, Self::Large];
 
-    /// How much that is on a disk of this competitive depth, which is rounded up to pages.
+    /// Its size on a disk of this competitive depth, which is rounded up to pages.
     #[must_use]
     pub const fn size(self, depth: Bytes) -> Bytes {
         match self {
@@ -54,14 +54,14 @@ impl ReadAhead {
 
 /// The beginning of the name of a mount's policy.
 const MOUNT: &str = "mount-";
-/// The same of what is predicted of one.
+/// The beginning of the name of its prediction.
 const VIRTUAL: &str = "virtual-";
 
 impl Policy {
-    /// Stock Linux as it comes: what gains are measured over.
+    /// Stock Linux with its defaults: the base of all gains.
     pub const DEFAULT: Self = Self::Linux(ReadAhead::Default);
 
-    /// What is compared unless told otherwise.
+    /// The policies that are compared by default.
     #[must_use]
     pub fn compared() -> Vec<Self> {
         let mut all: Vec<Self> = ReadAhead::ALL.map(Self::Linux).to_vec();
@@ -70,8 +70,8 @@ impl Policy {
         all
     }
 
-    /// Whether it has a place in a cell: overheads are compared with the plain pass-through and with
-    /// no pass-through at all.
+    /// Whether it is measured in a cell: overheads are compared with the plain pass-through and with stock
+    /// Linux.
     #[must_use]
     pub fn is_in(&self, cell: Cell) -> bool {
         match (cell, self) {
@@ -82,7 +82,7 @@ impl Policy {
         }
     }
 
-    /// Whether it is what the verdicts are about.
+    /// Whether there are verdicts on it.
     #[must_use]
     pub const fn is_judged(&self) -> bool {
         matches!(self, Self::Mount(_))
@@ -94,7 +94,7 @@ impl Policy {
         matches!(self, Self::Oracle | Self::Virtual(_))
     }
 
-    /// What the simulator predicts of it, where it does.
+    /// Its prediction by the simulator, if there is one.
     #[must_use]
     pub fn predicted(&self) -> Option<Self> {
         match self {

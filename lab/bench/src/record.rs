@@ -1,5 +1,5 @@
-//! Raw results: a line of JSON a run, written when it is over, so that a long measurement can be
-//! ended at any time and gone on with.
+//! Raw results: a line of JSON for each run, written when it is over, so that a long measurement can be ended
+//! at any time and continued.
 //!
 //! The first line is the [`Plan`]: runs of other settings are not mixed.
 
@@ -17,8 +17,7 @@ use std::path::{Path, PathBuf};
 /// The name of the file.
 pub const FILE: &str = "runs.jsonl";
 
-/// The settings that must be the same in all runs of a file. Cells, policies and pairs may be added
-/// later.
+/// The settings that must be the same for all runs of a file. Cells, policies and pairs may be added later.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// The disk's profile.
@@ -29,7 +28,7 @@ pub struct Plan {
     pub data_bytes: u64,
     /// All of the memory.
     pub memory_bytes: u64,
-    /// What of it a server gets.
+    /// The part of it that a server gets.
     pub server_memory_bytes: u64,
     /// Measured seconds of a run of one reader.
     pub seconds: f64,
@@ -42,15 +41,15 @@ pub struct Plan {
 /// One run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Where.
+    /// The cell.
     pub cell: Cell,
-    /// Over what.
+    /// The policy.
     pub policy: Policy,
-    /// Which pair, from 0.
+    /// The pair, from 0.
     pub pair: u32,
     /// Its seed.
     pub seed: u64,
-    /// What came out, or why nothing.
+    /// The result, or why there is none.
     pub outcome: Outcome,
 }
 
@@ -60,12 +59,12 @@ pub struct Run {
 pub enum Outcome<M = Box<Measured>> {
     /// It was measured (or modelled).
     Measured(M),
-    /// It failed; it is made again when the measurement is gone on with.
+    /// It failed; it is repeated when the measurement is continued.
     Failed(String),
 }
 
 impl<M> Outcome<M> {
-    /// A failure of one run is written down; an interrupt ends everything.
+    /// A failure of one run is recorded; an interrupt ends everything.
     pub(crate) fn of(measured: Result<M>) -> Result<Self> {
         match measured {
             Ok(measured) => Ok(Self::Measured(measured)),
@@ -75,7 +74,7 @@ impl<M> Outcome<M> {
     }
 }
 
-/// What came out of a run, over its measured time.
+/// The result of a run, over its measured time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// When it began, in seconds since 1970.
@@ -86,24 +85,24 @@ pub struct Measured {
     pub device_read_bytes: u64,
     /// Requests that it served.
     pub device_requests: u64,
-    /// The share of the time in which it was at work.
+    /// The share of the time in which it was busy.
     pub device_busy: f64,
     /// The mean distance of its seeks.
     pub seek_distance_bytes: u64,
-    /// The share of its requests' time that the machine, and not the model, has made.
+    /// The share of its requests' time that comes from the machine, not from the model.
     pub path_share: f64,
     /// Processor seconds of the readers.
     pub reader_processor_s: f64,
     /// The same of the servers: a mount, nbdkit and nbdfuse.
     pub server_processor_s: f64,
-    /// The most memory that the servers' processes have had.
+    /// The servers' peak memory.
     pub server_memory_bytes: u64,
-    /// The most that the readers' group has had, page cache included.
+    /// The peak memory of the readers' group, page cache included.
     pub reader_memory_bytes: u64,
-    /// The machine's load before the run, averaged over a minute: the readers of the runs before it
-    /// count, also while they wait for the disk, so that it tells other work only where they are few.
+    /// The machine's load average before the run. The readers of earlier runs count, also while they wait for
+    /// the disk, so that it shows other load only where they are few.
     pub load: f64,
-    /// What the mount says of itself.
+    /// The mount's status.
     pub status: Option<serde_json::Value>,
 }
 
@@ -114,13 +113,13 @@ impl Measured {
         per(self.readers.read_bytes as f64 / 1e6, self.readers.seconds)
     }
 
-    /// Bytes from the disk for each byte that was read: above 1 is waste, below 1 there were hits.
+    /// Bytes from the disk for each byte that was read: above 1 there was waste, below 1 there were hits.
     #[must_use]
     pub fn device_per_read(&self) -> f64 {
         per(self.device_read_bytes as f64, self.readers.read_bytes as f64)
     }
 
-    /// The time for which the disk was at work for each byte, in nanoseconds.
+    /// The disk's busy time for each byte, in nanoseconds.
     #[must_use]
     pub fn disk_ns_per_byte(&self) -> f64 {
         per(self.device_busy * self.readers.seconds * 1e9, self.readers.read_bytes as f64)
@@ -154,7 +153,7 @@ impl Plan {
     }
 }
 
-/// What differs between two plans, as `name: one and the other`.
+/// The difference between two plans, as `name: one and the other`.
 fn difference(plan: &impl Serialize, other: &impl Serialize) -> Option<String> {
     let (ours, theirs) = (serde_json::to_value(plan).ok()?, serde_json::to_value(other).ok()?);
     let names = ours.as_object()?.keys();
@@ -178,17 +177,17 @@ pub fn host() -> String {
     )
 }
 
-/// The file of runs, open for more.
+/// The file of runs, open for appending.
 #[derive(Debug)]
 pub struct Records<R = Run> {
     path: PathBuf,
     file: File,
-    /// Those that are in it.
+    /// The runs that are in it.
     pub runs: Vec<R>,
 }
 
 impl<R: Serialize + DeserializeOwned> Records<R> {
-    /// Opens the file in a folder, which is made where it is missing, and reads what is there.
+    /// Opens the file in a folder, which is made if it is missing, and reads its runs.
     ///
     /// # Errors
     /// It cannot be written, holds something else, or runs of another plan.
@@ -208,7 +207,7 @@ impl<R: Serialize + DeserializeOwned> Records<R> {
         Ok(Self { path, file, runs })
     }
 
-    /// The runs that are there, and nothing made.
+    /// The runs that are there; makes nothing.
     ///
     /// # Errors
     /// The file holds something else, or runs of another plan.
@@ -219,7 +218,7 @@ impl<R: Serialize + DeserializeOwned> Records<R> {
 
     fn text(path: &Path) -> Result<String> {
         match std::fs::read(path) {
-            // A line that is no text is told with its number, as any other that is not a run.
+            // A line that is not text is reported with its number, like any other invalid one.
             Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
             Err(error) => Err(Error::io("cannot read", path.display(), error)),
@@ -250,7 +249,7 @@ impl<R: Serialize + DeserializeOwned> Records<R> {
         Ok(runs)
     }
 
-    /// Writes a run down.
+    /// Appends a run.
     ///
     /// # Errors
     /// The system's.
@@ -261,7 +260,7 @@ impl<R: Serialize + DeserializeOwned> Records<R> {
     }
 }
 
-/// A plan and the runs below it, of a file that was written before.
+/// A plan and the runs below it, from the text of a file.
 pub(crate) fn parse<P: DeserializeOwned, R: DeserializeOwned>(rows: &str) -> Result<(P, Vec<R>)> {
     let wrong =
         |line: usize| move |error: serde_json::Error| Error::Option { what: format!("line {line}: {error}") };
@@ -271,13 +270,13 @@ pub(crate) fn parse<P: DeserializeOwned, R: DeserializeOwned>(rows: &str) -> Res
     Ok((plan, runs.collect::<Result<Vec<R>>>()?))
 }
 
-/// Whether this run was made and did not fail.
+/// Whether there is such a run that did not fail.
 #[must_use]
 pub fn has(runs: &[Run], cell: Cell, policy: &Policy, pair: u32) -> bool {
     measured(runs, cell, policy).any(|(made, _)| made == pair)
 }
 
-/// What was measured in a place of the sweep, by pair.
+/// The measurements of a policy in a cell, by pair.
 pub fn measured<'a>(
     runs: &'a [Run],
     cell: Cell,

@@ -1,8 +1,8 @@
 //! The whole measurement: the data set once, then pair by pair every cell over every policy.
 //!
-//! A pair goes through all cells before the next begins, so that a measurement that is ended early
-//! has something of everything; within a cell the policies follow each other, beginning with another
-//! one in each pair. What is modelled is modelled when all is measured: it needs the processors.
+//! A pair goes through all cells before the next begins, so that a measurement that is ended early has
+//! something of everything. Within a cell the policies follow each other; each pair begins with another one.
+//! The modelled runs come after all measured ones: they need the processors.
 
 use crate::cell::Cell;
 use crate::data;
@@ -23,17 +23,16 @@ use foreseek_units::Bytes;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Where emulated disks keep their data unless told otherwise.
+/// Where emulated disks keep their data by default.
 const SPACE: &str = "/var/tmp";
 
-/// Failures of a policy after which it is left out of the rest: one may be the machine's, more are
-/// not.
+/// Failures of a policy after which it is left out of the rest: one may be due to the machine.
 const FAILURES_LIMIT: usize = 3;
 
-/// The share of all time that is put down to making the data set, for the bar.
+/// The share of all time that making the data set takes, for the progress bar.
 const MAKING: f64 = 0.02;
 
-/// What is to come, before anything is made.
+/// What is to be done, before anything is made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ahead {
     /// Runs that are to be made.
@@ -42,23 +41,23 @@ pub struct Ahead {
     pub there: usize,
     /// About how long it takes, in seconds.
     pub seconds: f64,
-    /// What will be missing from the answer, with the remedy.
+    /// What will be missing from the result, with the remedy.
     pub left_out: Vec<String>,
 }
 
-/// Who is told what of a measurement.
+/// How a measurement reports.
 pub struct Reporting<'a, A = Ahead> {
-    /// What is to come; once, when nothing has been made yet.
+    /// What is to be done; called once, before anything is made.
     pub ahead: &'a dyn Fn(&A),
-    /// The share that is done and what is under way.
+    /// The share that is done, and the current step.
     pub progress: &'a dyn Fn(f64, &str),
 }
 
-/// Measures what is not measured yet and judges all of it.
+/// Measures what is missing and judges all of it.
 ///
 /// # Errors
-/// Whatever keeps it from beginning or from being written down, and the user. What fails in single
-/// runs is in the outcome.
+/// Whatever keeps it from beginning or from being written, and an interrupt. Failures of single runs are in the
+/// outcome.
 pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_>) -> Result<Outcome> {
     let profile = options.check()?;
     let plan = Plan::of(options);
@@ -87,7 +86,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_>) 
 }
 
 impl Options {
-    /// What these options come to where so much is there already.
+    /// What these options amount to, given the existing runs.
     fn ahead(&self, there: &[Run], nbd: bool) -> Ahead {
         let can = |policy: &Policy| nbd || *policy != Policy::Nbdkit;
         let todo: Vec<(u32, Cell, &Policy)> = self.todo(there).collect();
@@ -103,7 +102,7 @@ impl Options {
         }
     }
 
-    /// What is to be modelled: the oracle, and what the simulator predicts of each mount.
+    /// The runs to be modelled: the oracle, and the simulator's prediction for each mount.
     fn unmodelled<'a>(&'a self, there: &'a [Run]) -> impl Iterator<Item = (u32, Cell, Policy)> + 'a {
         let of = move |pair, cell| {
             let predicted = self.policies.iter().filter_map(Policy::predicted);
@@ -114,7 +113,7 @@ impl Options {
         all.filter(|(pair, cell, policy)| !has(there, *cell, policy, *pair))
     }
 
-    /// What is to be measured, in order.
+    /// The runs to be made, in order.
     fn todo<'a>(&'a self, there: &'a [Run]) -> impl Iterator<Item = (u32, Cell, &'a Policy)> {
         let of = move |pair: u32, cell: Cell| {
             let named: Vec<&Policy> = self.policies.iter().filter(|policy| policy.is_in(cell)).collect();
@@ -126,16 +125,16 @@ impl Options {
     }
 }
 
-/// What is said where the peer cannot be measured.
+/// The message where nbdkit cannot be measured.
 const NO_NBDKIT: &str = "nbdkit is not installed and will be missing from the comparison: install nbdkit and \
                          libnbd-bin (Debian); the same command then adds it";
 
-/// nbdkit and what shows its disk as a file.
+/// nbdkit and nbdfuse, which shows its disk as a file.
 fn nbd() -> foreseek_rig::Result<(Program, Program)> {
     Ok((Program::find("nbdkit", "nbdkit")?, Program::find("nbdfuse", "libnbd-bin")?))
 }
 
-/// What the reader of the figures should know.
+/// Remarks for the reader of the figures.
 fn notes(options: &Options, profile: &Profile) -> Vec<String> {
     let depth = ReadAhead::Depth.size(profile.competitive_depth());
     vec![
@@ -222,7 +221,7 @@ impl<'a> Bench<'a> {
         Ok(Self { options, profile, interrupt, place, nbd, program, extents, queue, disk, folder })
     }
 
-    /// Makes every run that is not there yet.
+    /// Makes every missing run.
     fn measure_all(
         &mut self,
         records: &mut Records,
@@ -277,12 +276,12 @@ impl<'a> Bench<'a> {
             interrupt: self.interrupt,
         };
         let made = environment.run(what, self.options, &mut self.queue, depth);
-        // Where it failed half-way they may still be on.
+        // After a failure in the middle of a run they may still be on.
         self.disk.set_delays(false)?;
         made
     }
 
-    /// Models what is not modelled yet.
+    /// Models every missing run.
     fn model_all(
         &self,
         records: &mut Records,
@@ -322,8 +321,8 @@ mod tests {
     fn without_options_it_is_the_core_over_every_policy_within_the_hour() {
         let options = Options::default();
         let ahead = options.ahead(&[], true);
-        // 24 points over stock Linux three times, nbdkit, the pass-through and the mount twice; two
-        // overheads over four.
+        // 24 points over stock Linux three times, nbdkit, the pass-through and the mount twice; two overheads
+        // over four.
         assert_eq!((ahead.runs, ahead.there, ahead.left_out.len()), ((24 * 7 + 2 * 4) * 5, 0, 0));
         assert!((3000.0..3600.0).contains(&ahead.seconds), "{} s", ahead.seconds);
     }
@@ -352,7 +351,7 @@ mod tests {
         let ahead = Options::default().ahead(&[], false);
         assert_eq!(ahead.runs, (24 * 6 + 2 * 4) * 5);
         assert!(ahead.left_out[0].contains("install nbdkit and libnbd-bin"), "{:?}", ahead.left_out);
-        // Nobody asked for it.
+        // It was not requested.
         let options = Options { policies: vec![Policy::Plain], ..Options::default() };
         assert!(options.ahead(&[], false).left_out.is_empty());
     }

@@ -1,4 +1,4 @@
-//! A server that is started for a run: a child of ours that shows something, or answers.
+//! A server that is started for a run: a child process that shows a file system, or answers requests.
 
 use crate::{Error, Result};
 use foreseek_rig::{Interrupt, POLL, Running};
@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 /// How long a server may take until it is ready.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
-/// How long a server may take to end when told to, and a loop device to become free.
+/// How long a server may take to end, and a loop device to become free.
 pub(crate) const END_LIMIT: Duration = Duration::from_secs(20);
 
-/// A server, and where it shows a file system. Ended when dropped; better [`Server::end`]ed, which tells what failed.
+/// A server, and where it shows a file system. Ended when dropped; prefer [`Server::end`], which returns
+/// errors.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) running: Running,
@@ -23,7 +24,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts it and waits until it is ready, as which `ready` knows it.
+    /// Starts it and waits until `ready` says that it is ready.
     pub(crate) fn start(
         policy: &str,
         name: &'static str,
@@ -59,7 +60,7 @@ impl Server {
         Self::start(policy, name, command, Some(shown), interrupt, || is_mounted(shown))
     }
 
-    /// A server that is no more; nobody is to wait for its answers.
+    /// An error if the server has ended: its readers would wait for ever.
     pub(crate) fn check(&mut self, policy: &str, ended: &str) -> Result<()> {
         if let Some(status) = self.running.poll()? {
             self.running.judge(&format!("serving {policy}"), status)?;
@@ -86,13 +87,13 @@ impl Server {
         Ok(())
     }
 
-    /// Unmounts what it shows, which is how nbdfuse ends, and sends it the signal by which others do.
+    /// Unmounts what it shows, which ends nbdfuse, and sends the signal that ends the others.
     fn ask(&mut self) {
         if let Some(shown) = &self.shown
             && is_mounted(shown)
         {
             let start = Instant::now();
-            // Whoever looked at it is done soon; then it goes out of sight, and really when it is free.
+            // A program that looks at it is done soon; otherwise it is detached and goes when it is free.
             while unmount(shown, UnmountFlags::empty()).is_err() {
                 if start.elapsed() > END_LIMIT / 4 {
                     let _ = unmount(shown, UnmountFlags::DETACH);
@@ -109,14 +110,15 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Also of one that was still starting when the user interrupted: killed, it would leave its
-        // mount and its record. What does not listen is ended by force after this.
+        // Also where it was still starting when the user interrupted: killed, it would leave its mount and its
+        // record. A server that does not react is killed after this.
         self.ask();
         let _ = self.wait();
     }
 }
 
-/// Whether something is mounted there. The path is one of ours and has nothing that would be escaped.
+/// Whether something is mounted there. The path is the benchmark's own and has no characters that would be
+/// escaped.
 pub(crate) fn is_mounted(point: &Path) -> bool {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     mounts.lines().any(|line| line.split(' ').nth(4).is_some_and(|at| Path::new(at) == point))

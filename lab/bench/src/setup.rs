@@ -1,9 +1,9 @@
-//! What one run stands on: the data set shown by a policy, cold, and the readers' memory group.
+//! The set-up of one run: the data set shown by a policy, cold, and the readers' memory group.
 //!
-//! Everything is made anew for each run and undone after it: the file system is mounted (nothing of
-//! it is in memory then), servers are started. Servers are children of ours and in no group with the
-//! readers. The mount bounds itself (`--memory`); what the others read goes through the page cache
-//! of their own groups, which are limited to the same.
+//! Everything is made anew for each run and undone after it: the file system is mounted (nothing of it is in
+//! memory then), servers are started. Servers are children of this process and never in the readers' group. The
+//! mount limits itself (`--memory`). The others read through the page cache of their own groups, which have the
+//! same limit.
 
 use crate::policy::Policy;
 use crate::server::{END_LIMIT, Server};
@@ -18,12 +18,12 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What is needed to make any of them.
+/// What every set-up needs.
 #[derive(Debug)]
 pub(crate) struct Environment<'a> {
     pub(crate) disk: &'a Disk,
     pub(crate) place: &'a CgroupParent,
-    /// A folder of ours with the mount points `disk`, `view` and `file`.
+    /// A folder with the mount points `disk`, `view` and `file`.
     pub(crate) folder: &'a Path,
     /// This program, for `foreseek mount`.
     pub(crate) program: &'a Path,
@@ -34,10 +34,10 @@ pub(crate) struct Environment<'a> {
     pub(crate) interrupt: &'a Interrupt,
 }
 
-/// What stands. Undone from above when dropped; better [`Setup::end`]ed, which tells what failed.
+/// A set-up. Undone from the top when dropped; prefer [`Setup::end`], which returns errors.
 #[derive(Debug)]
 pub(crate) struct Setup {
-    /// Where the data set is shown.
+    /// Where the data set is visible.
     pub(crate) view: PathBuf,
     /// The readers' group.
     pub(crate) readers: MemoryGroup,
@@ -45,7 +45,7 @@ pub(crate) struct Setup {
     loop_device: Option<Looped>,
     servers: Vec<Server>,
     bottom: Option<Mounted>,
-    /// The servers' group, where one is limited from outside; after them, which are in it.
+    /// The servers' group, where it is limited from outside. Dropped after the servers, which are in it.
     _group: Option<MemoryGroup>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Setup {
 struct Looped(LoopDevice);
 
 impl Environment<'_> {
-    /// Makes what a policy's run stands on. The disk answers without delay meanwhile.
+    /// Makes the set-up of a policy's run. The disk answers without delay meanwhile.
     pub(crate) fn setup(&self, policy: &Policy) -> Result<Setup> {
         let readers = if policy.has_server() { self.memory - self.server_memory } else { self.memory };
         let readers = MemoryGroup::create(self.place, "bench-readers", readers)?;
@@ -102,12 +102,12 @@ impl Environment<'_> {
     ) -> Result<Server> {
         command.args(["mount", "--foreground", "--policy", name, "--memory"]);
         command.arg(format!("{}", self.server_memory.get())).args([source, view]);
-        // Each begins cold: what one run learns is not another's.
+        // Each begins cold: nothing is kept from one run to the next.
         command.env("FORESEEK_STATE", "");
         Server::showing(&policy.to_string(), "foreseek", command, view, self.interrupt)
     }
 
-    /// nbdkit reads the disk itself; nbdfuse shows it as a file; a loop device makes a disk of that.
+    /// nbdkit reads the disk itself, nbdfuse shows it as a file, and a loop device makes a disk of that.
     fn stand_on_nbdkit(&self, setup: &mut Setup) -> Result<()> {
         let Some((nbdkit, nbdfuse)) = self.nbd else {
             return Err(Error::Option { what: "nbdkit and nbdfuse are not installed".to_owned() });
@@ -146,18 +146,18 @@ impl Setup {
         self.servers.iter().map(|server| processor_time(server.running.child.id())).sum()
     }
 
-    /// The most memory that the servers' processes have had.
+    /// The servers' peak memory.
     pub(crate) fn server_memory(&self) -> Bytes {
         self.servers.iter().map(|server| memory_peak(server.running.child.id())).sum()
     }
 
-    /// A server that is no more; nobody is to wait for its answers.
+    /// An error if a server has ended: its readers would wait for ever.
     pub(crate) fn check(&mut self, policy: &Policy) -> Result<()> {
         let policy = policy.to_string();
         self.servers.iter_mut().try_for_each(|server| server.check(&policy, "ended in the middle of a run"))
     }
 
-    /// Takes it down, from above.
+    /// Takes it down, from the top.
     pub(crate) fn end(mut self) -> Result<()> {
         self.top.take().map(Mounted::unmount).transpose()?;
         if let Some(looped) = self.loop_device.take() {
@@ -175,7 +175,7 @@ impl Setup {
 
 impl Drop for Setup {
     fn drop(&mut self) {
-        // From above, as in `end`; the fields that follow would go in another order.
+        // From the top, as in `end`; the fields would be dropped in another order.
         drop(self.top.take());
         drop(self.loop_device.take());
         while let Some(server) = self.servers.pop() {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// How long one run of a program may take.
 const LIMIT: Duration = Duration::from_secs(6 * 3600);
-/// How often an interrupt is looked for.
+/// How often an interrupt is checked for.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
 /// A program that has ended.
@@ -23,7 +23,7 @@ pub(crate) struct Timed {
 }
 
 impl Timed {
-    /// Runs a command to its end. Its end is noticed at once, since a file descriptor tells it.
+    /// Runs a command to its end. A file descriptor of the process signals the end at once.
     pub(crate) fn run(name: &'static str, command: &mut Command, interrupt: &Interrupt) -> Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let start = Instant::now();
@@ -49,7 +49,7 @@ impl Timed {
         Ok(Self { running, status, took })
     }
 
-    /// An end with another status is an error that quotes what the program said.
+    /// Returns an error, with the program's standard error, if it ended with another status.
     pub(crate) fn expect(&mut self, task: &str, status: i32) -> Result<()> {
         if self.status.code() == Some(status) {
             return Ok(());

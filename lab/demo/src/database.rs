@@ -1,10 +1,10 @@
 //! The database: TPC-C's customer table and an index in random order, loaded by the stock shell.
 //!
-//! Rows come from [`crate::customer`] as SQL text and go into `sqlite3` through a pipe, so that the
-//! file is written by the very program that reads it later. Pages are of 4 KiB, as in ATC'09
-//! section 5.4; rows lie in the order of their keys, and the index on `c_zip` is made after loading,
-//! so that it follows the table in the file. There is no index on the primary key: the query does
-//! not use one, and the paper counts only the table and the index by zip code.
+//! Rows come from [`crate::customer`] as SQL text and go into `sqlite3` through a pipe, so that the file is
+//! written by the program that reads it later. Pages have 4 KiB, as in ATC'09 section 5.4. Rows lie in the
+//! order of their keys. The index on `c_zip` is made after loading, so that it follows the table in the file.
+//! There is no index on the primary key: the query does not use one, and the paper counts only the table and
+//! the index by zip code.
 
 use crate::customer::{Customers, INDEX, TABLE};
 use crate::{Error, Result};
@@ -21,7 +21,7 @@ use std::time::Duration;
 /// so that the file is never smaller than was asked for.
 const BYTES_A_ROW: f64 = 716.0;
 
-/// Rows of one INSERT: enough that parsing the statement's frame costs nothing, 35 KB of text.
+/// Rows of one INSERT, 35 KB of text: enough that parsing each statement costs little.
 const ROWS_A_STATEMENT: u64 = 50;
 
 /// The smallest database: room for an index of more than one level.
@@ -58,7 +58,7 @@ impl Plan {
     }
 }
 
-/// Builds the database as a new file at `path` and tells `progress` the rows written so far.
+/// Builds the database as a new file at `path` and reports the rows written so far to `progress`.
 ///
 /// # Errors
 /// When the shell fails (a full disk among other things), takes too long, or the user interrupts.
@@ -80,8 +80,8 @@ pub fn build(
     let sql = running.child.stdin.take().ok_or_else(|| unplanned("the shell has no input"))?;
     let written = AtomicU64::new(0);
     std::thread::scope(|scope| {
-        // A thread of its own writes, so that a shell that hangs cannot hang the wait for it; the
-        // write ends with EPIPE when the shell does, whose own words then tell why.
+        // A thread of its own writes, so that a shell that hangs cannot block this one. The write ends with
+        // EPIPE when the shell ends, and the shell's own message then says why.
         scope.spawn(|| write_sql(sql, plan, &written));
         let ended = running.wait("building the database", LOAD_LIMIT, interrupt, &mut || {
             progress(written.load(Ordering::Relaxed));
@@ -98,7 +98,7 @@ pub fn build(
     check(path, plan, counted.trim())
 }
 
-/// Whether it has the rows and the size that were planned.
+/// Checks that it has the planned rows and size.
 fn check(path: &Path, plan: Plan, counted: &str) -> Result<Database> {
     let rows = plan.rows();
     if counted != rows.to_string() {
@@ -116,7 +116,7 @@ fn unplanned(what: &str) -> Error {
     Error::Database { what: what.to_owned() }
 }
 
-/// Writes the whole script; what was written is counted in rows.
+/// Writes the whole script, and counts the rows written.
 fn write_sql(mut shell: impl Write, plan: Plan, written: &AtomicU64) -> io::Result<()> {
     // Nothing is lost if the machine stops while loading: the file is made anew each time.
     write!(

@@ -6,13 +6,13 @@ use std::io;
 /// Why the demo cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What it is set up with does not stand.
+    /// Its set-up failed.
     #[error(transparent)]
     Rig(#[from] foreseek_rig::Error),
     /// The database did not turn out as planned.
     #[error("the database is not as it was planned: {what}")]
     Database {
-        /// In what respect.
+        /// What differs.
         what: String,
     },
     /// The two runs gave different results. Prefetching must never change what is read.
@@ -23,16 +23,16 @@ pub enum Error {
         /// Rows and fingerprint of the run with Foreseek.
         foreseek: String,
     },
-    /// An option, or options together, that make no sense.
+    /// An option, or a combination of options, that is not valid.
     #[error("{what}")]
     Option {
         /// What is wrong and what is accepted.
         what: String,
     },
-    /// A device profile that does not exist or makes no sense.
+    /// A device profile that does not exist or is not valid.
     #[error(transparent)]
     Profile(#[from] foreseek_device::ProfileError),
-    /// A device that the profile cannot be.
+    /// A device that cannot be built from the profile.
     #[error(transparent)]
     Device(#[from] foreseek_device::BuildError),
     /// No best schedule could be modelled.

@@ -1,11 +1,11 @@
-//! The main job, shown: SQLite's scan by a secondary index on an emulated disk, stock and with
-//! Foreseek, and the report on it.
+//! The demo: SQLite's scan by a secondary index on an emulated disk, stock and with Foreseek, and the report on
+//! it.
 //!
-//! What VanDeBogart, Frost and Kohler measured in ATC'09 section 5.4, on a stock kernel: a TPC-C-like
+//! It repeats on a stock kernel what VanDeBogart, Frost and Kohler measured in ATC'09 section 5.4. A TPC-C-like
 //! table ([`database`]) is read in the order of an index, so that each row is a seek, with memory
-//! ([`foreseek_rig::MemoryGroup`]) for half of it and for all of it. Every figure of the report comes from these runs;
-//! the time of the best possible schedule is modelled ([`foreseek_simulate::limit`]). Without root or
-//! FUSE the same comparison runs in virtual time and says so.
+//! ([`foreseek_rig::MemoryGroup`]) for half of it and for all of it. Every figure of the report comes from
+//! these runs; only the time of the best possible schedule is modelled ([`foreseek_simulate::limit`]). Without
+//! root or FUSE the same comparison runs in virtual time, and the report says so.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::print_stdout, reason = "a test that cannot run says so"))]
 
@@ -33,8 +33,8 @@ pub use progress::Show;
 /// Runs the demo.
 ///
 /// # Errors
-/// Whatever kept it from ending; nothing is left behind then. What is only missing for real time
-/// (root, FUSE) is no error: the outcome is simulated and says why.
+/// Whatever kept it from ending; nothing is left behind then. If only the conditions for real time are missing
+/// (root, FUSE), that is no error: the outcome is simulated and says why.
 pub fn run(options: &Options, interrupt: &Interrupt) -> Result<Outcome> {
     let profile = options.check()?;
     let missing = foreseek_rig::missing();

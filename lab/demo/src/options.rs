@@ -1,4 +1,4 @@
-//! What is to be shown, and how large.
+//! The options of the demo.
 
 use crate::progress::Show;
 use crate::{Error, Result, database};
@@ -8,19 +8,19 @@ use foreseek_storage::read_text;
 use foreseek_units::{Bytes, PAGE_SIZE};
 use std::path::PathBuf;
 
-/// The size of the database unless told otherwise: stock SQLite takes eight minutes for that on an
-/// unscaled disk where memory holds half of it.
+/// The default size of the database: stock SQLite takes eight minutes for that on an unscaled disk where memory
+/// holds half of it.
 pub const DATABASE_SIZE: Bytes = Bytes::mib(100);
 
-/// The factor on the disk's time unless told otherwise: as large as lets the whole demo end within
-/// five minutes. The processor's time and the path's do not scale, so that the smaller the factor,
-/// the less of what is measured is the disk's doing.
+/// The default factor on the disk's time: the largest with which the whole demo ends within five minutes. The
+/// times of the processor and of the path through the kernel do not scale. So the smaller the factor, the less
+/// of the measured time comes from the disk.
 pub const TIME_SCALE: f64 = 0.4;
 
 /// The disk of the paper (ATC'09 section 5.1).
 pub const PROFILE: &str = "barracuda-500g";
 
-/// The disk's size: the outer part of it, of which the database takes a hundredth.
+/// The disk's size. The database takes a hundredth of it.
 pub const DISK_SIZE: Bytes = Bytes::gib(8);
 
 /// The least memory with which the shell itself runs.
@@ -76,7 +76,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Checks them before anything is touched, and loads the profile.
+    /// Checks them before anything is changed, and loads the profile.
     pub(crate) fn check(&self) -> Result<Profile> {
         let refuse = |what: String| Err(Error::Option { what });
         if self.database_size < database::SMALLEST || self.database_size * 2 > DISK_SIZE {
@@ -120,7 +120,7 @@ impl Options {
     }
 }
 
-/// The device as the emulator makes it: its own size and queue.
+/// The device as the emulator makes it: with its own size and queue.
 pub(crate) fn build() -> Build {
     Build { size: Some(DISK_SIZE), ..Build::default() }
 }

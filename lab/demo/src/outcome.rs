@@ -1,7 +1,7 @@
-//! What was measured: plain data, and what follows from it by arithmetic alone.
+//! What was measured: plain data, and what follows from it by arithmetic.
 //!
-//! All times are as the clock on the wall showed them, on a disk whose time is scaled; the limit of
-//! the model is scaled alike before the two are compared.
+//! All times are elapsed times, on a disk whose time is scaled. The model's limit is scaled alike before both
+//! are compared.
 
 use crate::report::blocks::Mark;
 use foreseek_device::Profile;
@@ -32,8 +32,8 @@ pub struct Measured {
     /// Processor time of the program, in user and system mode; zero where it is not modelled.
     #[serde(rename = "processor_seconds", serialize_with = "seconds")]
     pub processor: Nanos,
-    /// The share of the requests' time that came from the path through the kernel and the machine
-    /// rather than from the modelled disk: it does not shrink with the time scale.
+    /// The share of the requests' time that came from the path through the kernel and from the machine, not
+    /// from the modelled disk. It does not shrink with the time scale.
     pub path_share: f64,
     /// Counters of the prefetcher; empty without one.
     pub prefetcher: BTreeMap<String, u64>,
@@ -55,7 +55,7 @@ pub struct DiskUse {
     /// Bytes read from it.
     #[serde(rename = "device_read_bytes", serialize_with = "bytes")]
     pub read: Bytes,
-    /// Time at work, on the scaled clock.
+    /// Time in service, scaled.
     #[serde(rename = "device_busy_seconds", serialize_with = "seconds")]
     pub busy: Nanos,
 }
@@ -75,7 +75,7 @@ pub struct QueryRun {
     pub foreseek: Measured,
     /// The best schedule with all of the memory as buffer.
     pub limit: Limit,
-    /// The buffer that was in fact used, and the best schedule with that.
+    /// The buffer that was used, and the best schedule with that.
     pub at_buffer: Option<(Bytes, Limit)>,
 }
 
@@ -109,13 +109,13 @@ pub struct Outcome {
 }
 
 impl Measured {
-    /// How fast a database of `size` went by.
+    /// The rate at which a database of `size` was read.
     #[must_use]
     pub fn rate(&self, size: Bytes) -> Rate {
         Rate::bytes_per_second(size.get() as f64 / self.time.as_secs_f64().max(f64::MIN_POSITIVE))
     }
 
-    /// How fast the disk was read.
+    /// The rate at which the disk was read.
     #[must_use]
     pub fn device_rate(&self) -> Rate {
         self.rate(self.disk.read)
@@ -140,7 +140,7 @@ impl Limits<'_> {
 }
 
 impl QueryRun {
-    /// Puts both ways side by side.
+    /// Compares both ways.
     ///
     /// # Errors
     /// Where their results differ, or no best schedule can be modelled.
@@ -166,19 +166,19 @@ impl QueryRun {
         Ok(run)
     }
 
-    /// How many times faster it became.
+    /// The speed-up.
     #[must_use]
     pub fn speed_up(&self) -> f64 {
         ratio(self.stock.time, self.foreseek.time)
     }
 
-    /// The time over the best schedule's at that memory, on the scaled clock.
+    /// The time over that of the best schedule with this memory; both scaled.
     #[must_use]
     pub fn limit_ratio(&self, time_scale: f64) -> f64 {
         ratio(self.foreseek.time, self.limit.time.scale(time_scale))
     }
 
-    /// The same with the buffer that was in fact used.
+    /// The same with the buffer that was used.
     #[must_use]
     pub fn buffer_ratio(&self, time_scale: f64) -> Option<f64> {
         self.at_buffer.map(|(_, limit)| ratio(self.foreseek.time, limit.time.scale(time_scale)))

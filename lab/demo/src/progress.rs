@@ -5,7 +5,7 @@ use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// How often figures that are asked from the disk's server are renewed.
+/// How often the figures of the disk's server are updated.
 const RENEWAL: Duration = Duration::from_millis(500);
 
 /// Where progress is shown.
@@ -35,7 +35,7 @@ impl Show {
             _ => ProgressBar::hidden(),
         };
         if self == Self::StandardError && !terminal {
-            // Progress that nobody can receive is no failure.
+            // Progress that cannot be written is no failure.
             let _ = writeln!(std::io::stderr(), "{name}");
         }
         let style = ProgressStyle::with_template("{prefix:<44} {bar:24} {percent:>3} %  {msg}")
@@ -47,7 +47,8 @@ impl Show {
 }
 
 impl Stage {
-    /// Rows were done and bytes came out; `requests` asks the disk how many it has answered.
+    /// Shows the rows that were done and the bytes of the result; `requests` asks the disk how many it has
+    /// answered.
     pub(crate) fn at(&mut self, rows: u64, bytes: Bytes, requests: &mut dyn FnMut() -> Option<u64>) {
         let now = Instant::now();
         if self.renewed.is_none_or(|renewed| now - renewed >= RENEWAL) {

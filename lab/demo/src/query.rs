@@ -1,9 +1,9 @@
 //! The query, run by the machine's own `sqlite3` in a control group, its result read by us.
 //!
-//! The two ways differ in one option and in the environment: with Foreseek the shell is told to load
-//! the extension (`.load`) before it runs the same statement. The result is counted and hashed as it
-//! comes, so that both can be compared byte by byte without being stored. The time is from the start
-//! of the process to the end of its output.
+//! The two ways differ in one option and in the environment: with Foreseek the shell loads the extension
+//! (`.load`) before it runs the same statement. The result is counted and hashed while it is read, so that both
+//! can be compared byte by byte without being stored. The time is from the start of the process to the end of
+//! its output.
 
 use crate::{Error, QUERY, Result};
 use foreseek_hints::Mode;
@@ -18,12 +18,12 @@ use std::process::{ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How much of the result is taken at a time: what the pipe holds unless it is made larger. A larger
-/// one would be charged to the query's control group and take memory from its pages.
+/// How much of the result is read at a time: the default size of a pipe. A larger pipe would be charged to the
+/// query's control group and take memory from its pages.
 const PIECE: Bytes = Bytes::kib(64);
 
-/// How long the reader rests when it has found little: less than the time in which the writer fills
-/// the pipe, and the most by which a run can seem longer than it was.
+/// How long the reader pauses after it has found little: less than the writer needs to fill the pipe, and the
+/// most by which a run can seem longer than it was.
 const REST: Duration = Duration::from_micros(100);
 
 /// How long a query may take: ten times the five minutes that a whole demo should.
@@ -35,25 +35,25 @@ pub(crate) struct Query<'a> {
     pub(crate) shell: &'a Program,
     pub(crate) database: &'a Path,
     pub(crate) group: &'a MemoryGroup,
-    /// An empty folder, so that nobody's settings have a part in it.
+    /// An empty home folder, so that no user's settings apply.
     pub(crate) home: &'a Path,
     pub(crate) foreseek: Option<Foreseek<'a>>,
 }
 
-/// What makes it Foreseek.
+/// The settings of the run with Foreseek.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Foreseek<'a> {
     /// The loadable extension.
     pub(crate) extension: &'a Path,
-    /// The profile of the disk, for the gaps that are cheaper read than skipped.
+    /// The disk's profile, for the gaps that are cheaper to read than to skip.
     pub(crate) profile: &'a str,
     /// How it fetches.
     pub(crate) mode: Mode,
-    /// Where the counters go.
+    /// The file for the counters.
     pub(crate) counters: &'a Path,
 }
 
-/// What came out of it.
+/// The result of a query.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) time: Nanos,
@@ -71,7 +71,7 @@ pub(crate) struct Progress {
     pub(crate) bytes: Bytes,
 }
 
-/// The result as it comes.
+/// What was read of the result.
 #[derive(Debug, Default)]
 struct Seen {
     rows: AtomicU64,
@@ -79,7 +79,7 @@ struct Seen {
 }
 
 impl Query<'_> {
-    /// Runs it and tells `progress` how far it is, many times a second.
+    /// Runs it and reports to `progress` how far it is, many times a second.
     pub(crate) fn run(&self, interrupt: &Interrupt, progress: &mut dyn FnMut(Progress)) -> Result<Answer> {
         let start = Instant::now();
         let mut running = Running::start(self.shell.name(), &mut self.command())?;
@@ -126,7 +126,7 @@ impl Query<'_> {
         command
     }
 
-    /// Waits for its end; answers the processor time that it took.
+    /// Waits for its end; returns its processor time.
     fn wait(
         &self,
         running: &mut Running,
@@ -138,7 +138,7 @@ impl Query<'_> {
         let child = rustix::process::Pid::from_child(&running.child);
         let ended = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         loop {
-            // A look that leaves the process to be reaped: its times can be read until then.
+            // Waits without reaping the process: its times can be read until it is reaped.
             let state = waitid(WaitId::Pid(child), ended)
                 .map_err(|error| Error::io("cannot wait for", self.shell.name(), error))?;
             if state.is_some() {
@@ -174,7 +174,7 @@ impl Seen {
         Progress { rows: self.rows.load(Ordering::Relaxed), bytes: Bytes(self.bytes.load(Ordering::Relaxed)) }
     }
 
-    /// Reads all of it; answers its hash and when it ended.
+    /// Reads all of it; returns its hash and the time of its end.
     fn read(&self, mut output: ChildStdout) -> std::io::Result<(String, Instant)> {
         let mut piece = vec![0; PIECE.get() as usize];
         let mut hash = blake3::Hasher::new();
@@ -188,7 +188,7 @@ impl Seen {
             self.rows.fetch_add(rows as u64, Ordering::Relaxed);
             self.bytes.fetch_add(length as u64, Ordering::Relaxed);
             if length < piece.len() / 4 {
-                // Let the pipe fill: to be woken for every 4 KiB costs the writer more than writing.
+                // Let the pipe fill: a wake-up for every 4 KiB costs the writer more than writing.
                 std::thread::sleep(REST);
             }
         }
@@ -222,7 +222,7 @@ fn counters(path: &Path) -> BTreeMap<String, u64> {
 /// The extension beside this program, as it is built or installed.
 ///
 /// # Errors
-/// [`Error::Option`] with the places that were looked at.
+/// [`Error::Option`] with the places that were searched.
 pub(crate) fn find_extension() -> Result<PathBuf> {
     const NAME: &str = "libforeseek_sqlite.so";
     let program = std::env::current_exe().map_err(|error| Error::io("cannot find", "myself", error))?;

@@ -1,10 +1,10 @@
 //! The demo's query as a process of a modelled machine.
 //!
-//! SQLite's place is taken by a model of what it does: it reads, in order, the pages of the scan and
-//! above each the interior pages of its tree, except those that its own page cache of 2 MB (least
-//! recently used) still holds. Every read goes through the same [`Planner`] and the same engine of access lists
-//! as in a real process, in the way in which the extension connects them: what the extension reads of the
-//! database itself are reads of the process, made before the hints that follow from them.
+//! A model stands for SQLite: it reads, in order, the pages of the scan and above each the interior pages of
+//! its tree, except those that its own page cache of 2 MB (least recently used) still holds. Every read goes
+//! through the same [`Planner`] and the same engine of access lists as in a real process, connected as the
+//! extension connects them. What the extension reads of the database itself are reads of the process, made
+//! before the hints that follow from them.
 
 use crate::customer::QUERY;
 use crate::{Result, scan};
@@ -27,23 +27,22 @@ const FILE: ObjectId = ObjectId(0);
 const HANDLE: Handle = Handle(0);
 const STREAM: StreamId = StreamId(0);
 
-/// What SQLite's own cache holds: its default of 2000 KiB, an entry of which takes a page and about
-/// 300 bytes.
+/// Pages in SQLite's own cache: its default of 2000 KiB, where an entry takes a page and about 300 bytes.
 const OWN_CACHE: usize = 466;
 
-/// Pages planned for where the driver does not know its buffer yet: 64 MiB of them, as the extension.
+/// Pages to plan while the driver does not know its buffer: 64 MiB of them, as in the extension.
 const PLAN_DEFAULT: usize = 16_384;
 
-/// What is left of a query when it is over.
+/// The outcome of a query.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct End {
-    /// Of the sequence of pages that were read.
+    /// The hash of the sequence of pages that were read.
     pub(crate) fingerprint: String,
-    /// The engine's; empty without one.
+    /// The engine's counters; empty without one.
     pub(crate) counters: BTreeMap<String, u64>,
 }
 
-/// Where a query leaves it.
+/// Where a query puts its outcome.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ending(Arc<Mutex<End>>);
 
@@ -53,15 +52,15 @@ impl Ending {
     }
 }
 
-/// Prefetching in the process: what the extension holds.
+/// Prefetching in the process: the state of the extension.
 struct Prefetch {
     planner: Planner,
     directed: Directed,
-    /// Whether a scan was recognised, so that the engine is told of reads.
+    /// Whether a scan was recognised, so that reads are reported to the engine.
     watched: bool,
 }
 
-/// Where the process stands.
+/// The state of the process.
 #[derive(Clone, Copy, Debug)]
 enum Doing {
     /// About to open the database.
@@ -76,9 +75,9 @@ enum Doing {
     /// The plan has been read: its hints are to be given.
     Planned(PageNo, ScanId, CallbackRequest),
     Read(PageNo),
-    /// It has been read.
+    /// The page has been read.
     Observe(PageNo),
-    /// The engine hears of the database.
+    /// The database is to be reported to the engine.
     Watch,
 }
 
@@ -102,7 +101,7 @@ pub(crate) struct Query {
 }
 
 impl Query {
-    /// Over the bytes of a database; with prefetching where there are settings for it.
+    /// A query over the bytes of a database; with prefetching where there are settings for it.
     pub(crate) fn new(
         image: Arc<[u8]>,
         reads: Arc<[PageNo]>,
@@ -133,12 +132,12 @@ impl Query {
         })
     }
 
-    /// Where it leaves what it has come to.
+    /// Where it puts its outcome.
     pub(crate) fn end(&self) -> Ending {
         self.end.clone()
     }
 
-    /// The next piece of the work, perhaps a step of it.
+    /// The next part of the work, perhaps with a step.
     fn work(&mut self, now: Instant) -> Option<Step> {
         match self.doing {
             Doing::Open => {
@@ -198,7 +197,7 @@ impl Query {
         None
     }
 
-    /// Uses the next page: it is read where SQLite's own cache does not have it.
+    /// Uses the next page: it is read unless SQLite's own cache has it.
     fn use_page(&mut self) -> Step {
         let Some(&page) = self.reads.get(self.at) else { return self.leave() };
         self.at += 1;
@@ -219,7 +218,7 @@ impl Query {
         Step::Exit
     }
 
-    /// What the extension does when it is asked what comes: what it reads for that are steps.
+    /// What the extension does when it is asked what comes; what it reads for that are steps.
     fn planned(&mut self, scan: ScanId) -> Option<(Vec<Access>, bool)> {
         let Prefetch { planner, directed, .. } = self.prefetch.as_mut()?;
         let stats = directed.stats();
@@ -238,7 +237,7 @@ impl Query {
         Some((accesses, plan.done))
     }
 
-    /// What the extension does after a read. Answers whether the engine is to hear of the database.
+    /// What the extension does after a read. Returns whether the database is to be reported to the engine.
     fn observe(&mut self, now: Instant, page: PageNo) -> bool {
         let Some(Prefetch { planner, directed, watched }) = &mut self.prefetch else { return false };
         let cost = Cost { time: now.since(self.begun), missed: self.missed };
@@ -275,7 +274,7 @@ impl Program for Query {
                     prefetch.directed.answered(answer);
                 }
             }
-            // Advice of the plan's own: what is not fetched is read later.
+            // Advice for the plan's own reads: what is not fetched is read later.
             _ => {}
         }
     }
@@ -345,7 +344,7 @@ impl Workload for Alone {
     }
 }
 
-/// SQLite's own page cache: the least recently used page goes.
+/// SQLite's own page cache: the least recently used page is evicted.
 #[derive(Debug, Default)]
 struct OwnCache {
     last_use: HashMap<PageNo, u64>,

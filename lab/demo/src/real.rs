@@ -20,13 +20,13 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Where emulated disks keep their data unless told otherwise.
+/// Where emulated disks keep their data by default.
 const SPACE: &str = "/var/tmp";
 
-/// How long a program may take to tell its version.
+/// How long a program may take to print its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
-/// What the demo works with, found before anything is made.
+/// The programs that the demo needs, found before anything is made.
 struct Tools {
     shell: Program,
     mkfs: Program,
@@ -122,7 +122,7 @@ impl Demo<'_> {
         self.folder.join("disk")
     }
 
-    /// Makes the file system and the database; answers where on the disk the query will read.
+    /// Makes the file system and the database; returns the addresses on the disk that the query will read.
     fn build(&self) -> Result<(Database, Vec<Lba>)> {
         let options = self.options;
         let plan = Plan { size: options.database_size, seed: options.seed };
@@ -136,7 +136,7 @@ impl Demo<'_> {
         })?;
         stage.done(&format!("{} rows, {}", database.rows, database.bytes));
         let cannot = |error| Error::io("cannot read", path.display(), error);
-        // Where a page lies is decided when it is written back.
+        // A page's address is chosen when it is written back.
         File::open(&path).and_then(|file| file.sync_all()).map_err(cannot)?;
         let extents = extents_of(&path)?;
         let image = std::fs::read(&path).map_err(cannot)?;
@@ -206,7 +206,7 @@ impl Demo<'_> {
         })
     }
 
-    /// What the reader of the figures should know.
+    /// Remarks for the reader of the figures.
     fn notes(&self) -> Vec<String> {
         let scale = self.options.time_scale;
         let mut notes = vec![
@@ -257,7 +257,7 @@ impl Demo<'_> {
         .to_vec()
     }
 
-    /// Leaves the disk attached and mounted; answers how to undo that.
+    /// Leaves the disk attached and mounted; returns how to undo that.
     fn keep(self, database: &Database) -> Result<String> {
         self.disk.mount(&self.point())?.keep();
         let (name, path) = (self.disk.keep(), database.path.display().to_string());
@@ -265,7 +265,7 @@ impl Demo<'_> {
     }
 }
 
-/// A disk's use, out of the server's figures. Its busy time is the model's; it is scaled here.
+/// A disk's use, from the server's figures. Its busy time is the model's and is scaled here.
 fn disk_use(stats: &Stats) -> DiskUse {
     DiskUse {
         requests: stats.requests,

@@ -1,10 +1,10 @@
 //! The demo in virtual time: the same database, planner, driver and device; the kernel is a model.
 //!
-//! The query is a process of a modelled machine (see [`crate::query_process`]) with the disk to itself. The file lies
-//! in one piece on the disk. Time is not scaled: in virtual time nobody waits.
+//! The query is a process of a modelled machine (see [`crate::query_process`]) with the disk to itself. The
+//! file lies in one piece on the disk. Time is not scaled.
 //!
-//! Limits: no rows are formatted, so that the result is the sequence of pages that were read; the
-//! kernel's own copy of metadata is taken to be in memory.
+//! Limits: no rows are formatted, so that the result is the sequence of pages that were read; the kernel's own
+//! copy of metadata is taken to be in memory.
 
 use crate::database::{self, Plan};
 use crate::options::{DISK_SIZE, Options, build};
@@ -24,17 +24,17 @@ use foreseek_units::{Bytes, Instant, Lba, Nanos, PAGE_SIZE, PageIndex, Pages, Po
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Where the file lies: a little inside, as ext4 puts it.
+/// Where the file lies: near the beginning, as ext4 puts it.
 const START: Lba = Lba(1 << 19);
 
-/// What a row costs the processor, from the index entry to the text of the result: measured as 0.42 s
-/// for 150,000 rows.
+/// Processor time of a row, from the index entry to the text of the result: measured as 0.42 s for 150,000
+/// rows.
 const ROW: Nanos = Nanos(2800);
 
-/// The longest that a run may take in virtual time: a hundred times the longest.
+/// The limit of a run in virtual time: a hundred times the longest.
 const LONGEST: Nanos = Nanos::from_secs(10_000_000);
 
-/// Requests that are kept for the figure: 24 MiB of them; later ones are only counted.
+/// Requests that are kept for the figure, 24 MiB of them; later ones are only counted.
 const LOG_LIMIT: usize = 1 << 20;
 
 /// Runs it all.
@@ -110,7 +110,8 @@ fn settings(profile: &Profile, mode: Mode) -> Settings {
     Settings { infill: profile.infill().pages_floor(), mode, ..Settings::default() }
 }
 
-/// Every page that SQLite asks its pager for, in order: above each page of the scan the way to it.
+/// Every page that SQLite asks its pager for, in order: before each page of the scan the interior pages above
+/// it.
 fn reads(image: &[u8]) -> Result<Vec<PageNo>> {
     let parents = parents(image)?;
     let mut reads = vec![PageNo::FIRST];

@@ -1,10 +1,10 @@
 //! How fast measured traces are replayed: requests a second on one core.
 //!
-//! The drives and traces are those of `../shared/traces/disksim-valid`, and a week of a workstation's
-//! requests (`hplajw`, 1992) on one of them; they are not part of the repository, and where they are missing, that is said and nothing is measured. Each drive's trace is
-//! replayed again and again on new devices for two seconds of processor time, the drives in turn;
-//! making the device is not counted. Processor time, not elapsed time: what else the machine does
-//! counts only by the caches that it takes. `cargo bench -p foreseek-drives --bench replay`.
+//! The drives and traces are those of `../shared/traces/disksim-valid`, and a week of a workstation's requests
+//! (`hplajw`, 1992) on one of them. They are not part of the repository; where they are missing, the benchmark
+//! says so and measures nothing. Each drive's trace is replayed again and again on new devices for two seconds
+//! of processor time, the drives in turn; making the device does not count. Processor time is measured, so that
+//! other load matters only through the caches. `cargo bench -p foreseek-drives --bench replay`.
 
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "a benchmark reports what it finds")]
 
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const DRIVES: [&str; 4] = ["cheetah9LP", "ibm18es", "atlas_III", "barracuda"];
-/// For so long each drive's trace is replayed.
+/// How long each drive's trace is replayed.
 const TIME: Duration = Duration::from_secs(2);
 
 struct Case {
@@ -73,7 +73,7 @@ fn main() {
     }
 }
 
-/// What this thread has used of a core.
+/// The processor time of this thread.
 fn processor_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }

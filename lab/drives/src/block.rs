@@ -50,7 +50,7 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Vec<Block>, ExtractedError
         let (length, limit) = (Bytes(text.len() as u64), Bytes(TEXT_LIMIT as u64));
         return Err(ExtractedError::TooLong { file: file.to_owned(), length, limit });
     }
-    // Editors of some systems put a mark there.
+    // Some editors put a byte order mark there.
     let mut scanner = Scanner { file, rest: text.trim_start_matches('\u{feff}'), line: 1 };
     let mut blocks = Vec::new();
     while scanner.peek().is_some() {
@@ -183,7 +183,7 @@ impl Scanner<'_> {
 
 /// A word of a text as a message quotes it.
 fn shortened(word: &str) -> String {
-    /// Letters that tell a word.
+    /// Letters by which a word is recognised.
     const LETTERS: usize = 40;
     if word.chars().count() <= LETTERS {
         return word.to_owned();
@@ -199,7 +199,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// The complaint about a key.
+    /// The error about a key.
     pub(super) fn wrong(&self, key: &str, reason: impl Into<String>) -> ExtractedError {
         let line = self.get(key).map_or(self.block.line, |node| node.line);
         self.wrong_at(line, key, reason)

@@ -1,5 +1,5 @@
-//! What a drive's controller does, which a `.model` file does not tell: from a `.diskspecs` file, from
-//! what was published, or assumed.
+//! What a drive's controller does, which a `.model` file does not say: from a `.diskspecs` file, as published,
+//! or assumed.
 
 use super::block::{Reader, parse};
 use super::error::ExtractedError;
@@ -7,11 +7,10 @@ use foreseek_device::spec::limits::{BUFFER_SECTORS_LIMIT, LONGEST_MS, SEGMENTS_L
 use foreseek_device::spec::{ControllerSpec, OverheadSpec, Until};
 use foreseek_units::SECTOR_SIZE;
 
-/// Most that overheads may be scaled by.
+/// The largest scale of overheads.
 const SCALE_LIMIT: f64 = 100.0;
-/// A sector over the bus where nothing is known: 5 MB/s, the asynchronous rate of the narrow SCSI
-/// adapters on which the drives of such files were measured (all that were published have 0.099 to
-/// 0.134 ms).
+/// Transfer of a sector over the bus where nothing is known: 5 MB/s, the asynchronous rate of the narrow SCSI
+/// adapters with which the drives of such files were measured (all published ones have 0.099 to 0.134 ms).
 const TYPICAL_SECTOR_MS: f64 = 0.1024;
 
 /// A controller's times and rules.
@@ -33,8 +32,8 @@ impl Controller {
         &self.source
     }
 
-    /// What is assumed of a drive of which nothing is known: of each time the median over the six
-    /// drives that DIXtrac extracted for the DiskSim 4.0 distribution, of each rule the commonest.
+    /// What is assumed of a drive of which nothing is known: for each time the median over the six drives that
+    /// DIXtrac extracted for the DiskSim 4.0 distribution, for each rule the most common one.
     #[must_use]
     pub fn typical() -> Self {
         Self {
@@ -67,8 +66,8 @@ impl Controller {
         }
     }
 
-    /// Reads a `.diskspecs` file, or any file of whole simulations with such a block. `file` names the
-    /// text in complaints. What the file does not tell is as in [`Controller::typical`].
+    /// Reads a `.diskspecs` file, or any file of whole simulations with such a block. `file` names the text in
+    /// errors. What the file does not say is as in [`Controller::typical`].
     ///
     /// # Errors
     /// Text that does not follow the format, keys of the wrong type or out of range (with file, line

@@ -9,11 +9,11 @@ use foreseek_device::spec::limits::{CYLINDERS_LIMIT, HEADS_LIMIT, LONGEST_MS, RO
 
 /// Most blocks that a drive may state to have.
 const BLOCKS_LIMIT: u64 = 1 << 41;
-/// Longest seek that a coefficient of a seek formula may stand for, times a thousand: coefficients
-/// are multiplied by roots of distances.
+/// Longest seek that a coefficient of a seek formula may stand for, times a thousand: coefficients are
+/// multiplied by roots of distances.
 const COEFFICIENT_LIMIT: f64 = LONGEST_MS;
-/// Distances that a published formula is sampled at lie so much apart, as a ratio: linear
-/// interpolation between them is then below a microsecond wrong.
+/// Ratio of neighbouring distances at which a published formula is sampled: linear interpolation between them
+/// is then wrong by less than a microsecond.
 const SAMPLE_RATIO: f64 = 1.02;
 
 /// A drive as a `.model` file describes it.
@@ -25,7 +25,7 @@ pub struct Drive {
     pub(super) blocks: Option<u64>,
     pub(super) layout: Layout,
     pub(super) mechanics: Mechanics,
-    /// What it takes to be on a track again, as a share of the shortest seek.
+    /// The time to settle on a track again, as a share of the shortest seek.
     pub(super) resettle_share: f64,
     pub(super) notes: Vec<String>,
 }
@@ -52,8 +52,8 @@ pub(super) enum Seek {
 }
 
 impl Drive {
-    /// Reads a model file. `file` names the text in complaints; `linked` answers the text of a file
-    /// that it names, such as its seek file, or why it cannot.
+    /// Reads a model file. `file` names the text in errors; `linked` returns the text of a file that it names,
+    /// such as its seek file, or why it cannot be read.
     ///
     /// # Errors
     /// Text that does not follow the format; keys that are missing, of the wrong type or out of range

@@ -39,7 +39,7 @@ pub enum ExtractedError {
         /// How long it may be.
         limit: Bytes,
     },
-    /// The parts do not make a device together.
+    /// The parts together make no valid device.
     #[error("{file}: the drive makes no device profile: {cause}")]
     Profile {
         /// The model file.

@@ -8,16 +8,15 @@
 //!
 //! The format is that of the DiskSim 4.0 disk parameter files, which DIXtrac writes: blocks of
 //! `key = value` ([`block`]). The meaning of the keys is taken from the DiskSim and diskmodel manuals.
-//! Everything here is pure: whoever calls reads the files.
+//! Everything here is pure: the caller reads the files.
 //!
-//! How near a drive so described is to the real one, traces that were measured on it tell
-//! ([`validation`]).
+//! Traces that were measured on a drive show how near such a description is to it ([`validation`]).
 //!
 //! Layouts are described by zones ([`zones`]) or track by track, as an index tree ([`tree`]) or a list of
 //! extents ([`map`]).
 //!
-//! Limits: slips do not turn the tracks behind them. Constant access times, which model no mechanics,
-//! are refused.
+//! Limits: slips do not rotate the tracks behind them. Constant access times, which model no mechanics, are
+//! refused.
 #![forbid(unsafe_code)]
 
 mod block;

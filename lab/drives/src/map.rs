@@ -11,12 +11,12 @@
 //! Defect at cyl 7, head 2, sect 30
 //! ```
 //!
-//! `seqcnt` counts the addresses that follow the first; another word counts them all. Along the list each
-//! change of head turns the tracks by the zone's track skew, each change of cylinder by its cylinder
-//! skew; a zone begins at its own.
+//! `seqcnt` counts the addresses that follow the first; another word counts all of them. Along the list each
+//! change of head rotates the tracks by the zone's track skew, each change of cylinder by its cylinder skew; a
+//! zone begins at its own.
 //!
-//! Source: diskmodel of the DiskSim 4.0 distribution (`layout_g2.c`, `layout_g2_load.c`); a zone's own
-//! skew, which that applies to the first cylinder alone, turns the whole zone here.
+//! Source: diskmodel of the DiskSim 4.0 distribution (`layout_g2.c`, `layout_g2_load.c`). There a zone's own
+//! skew applies to the first cylinder alone; here it rotates the whole zone.
 
 use super::block::{Reader, Value};
 use super::error::ExtractedError;
@@ -28,14 +28,14 @@ use foreseek_device::spec::limits::{
 };
 use std::collections::BTreeMap;
 
-/// Most addresses that a number in a file may name.
+/// Largest address that a number in a file may name.
 const PLACES_LIMIT: u64 = 1 << 42;
 /// Longest list of extents: twice what a drive of the format's time has.
 const TEXT_LIMIT: usize = 32 << 20;
-/// Largest skew in turns or sectors.
+/// Largest skew in revolutions or sectors.
 const SKEW_LIMIT: f64 = (SECTORS_PER_TRACK_LIMIT * 8) as f64;
 
-/// A zone; skews in turns.
+/// A zone; skews in revolutions.
 struct Zone {
     first: u64,
     last: u64,
@@ -148,7 +148,7 @@ fn read_extent(fields: &[&str], line: usize) -> Option<Extent> {
     })
 }
 
-/// Extents of a cylinder become a pattern, like ones that follow one another a section.
+/// Extents of a cylinder become a pattern; equal patterns that follow one another become a section.
 fn lay_out(file: &str, zones: &[Zone], extents: &[Extent]) -> Result<TracksShape, ExtractedError> {
     let wrong = |line: usize, reason: String| ExtractedError::Syntax { file: file.to_owned(), line, reason };
     let mut shape = TracksShape::default();
@@ -211,7 +211,7 @@ fn lay_out(file: &str, zones: &[Zone], extents: &[Extent]) -> Result<TracksShape
     Ok(shape)
 }
 
-/// A pattern where it lies.
+/// A pattern and where it lies.
 struct PatternPosition {
     pattern: usize,
     sectors: u64,
@@ -219,10 +219,10 @@ struct PatternPosition {
     angle: f64,
 }
 
-/// Adds a cylinder to the last section if that goes on with it, or as a new one; answers whether there
-/// was room.
+/// Adds a cylinder to the last section if it continues that one, or as a new one; returns whether there was
+/// room.
 fn append(shape: &mut TracksShape, place: PatternPosition, angle_step: f64) -> bool {
-    /// Angles that differ by less are the same: a thousandth of a sector of any track.
+    /// Angles that differ by less are equal: a thousandth of a sector of any track.
     const SAME: f64 = 1e-9;
     if let Some(last) = shape.sections.last_mut().filter(|last| last.pattern == place.pattern) {
         let times = last.times() as i64;
@@ -315,11 +315,11 @@ mod tests {
             (199, 0, 0, 0.05 + 199.0 / 200.0),
             (200, 0, 1, 0.15),
             (399, 1, 0, 0.3),
-            // Behind the defect the angle goes on with the sector's number.
+            // After the defect the angle continues with the sector's number.
             (449, 1, 0, 0.3 + 51.0 / 200.0),
             (597, 1, 1, 0.4),
             (797, 2, 0, 0.55),
-            // The second zone begins at its own angle, in turns.
+            // The second zone begins at its own angle, in revolutions.
             (1196, 3, 0, 0.0),
             (1296, 3, 1, 0.2),
             (1396, 4, 0, 0.5),

@@ -7,31 +7,30 @@ use foreseek_device::spec::{DiskSpec, SeekSpec};
 use foreseek_device::{Profile, ProfileError};
 use foreseek_units::SECTOR_SIZE;
 
-/// What it takes to be on a track again without a seek, as a share of the shortest seek. That is
-/// almost all settling; a head switch takes up to about half of the settling at the end of a seek
-/// (Ruemmler and Wilkes 1994), and returning to the track where the head has been a while ago no less.
-/// Extraction does not measure it: the head switch times of such files are differences of hundredths
-/// of a millisecond.
+/// The time to settle on a track again without a seek, as a share of the shortest seek. Nearly all of it is
+/// settling. A head switch takes up to about half of the settling at the end of a seek (Ruemmler and Wilkes
+/// 1994), and returning to the track where the head was a while ago no less. Extraction does not measure it:
+/// the head switch times of such files are differences of hundredths of a millisecond.
 pub(super) const RESETTLE_SHARE: f64 = 0.5;
 
 impl Drive {
-    /// The same with another share of the shortest seek for settling on a track anew.
+    /// The same with another share of the shortest seek for settling on a track again.
     #[must_use]
     pub fn with_resettle_share(self, share: f64) -> Self {
         Self { resettle_share: share, ..self }
     }
 
-    /// The drive as a device profile, and what of its description was not taken as it stands.
+    /// The drive as a device profile, and notes on the parts of its description that were changed.
     ///
     /// # Errors
-    /// Numbers that make no device together.
+    /// Numbers that together make no valid device.
     pub fn profile(&self, controller: &Controller) -> Result<(Profile, Vec<String>), ExtractedError> {
         let because =
             |cause: ProfileError| ExtractedError::Profile { file: self.file.clone(), cause: Box::new(cause) };
         let mut spec = self.spec(controller);
         let mut notes = self.notes.clone();
-        // The average seek and the capacity follow from the layout; what holds until they are known
-        // is replaced.
+        // The average seek and the capacity follow from the layout; the values that hold until then are
+        // replaced.
         let held = spec.laid_out(&self.file).map_err(because)?.sectors().get();
         match self.blocks {
             Some(blocks) if blocks <= held => spec.capacity_bytes = blocks * SECTOR_SIZE,

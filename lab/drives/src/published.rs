@@ -1,8 +1,8 @@
 //! What was published of drives' controllers, one file a drive, and how such a file is read.
 //!
-//! The files hold what DIXtrac and its forerunners extracted from the drives themselves, as the
-//! DiskSim 4.0 distribution publishes it beside the `.model` files. Nothing in them was chosen to meet
-//! a trace. A drive is known by the name that its `.model` file gives it.
+//! The files hold what DIXtrac and its forerunners extracted from the drives themselves, as the DiskSim 4.0
+//! distribution publishes it beside the `.model` files. Nothing in them was fitted to a trace. A drive is
+//! identified by its name in the `.model` file.
 
 use super::controller::Controller;
 use foreseek_device::ProfileError;
@@ -13,7 +13,7 @@ use foreseek_device::spec::{ControllerSpec, Keys, bounds, table_of};
 
 macro_rules! published {
     ($($name:literal),* $(,)?) => {
-        /// The text of each.
+        /// The text of each file.
         const PUBLISHED: &[(&str, &str)] =
             &[$(($name, include_str!(concat!("../controllers/", $name, ".toml")))),*];
     };
@@ -41,8 +41,8 @@ impl Controller {
         all().find(|one| one.drive.eq_ignore_ascii_case(drive)).map(|one| one.controller)
     }
 
-    /// Reads a controller's description in TOML, such as those in `lab/drives/controllers`. `file`
-    /// names the text in complaints.
+    /// Reads a controller's description in TOML, such as those in `lab/drives/controllers`. `file` names the
+    /// text in errors.
     ///
     /// # Errors
     /// Text that is not TOML, a key that is missing, unknown, of the wrong type or out of range.
@@ -59,7 +59,7 @@ pub(super) fn all() -> impl Iterator<Item = Published> {
 /// What is published of a drive.
 pub(super) struct Published {
     pub(super) drive: String,
-    /// Where the file tells them: the spindle's speed, and the sectors of the outermost tracks.
+    /// Where the file states them: the rotational speed, and the sectors of the outermost tracks.
     pub(super) rotation_rpm: Option<f64>,
     pub(super) outer_track_sectors: Option<u64>,
     pub(super) controller: Controller,

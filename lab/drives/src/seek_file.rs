@@ -19,7 +19,7 @@ pub struct SeekFile {
 }
 
 impl SeekFile {
-    /// Reads a seek file. `file` names the text in complaints.
+    /// Reads a seek file. `file` names the text in errors.
     ///
     /// # Errors
     /// Lines that are no pairs of numbers, distances that do not ascend, no distances, too many.
@@ -36,7 +36,7 @@ impl SeekFile {
         let mut extra = Vec::new();
         for (at, line) in text.lines().enumerate() {
             let fields: Vec<&str> = line.split([',', ' ', '\t']).filter(|field| !field.is_empty()).collect();
-            // A heading tells how many distances follow; the lines themselves tell as well.
+            // A heading gives the number of distances; the lines themselves show it as well.
             let heading = fields.first().is_none_or(|field| !field.starts_with(|c: char| c.is_ascii_digit()));
             if heading {
                 if seek.distances.is_empty() {

@@ -1,4 +1,4 @@
-//! In which unit a layout gives its skews.
+//! The unit of a layout's skews.
 
 use super::block::Reader;
 use super::error::ExtractedError;

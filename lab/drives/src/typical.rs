@@ -1,4 +1,4 @@
-//! What is assumed of a controller of which nothing is known, by what was published of others.
+//! What is assumed of a controller of which nothing is known, from what was published of others.
 
 use super::controller::Controller;
 use super::drive::Drive;
@@ -6,23 +6,23 @@ use super::published::{Published, all};
 use foreseek_device::spec::limits::BUFFER_SECTORS_LIMIT;
 use foreseek_device::spec::{ControllerSpec, OverheadSpec, Until};
 
-/// Two generations are published, before and after spindles of 7,200 turns a minute: overheads of some
-/// milliseconds, and of some tenths.
+/// Drives of two generations are published, below and from 7,200 rpm: with overheads of some milliseconds, and
+/// of some tenths of one.
 const GENERATION_RPM: f64 = 6800.0;
-/// So many drives of a maker tell more than all others do.
+/// From this many drives of a maker on they predict better than all others do.
 const OF_MAKER_LEAST: usize = 2;
-/// A drive whose tracks hold so much more than those of any published one is of a later generation: its
-/// bus is then taken to be as fast as its media, and not as slow as the adapters on which those were
-/// measured.
+/// A drive whose tracks hold this many times more than those of any published one is of a later generation. Its
+/// bus is then taken to be as fast as its media, and not as slow as the adapters with which the published ones
+/// were measured.
 const LATER: f64 = 1.5;
 
 impl Controller {
-    /// What is assumed of a drive's controller by what was published of others: of its maker if there are
-    /// two or more of its generation, else of all of its generation. What was published of the drive
-    /// itself is left out, so that the assumption can be tried on drives that are known.
+    /// What is assumed of a drive's controller, from what was published of others: of its maker if there are
+    /// two or more of its generation, else of all of its generation. What was published of the drive itself is
+    /// left out, so that the assumption can be tested on known drives.
     ///
-    /// Of each time and count it is the median. The segments of a buffer hold some tracks, so that the
-    /// drive's own tracks tell their size; the disk reads ahead until a segment is full, as most do.
+    /// Each time and count is the median. The segments of a buffer hold some tracks, so that the drive's own
+    /// tracks give their size. The disk reads ahead until a segment is full, as most do.
     #[must_use]
     pub fn typical_of(drive: &Drive) -> Self {
         of(drive, &all().collect::<Vec<_>>())
@@ -84,7 +84,7 @@ fn overheads(of: &[&Published]) -> OverheadSpec {
     medians
 }
 
-/// Who made a drive: what comes before the first separator of its name.
+/// The maker of a drive: what comes before the first separator of its name.
 fn maker(name: &str) -> String {
     name.split(['_', '-', ' ']).next().unwrap_or(name).to_ascii_lowercase()
 }

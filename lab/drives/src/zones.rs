@@ -1,4 +1,4 @@
-//! The layout of a drive: the zones of a `dm_layout_g1` block, or what other kinds say of each track.
+//! The layout of a drive: the zones of a `dm_layout_g1` block, or each track as other kinds describe it.
 
 use super::block::{Reader, Value};
 use super::error::ExtractedError;
@@ -11,7 +11,7 @@ use foreseek_device::spec::limits::{CYLINDERS_LIMIT, DEFECTS_LIMIT, SECTORS_PER_
 
 /// Most sectors of a zone that a number in a file may name.
 const PLACES_LIMIT: u64 = 1 << 40;
-/// Largest skew or offset: some turns, in sectors.
+/// Largest skew or offset: some revolutions, in sectors.
 const SKEW_LIMIT: f64 = (SECTORS_PER_TRACK_LIMIT * 8) as f64;
 
 /// A layout.
@@ -23,7 +23,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Reads a layout of any kind, with what it names in `links`; what could not be taken over is noted.
+    /// Reads a layout of any kind, with the files that it names in `links`; what could not be used is noted.
     pub(super) fn read(
         reader: Reader<'_>,
         heads: u32,
@@ -47,7 +47,7 @@ impl Layout {
         Self { mapping: Mapping::default(), spares: Spares::default(), spec }
     }
 
-    /// Past the last cylinder that it goes over.
+    /// The cylinder after its last.
     pub(super) fn end_cylinder(&self) -> u32 {
         match &self.spec {
             LayoutSpec::Zones(zones) => {
@@ -138,7 +138,7 @@ fn read_zone(
         return Err(zone.wrong("Blocks per track", format!("is {track}, must be at least 4")));
     }
     let revolutions = in_revolutions(zone, revolutions)?;
-    // Whole sectors count, as they do for the tools that write such files.
+    // Whole sectors count, as in the tools that write such files.
     let angle = |key: &str| -> Result<f64, ExtractedError> {
         let given = zone.number_if(key, -SKEW_LIMIT..=SKEW_LIMIT)?.unwrap_or(0.0);
         let sectors = if revolutions { given * track as f64 } else { given.trunc() };

@@ -1,4 +1,4 @@
-//! Extracted drives: what their files say is what the profile says, and no text makes reading panic.
+//! Extracted drives: the profile says what their files say, and no text makes reading panic.
 
 use foreseek_device::{Build, Profile};
 use foreseek_drives::validation::{parse_trace, replay};
@@ -32,7 +32,7 @@ fn profile(model: &str, controller: &Controller) -> Result<Profile, String> {
     drive.profile(controller).map(|(profile, _)| profile).map_err(|error| error.to_string())
 }
 
-/// The files' own words, and where they are found again.
+/// Values of the files, and where they appear in the profile.
 #[test]
 fn what_a_model_says_is_in_the_profile() {
     let text = profile(MODEL, &Controller::typical()).expect("a drive").to_toml();
@@ -91,7 +91,7 @@ fn each_kind_of_seek_curve_is_read() {
     }
 }
 
-/// A write takes as long as the stated overheads say, in the units in which they are stated.
+/// A write takes as long as the stated overheads, in the units in which they are stated.
 #[test]
 fn a_controllers_file_is_followed() {
     let specs = "disksim_disk D {\n Per-request overhead time = 0.1, Time scale for overheads = 2.0,\n Bulk sector transfer time = 0.25,\n\
@@ -168,7 +168,7 @@ proptest! {
         }
     }
 
-    /// A file that was cut off or lost a piece is refused or read, not more.
+    /// A file that was cut off or lost a part is refused or read.
     #[test]
     fn damaged_files_are_refused_or_read(
         model in prop::sample::select(&[MODEL, TREE, EXTENTS][..]),
@@ -201,8 +201,8 @@ fn a_typical_controller_goes_by_maker_generation_and_the_drives_own_tracks() {
     assert_ne!(typical("IBM_DNES-309170W", "7200"), plain);
 }
 
-/// A profile with tracks reads back as the same, builds in full, in part and stretched, and serves what
-/// is asked for; what a sequential pass reads is what its tracks hold.
+/// A profile with tracks reads back as the same, builds in full, in part and stretched, and serves requests. A
+/// sequential pass reads what its tracks hold.
 #[test]
 fn a_drive_described_track_by_track_is_a_device() {
     for (model, sectors) in [(TREE, 60_000), (EXTENTS, 40_000)] {
@@ -226,7 +226,7 @@ fn a_drive_described_track_by_track_is_a_device() {
     }
 }
 
-/// What editors and other systems do to a file changes nothing.
+/// Changes that editors and other systems make to a file have no effect.
 #[test]
 fn case_spaces_comments_and_line_ends_do_not_matter() {
     let plain = profile(MODEL, &Controller::typical()).expect("a drive").to_toml();

@@ -1,7 +1,7 @@
-//! What a touched page costs in each policy: pages a second.
+//! The cost of a touched page in each policy, as pages a second.
 //!
-//! A simulated page access must cost less than a microsecond in all, so that a policy may take a small
-//! part of that. `cargo bench -p foreseek-kernels`.
+//! A simulated page access must cost less than a microsecond in all, so that a policy may take a small part of
+//! that. `cargo bench -p foreseek-kernels`.
 
 #![allow(missing_docs, reason = "criterion's macro makes a function without documentation")]
 
@@ -41,7 +41,7 @@ impl View for Held {
     }
 }
 
-/// All streams are read to their ends, a call of each in turn.
+/// Reads all streams to their ends, a call of each in turn.
 fn read_all(policy: &mut dyn Prefetcher, answers: &mut Vec<Ahead>) {
     let now = Instant::ZERO;
     let mut held: Vec<Held> = (0..STREAMS)
@@ -103,7 +103,7 @@ fn touch(c: &mut Criterion) {
     group.finish();
 }
 
-/// How long a plan of learnt depths takes to solve, for files of 4 MB and the longest that there are.
+/// How long solving a plan of the adaptive policy takes, for files of 4 MB and the longest ones.
 fn plan(c: &mut Criterion) {
     let survival = Survival::of((0..1000).map(|n| Pages(n * 7919 % 1024 + 1)));
     let mut group = c.benchmark_group("plan");

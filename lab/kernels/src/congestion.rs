@@ -1,10 +1,10 @@
 //! What a congested queue does to the windows of Linux 2.6.3 and 2.6.10.
 //!
-//! Up to 2.6.10 one test stood before every window (`do_page_cache_readahead`): where the queue is
-//! congested, nothing is read, and the caller takes it for a window that is wholly in memory. The
-//! descriptors then stand for pages that nobody reads, which come one by one when they are touched. TR-840
-//! (section 6) names this as an anomaly that its kernels have corrected and does not say how; Linux's own
-//! correction of the same came with 2.6.11. `docs/internals/simulator.md` weighs them.
+//! Up to 2.6.10 one test stood before every window (`do_page_cache_readahead`): where the queue is congested,
+//! nothing is read, and the caller takes the window for one that is wholly in memory. The descriptors then
+//! describe pages that were never read; these are read one by one when they are touched. TR-840 (section 6)
+//! calls this an anomaly that its kernels have corrected, and does not say how. Linux corrected it in 2.6.11.
+//! `docs/internals/simulator.md` compares the ways.
 
 use serde::Deserialize;
 use std::fmt;
@@ -16,11 +16,11 @@ use std::str::FromStr;
 pub enum Congestion {
     /// As published: every window is cancelled, and its descriptors advance as if it had been read.
     Stock,
-    /// TR-840 section 6 to the letter: every window is cancelled, and its descriptors say so. A current
-    /// window becomes the page that its reader demands, an ahead window is tried again at the next page.
+    /// TR-840 section 6 to the letter: every window is cancelled, and its descriptors record that. A current
+    /// window becomes the page that its reader demands; an ahead window is tried again at the next page.
     CancelsAll,
-    /// As Linux corrected itself (2.6.11): only the ahead window is cancelled, to be tried again at the
-    /// next page. The current window is read, since its reader waits for a part of it in any case.
+    /// As Linux 2.6.11: only the ahead window is cancelled and is tried again at the next page. The current
+    /// window is read, since its reader waits for a part of it in any case.
     #[default]
     CancelsAhead,
     /// No window is cancelled.
@@ -41,7 +41,7 @@ impl Congestion {
         self != Self::Ignored
     }
 
-    /// Whether the descriptors tell what was cancelled from what was read.
+    /// Whether the descriptors distinguish what was cancelled from what was read.
     pub(crate) fn is_noted(self) -> bool {
         self != Self::Stock
     }

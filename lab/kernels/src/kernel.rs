@@ -1,4 +1,4 @@
-//! The kernels by name, as window machines that depth rules are put into.
+//! The kernels by name, as window machines that take a depth rule.
 
 use crate::Congestion;
 use crate::linux_2_6_3::Linux2_6_3;
@@ -15,7 +15,7 @@ use foreseek_units::Pages;
 pub enum Kernel {
     /// Linux 2.6.3: current and ahead window (TR-840).
     Linux2_6_3,
-    /// Linux 2.6.10: the ahead window only for streams that were long followed (EuroSys'07).
+    /// Linux 2.6.10: an ahead window only for streams that were followed for long (EuroSys'07).
     Linux2_6_10,
     /// Linux 2.6.18, and 2.6.16 of EuroSys'07 section 6.3.
     Linux2_6_18,
@@ -51,7 +51,7 @@ impl Kernel {
         Self::ALL.into_iter().find(|kernel| kernel.name() == name)
     }
 
-    /// Its window machine where a congested queue does this.
+    /// Its window machine under this rule of congestion.
     #[must_use]
     pub fn under(self, congestion: Congestion) -> Generation {
         let of_kernel = match self {
@@ -64,8 +64,7 @@ impl Kernel {
     }
 }
 
-/// The window machine of this name, of a kernel or of the product; kernels with the default rule of
-/// congestion.
+/// The window machine of this name, of a kernel or of the product; kernels have the default rule of congestion.
 #[must_use]
 pub fn generation(name: &str) -> Option<Generation> {
     let kernel = Kernel::named(name).map(|kernel| kernel.under(Congestion::default()));

@@ -1,9 +1,9 @@
 //! The read-ahead of the papers' kernels: window machines of Linux 2.6.3 (TR-840), 2.6.10 (EuroSys'07) and
 //! 2.6.18 (ATC'08, ATC'09, and 2.6.16 of EuroSys'07 section 6.3).
 //!
-//! They are how the papers' claims are reproduced and no part of what users run. Policies and depth rules
-//! are those of `foreseek-readahead`: a depth rule is put into one of these machines as it is put into a
-//! mount's. [`by_name`] knows all policies, of the kernels and of the product.
+//! They serve to reproduce the papers' claims; no user runs them. Policies and depth rules are those of
+//! `foreseek-readahead`: a depth rule is put into one of these machines as into a mount's. [`by_name`] knows
+//! all policies, of the kernels and of the product.
 #![forbid(unsafe_code)]
 
 mod congestion;

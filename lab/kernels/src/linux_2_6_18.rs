@@ -1,5 +1,5 @@
-//! The read-ahead of Linux 2.6.18, on which ATC'08 measured: called once for each call that reads,
-//! and at the page where it had left off within a long one.
+//! The read-ahead of Linux 2.6.18, on which ATC'08 measured. It is called once for each call that reads, and
+//! within a long call again at the page where it left off.
 //!
 //! A call is sequential where it begins right after the pages of the one before (the first one at
 //! the object's start). Then:
@@ -8,8 +8,8 @@
 //!   is at most a 32nd of the maximum, times two up to a quarter, else the maximum; with a call of at
 //!   least the maximum the ahead window follows at once;
 //! - with a window and none ahead: the ahead window, four times as long below a sixteenth of the
-//!   maximum, else twice, at most the maximum; after a page was lost to eviction two pages shorter
-//!   instead, at least 4;
+//!   maximum, else twice, at most the maximum; two pages shorter instead, and at least 4, after a page
+//!   was evicted before use;
 //! - a call that reaches into the ahead window makes it the current one and submits the next.
 //!
 //! A call that is not sequential reads its pages, up to the maximum, and turns read-ahead off: the
@@ -27,7 +27,7 @@ use foreseek_units::{Instant, PageIndex, PageSpan, Pages, Span};
 /// Pages in memory in a row after which read-ahead stops (`VM_MAX_CACHE_HIT`).
 const IN_MEMORY: Pages = Pages(256);
 
-/// The least that a lost page leaves of a window (`VM_MIN_READAHEAD`, 16 KiB).
+/// The shortest window after a page was evicted before use (`VM_MIN_READAHEAD`, 16 KiB).
 const LEAST: Pages = Pages(4);
 
 /// The machine.
@@ -44,13 +44,13 @@ pub(crate) struct State {
     /// Empty: there is none.
     current: PageSpan,
     ahead: Option<PageSpan>,
-    /// The page after those of the last call, as far as they were looked at.
+    /// The page after those of the last call, as far as they were seen.
     expected: PageIndex,
-    /// How many pages in memory windows have met in a row.
+    /// How many pages in a row the windows have found in memory.
     met: Pages,
-    /// Everything is in memory; read-ahead rests.
+    /// Everything is in memory; read-ahead is stopped.
     resting: bool,
-    /// A page was lost since the last window.
+    /// A page was evicted before use since the last window.
     lost: bool,
     faults: mapped::Classic,
 }
@@ -84,7 +84,7 @@ impl Machine for Linux2_6_18 {
 }
 
 impl Linux2_6_18 {
-    /// One look at the call: from its first page, or from where the last look ended.
+    /// Handles the call, from its first page or from where it left off.
     fn call(&mut self, state: &mut State, answer: &mut Answer<'_>) {
         let (mut page, mut request) = (answer.page(), answer.touch.request);
         // A call that begins in the middle of the page where the last one ended.
@@ -128,14 +128,14 @@ impl Linux2_6_18 {
         } else if state.ahead.is_some() {
             return;
         }
-        // What lies beyond the windows is looked at again when the call comes there.
+        // What lies beyond the windows is handled when the call reaches it.
         if let Some(end) = tried {
             state.expected = state.expected.min(end);
         }
     }
 
-    /// Submits the window after the current one, unless the queue is congested and the call does not
-    /// reach into it; `forced` where it is to be read in any case. Answers where that window ends.
+    /// Submits the window after the current one, unless the queue is congested and the call does not reach into
+    /// it; with `forced` in any case. Returns where that window ends.
     fn look_ahead(&mut self, state: &mut State, answer: &mut Answer<'_>, forced: bool) -> PageIndex {
         let start = state.current.end;
         let most = answer.most(&mut *self.depth, start);
@@ -155,7 +155,7 @@ impl Linux2_6_18 {
         self.ramp.next(stock.min(most), size, most)
     }
 
-    /// Reads a window; answers false where read-ahead goes to rest because all is in memory.
+    /// Reads a window; returns false where read-ahead stops because all is in memory.
     fn read(&self, state: &mut State, answer: &mut Answer<'_>, window: PageSpan) -> bool {
         if answer.read(window, None) {
             state.met = Pages::ZERO;

@@ -1,10 +1,10 @@
-//! The read-ahead of Linux 2.6.3, on which TR-840 built: [`two_windows`](crate::two_windows) with an
-//! ahead window as soon as the current one is walked into, and new windows as long as the last one
-//! was used.
+//! The read-ahead of Linux 2.6.3, on which TR-840 built: [`two_windows`](crate::two_windows) with an ahead
+//! window as soon as the reader enters the current one, and new windows as long as the used part of the last
+//! one.
 //!
-//! A sequential stream is read in 16, 18, 32, 32, ... pages (TR-840 section 2.2). A random one soon
-//! turns read-ahead off. A window that is continued where it ends, because none was ahead, is followed
-//! by one of the size to come, and not held at what was used.
+//! A sequential stream is read in 16, 18, 32, 32, ... pages (TR-840 section 2.2). Random reads soon turn
+//! read-ahead off. A window that is continued at its end, because there was no ahead window, is followed by one
+//! of the size of `next`, not of the used part.
 
 use crate::two_windows::Rules;
 use foreseek_units::{PageIndex, PageSpan, Pages, Span};

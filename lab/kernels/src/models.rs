@@ -1,5 +1,5 @@
-//! Naive models of the two-window kernels, number by number, for the machines to be held to: each rule
-//! of the reference is one statement, nothing is shared with the machines.
+//! Naive models of the two-window kernels, to check the machines against: each rule of the reference is one
+//! statement, and nothing is shared with the machines.
 
 use crate::testing::{Window, reading};
 use crate::{Congestion, Kernel, Settings};
@@ -11,8 +11,7 @@ use std::collections::BTreeSet;
 const LENGTH: i64 = 3000;
 const MAX: i64 = 32;
 
-/// A reader of one file under Linux 2.6.3 or 2.6.10, stock or with the congestion rule of 2.6.11 or of
-/// none.
+/// A reader of one file under Linux 2.6.3 or 2.6.10, stock, with the congestion rule of 2.6.11, or with none.
 struct Model {
     averaging: bool,
     rule: Congestion,
@@ -50,7 +49,7 @@ impl Model {
         }
     }
 
-    /// Reads what of a window is missing; answers how many pages that were.
+    /// Reads the missing pages of a window; returns how many they were.
     fn read(&mut self, start: i64, size: i64) -> usize {
         let end = (start + size).min(LENGTH);
         let missing = (start..end).filter(|page| !self.cached.contains(page)).count();
@@ -186,7 +185,7 @@ fn compare(kernel: Kernel, congestion: Congestion, ops: &[Op]) {
         match *op {
             Op::Call(page, _) => at = page,
             Op::Evict(page, pages) => {
-                // Around the reader, where it hurts.
+                // Pages around the reader.
                 let from = (at + page % 64).saturating_sub(16);
                 world.evict(from..from + pages);
                 (from..from + pages).for_each(|page| _ = model.cached.remove(&(page as i64)));
@@ -218,7 +217,7 @@ fn compare(kernel: Kernel, congestion: Congestion, ops: &[Op]) {
     }
 }
 
-/// The rules that kernels have had; the other is only in TR-840's words.
+/// The rules that kernels have had; the remaining one is known from TR-840's text only.
 fn modelled() -> impl Strategy<Value = Congestion> {
     proptest::sample::select(vec![Congestion::Stock, Congestion::CancelsAhead, Congestion::Ignored])
 }

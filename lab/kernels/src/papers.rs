@@ -49,7 +49,7 @@ fn golden_without_slow_start_every_fetch_is_98_pages() {
     }
 }
 
-/// What the device serves reaches the depth rule through every machine.
+/// The requests that the device serves reach the depth rule through every machine.
 #[test]
 fn the_depth_follows_the_seeks() {
     for settings in everywhere() {

@@ -80,7 +80,7 @@ fn run(world: &mut World, ops: &[Op]) -> Vec<Window> {
 }
 
 proptest! {
-    // Each case runs every policy; some hundreds were run when this was written.
+    // Each case runs every policy.
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
@@ -92,8 +92,8 @@ proptest! {
         }
     }
 
-    /// Only the demanded page is asked for again and again where nothing stays in memory; a sequential
-    /// reader of an idle disk with memory enough gets every page once.
+    /// Where nothing stays in memory only the demanded page is requested again. A sequential reader of an idle
+    /// disk with enough memory gets every page once.
     #[test]
     fn a_sequential_reader_gets_every_page_once(settings in settings(), pages in 1..LENGTH, call in 1..40u64) {
         for policy in names() {
@@ -112,7 +112,7 @@ proptest! {
         }
     }
 
-    /// The depth that a policy may use is never passed, but by a call that wants more itself.
+    /// No window is deeper than a policy may read, except for a call that asks for more itself.
     #[test]
     fn no_window_is_deeper_than_the_rule_and_memory_allow(
         ops in ops(), settings in settings(), bound in 1..60u64,

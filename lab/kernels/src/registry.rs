@@ -20,7 +20,7 @@ pub fn about(name: &str) -> Option<&'static str> {
 /// Makes the prefetcher of this name for a device.
 ///
 /// # Errors
-/// No policy is called so; the message names those that there are.
+/// There is no policy of this name; the message lists those that there are.
 pub fn by_name(
     name: &str,
     settings: &Settings,

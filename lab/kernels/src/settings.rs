@@ -8,7 +8,7 @@ use foreseek_units::Pages;
 /// Settings of read-ahead in a kernel of the papers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// What policies are given; its window machine may be any kernel's.
+    /// The settings of the policies; the window machine may be any kernel's.
     pub stream: stream::Settings,
     /// What a congested queue does to the windows of 2.6.3 and 2.6.10.
     pub congestion: Congestion,
@@ -29,9 +29,9 @@ impl Settings {
         Self { stream: stream::Settings { generation, ..stream::Settings::default() }, congestion }
     }
 
-    /// The kernel of TR-840 and the position paper: Linux 2.6.3 with its anomalies corrected (the one
-    /// of congestion as Linux did it itself), the seek distances averaged, 256 pages where prefetching
-    /// is aggressive.
+    /// The kernel of TR-840 and the position paper: Linux 2.6.3 with its anomalies corrected (that of
+    /// congestion as Linux 2.6.11 did), an average of the seek distances, and 256 pages for aggressive
+    /// prefetching.
     #[must_use]
     pub fn tr840() -> Self {
         let mut settings = Self::of(Kernel::Linux2_6_3);
@@ -40,9 +40,9 @@ impl Settings {
         settings
     }
 
-    /// The kernel of EuroSys'07: Linux 2.6.10 as it was (its section 5: "we have not modified other
-    /// aspects of the prefetching algorithm"), the seek times averaged, 800 KB (200 pages)
-    /// where prefetching is aggressive.
+    /// The kernel of EuroSys'07: an unmodified Linux 2.6.10 (its section 5: "we have not modified other aspects
+    /// of the prefetching algorithm"), an average of the seek times, and 800 KB (200 pages) for aggressive
+    /// prefetching.
     #[must_use]
     pub fn eurosys() -> Self {
         let mut settings = Self::of(Kernel::Linux2_6_10);
@@ -61,7 +61,7 @@ impl Settings {
         settings
     }
 
-    /// What policies are given, under the rule of congestion.
+    /// The settings of the policies, under the rule of congestion.
     pub(crate) fn ruled(&self) -> stream::Settings {
         let generation = match Kernel::named(self.stream.generation.name()) {
             Some(kernel) => kernel.under(self.congestion),

@@ -36,10 +36,10 @@ use foreseek_readahead::stream::mapped;
 use foreseek_readahead::stream::{Opened, Ramp, Served};
 use foreseek_units::{Instant, PageIndex, PageSpan, Pages, Span};
 
-/// The least that a page lost to eviction leaves of `next` (`VM_MIN_READAHEAD`, 16 KiB).
+/// The shortest `next` after a page was evicted before use (`VM_MIN_READAHEAD`, 16 KiB).
 const LEAST: Pages = Pages(4);
 
-/// In what the generations differ.
+/// The rules in which the generations differ.
 pub(crate) trait Rules: Send + Sync {
     /// What a stream keeps for it.
     type Memory: Send;
@@ -50,14 +50,14 @@ pub(crate) trait Rules: Send + Sync {
     fn hit(&self, memory: &mut Self::Memory, most: Pages);
     /// A page elsewhere.
     fn miss(&self, memory: &mut Self::Memory);
-    /// How long a new current window is. `used`: how much of the last one was, if the page touched
-    /// before lay in it and this one does not continue it; `next`: the size of the window to come.
+    /// How long a new current window is. `used`: the used part of the last one, if the previous page lay in it
+    /// and this one does not continue it; `next`: the size of the window to come.
     fn current(&self, memory: &Self::Memory, used: Option<Pages>, next: Pages, most: Pages) -> Pages;
     /// Whether an ahead window is to be submitted.
     fn ahead(&self, memory: &Self::Memory, most: Pages) -> bool;
     /// Read-ahead is turned on again.
     fn resume(&self, memory: &mut Self::Memory, most: Pages);
-    /// What a page fault that misses reads, in a kernel whose window is `size` long.
+    /// What a page fault that misses reads, in a kernel with this window size.
     fn around(&self, page: PageIndex, size: Pages) -> PageSpan;
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct TwoWindows<R> {
     pub(crate) rules: R,
     pub(crate) depth: Box<dyn Depth>,
     pub(crate) ramp: Ramp,
-    /// The kernel's own window, which page faults go by.
+    /// The kernel's own window, for page faults.
     pub(crate) around: Pages,
     /// What a congested queue cancels.
     pub(crate) congestion: Congestion,
@@ -88,7 +88,7 @@ pub(crate) struct State<M> {
     current: PageSpan,
     ahead: Option<PageSpan>,
     next: Next,
-    /// The page touched last; the first page of the object before any was, as in the kernels.
+    /// The page touched last; before the first touch the object's first page, as in the kernels.
     previous: PageIndex,
     /// What the depth rule gave last.
     most: Pages,
@@ -128,7 +128,7 @@ impl<R: Rules> Machine for TwoWindows<R> {
             return;
         }
         let cancelled = self.advance(state, answer);
-        // A page that nobody has tried to read was not lost.
+        // A page that was never requested was not evicted.
         let untried = cancelled && self.congestion.is_noted() && self.congestion.cancels_current();
         if answer.missing() && !untried {
             self.lost(state, answer);
@@ -141,7 +141,7 @@ impl<R: Rules> Machine for TwoWindows<R> {
 }
 
 impl<R: Rules> TwoWindows<R> {
-    /// Moves the windows; answers whether congestion cancelled one.
+    /// Moves the windows; returns whether congestion cancelled one.
     fn advance(&mut self, state: &mut State<R::Memory>, answer: &mut Answer<'_>) -> bool {
         let page = answer.page();
         match state.next {
@@ -182,7 +182,7 @@ impl<R: Rules> TwoWindows<R> {
         self.cancelled(state, page, sent)
     }
 
-    /// A page moves the size of the window to come.
+    /// A page changes the size of the window to come.
     fn judge(&mut self, state: &mut State<R::Memory>, before: Pages, hit: bool) {
         if let Some(memory) = &mut state.memory {
             if hit { self.rules.hit(memory, state.most) } else { self.rules.miss(memory) }
@@ -199,7 +199,7 @@ impl<R: Rules> TwoWindows<R> {
         }
     }
 
-    /// Within the current window: the time for an ahead window may have come.
+    /// Within the current window: an ahead window may be due.
     fn look_ahead(
         &mut self,
         state: &mut State<R::Memory>,
@@ -254,7 +254,7 @@ impl<R: Rules> TwoWindows<R> {
         self.cancelled(state, page, sent)
     }
 
-    /// Reads a window, unless it is one that the congested queue cancels; what follows it is larger.
+    /// Reads a window, unless the congested queue cancels it; the next one is larger.
     fn submit(
         &self,
         state: &mut State<R::Memory>,
@@ -271,7 +271,7 @@ impl<R: Rules> TwoWindows<R> {
         if answer.read(window, None) { Sent::Started } else { Sent::InMemory }
     }
 
-    /// Notes whether the new current window was cancelled; answers the same.
+    /// Records whether the new current window was cancelled; returns the same.
     fn cancelled(&self, state: &mut State<R::Memory>, page: PageIndex, sent: Sent) -> bool {
         let congested = sent == Sent::Congested;
         state.cancelled = congested && self.congestion.is_noted();
@@ -281,7 +281,7 @@ impl<R: Rules> TwoWindows<R> {
         congested
     }
 
-    /// A window brought nothing: `before` is the size that `next` had before this touch.
+    /// A window read nothing: `before` is the size that `next` had before this touch.
     fn in_memory(&self, state: &mut State<R::Memory>, before: Pages) {
         if before > Pages(1) {
             let next = before - Pages(1);
@@ -295,7 +295,7 @@ impl<R: Rules> TwoWindows<R> {
         }
     }
 
-    /// The page is missing after all: it was evicted before its use, or nothing was read ahead.
+    /// The page is missing: it was evicted before its use, or nothing was read ahead.
     fn lost(&mut self, state: &mut State<R::Memory>, answer: &mut Answer<'_>) {
         match state.next {
             Next::Unset => {}

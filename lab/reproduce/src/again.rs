@@ -1,4 +1,4 @@
-//! Judging results of an earlier run by the rules as they are: the values are those of that run.
+//! Judges the results of an earlier run by the present rules; the values are those of that run.
 
 use crate::claim::Claim;
 use crate::notes::Notes;
@@ -8,8 +8,8 @@ use crate::{Error, Measured, rows, run};
 use foreseek_simulate::experiment::Summary;
 use serde_json::Value;
 
-/// Judges what `results.json` of an earlier run has measured. Results of a newer run in `newer` take the place of
-/// those of the same claims. Figures are not drawn.
+/// Judges the values in the `results.json` of an earlier run. Results of a newer run in `newer` replace those
+/// of the same claims. Figures are not drawn.
 ///
 /// # Errors
 /// A text is no list of results, or names a claim that is not known.

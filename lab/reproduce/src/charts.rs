@@ -1,4 +1,4 @@
-//! Drawing the figures of our runs.
+//! Draws the figures of the runs.
 
 use crate::figure::{Chart, Figure, Kind};
 use crate::outcome::Drawn;
@@ -10,11 +10,11 @@ use foreseek_units::{Bytes, Lba, Sectors};
 
 /// Pages in a bucket of the histogram of sizes (TR-840 figure 11).
 const BUCKET: usize = 8;
-/// Seconds over which processor use is averaged in a chart of it.
+/// Seconds over which processor use is averaged in its chart.
 const USE_SECONDS: usize = 2;
 /// The policies in the order in which they are shown: each has one colour in all figures, whatever others are
-/// shown with it. Those of one line are in no figure together, and the first colours are the easiest to tell
-/// apart.
+/// shown with it. Policies of one line are in no figure together, and the first colours are the easiest to
+/// distinguish.
 const COLOURS: [&[&str]; 8] = [
     &["linux-2.6.3", "linux-2.6.10", "linux-2.6.18", "linux-2.6.18@32K/none", "none/none"],
     &["on-demand", "competitive+cpem", "linux-2.6.18@128K/none"],
@@ -25,12 +25,12 @@ const COLOURS: [&[&str]; 8] = [
     &["oracle", "linux-2.6.18@128K/asp"],
     &["adaptive-known-lengths", "linux-2.6.18@128K/asp+msp", "none/sp"],
 ];
-/// Milliseconds from which a chart of times tells seconds: longer numbers leave no room for the unit.
+/// From this many milliseconds on a chart of times uses seconds: longer numbers leave no room for the unit.
 const SECONDS_FROM_MS: f64 = 10_000.0;
-/// Points of a device's curve: more than a chart's width can tell apart.
+/// Points of a device's curve: more than a chart's width can show.
 const CURVE_POINTS: u32 = 200;
 
-/// Draws every figure for which at least one chart's runs are there.
+/// Draws every figure that has the runs of at least one chart.
 pub(crate) fn draw(figures: &[Figure], runs: &Runs) -> Vec<Drawn> {
     let drawn = figures.iter().map(|figure| Drawn {
         title: figure.title.clone(),
@@ -42,7 +42,7 @@ pub(crate) fn draw(figures: &[Figure], runs: &Runs) -> Vec<Drawn> {
 }
 
 impl Chart {
-    /// The chart, where its runs are there.
+    /// The chart, if its runs exist.
     fn draw(&self, runs: &Runs) -> Option<String> {
         let results: Option<Vec<&Results>> = self.runs.iter().map(|run| runs.get(run)).collect();
         let results = results?;
@@ -57,7 +57,7 @@ impl Chart {
         }
     }
 
-    /// `f_seek` as the policies have it of the devices.
+    /// `f_seek` of the devices, as the policies use it.
     fn seek_times(&self) -> Option<String> {
         let time = |device: &Profile, at| device.seek_time(Sectors(at)).as_millis_f64();
         self.over("distance of the seek, % of the device", "ms", self.of_devices(time)?)
@@ -69,7 +69,7 @@ impl Chart {
         self.over("place of the transfer, % of the device", "MB/s", self.of_devices(rate)?)
     }
 
-    /// A curve a device over its sectors, with more points at its start, where seek times bend.
+    /// A curve for each device over its sectors, with more points at its start, where seek times bend.
     fn of_devices(&self, value: impl Fn(&Profile, u64) -> f64) -> Option<Vec<Series>> {
         let curve = |name: &String| {
             let device = Profile::builtin(name)?;
@@ -116,7 +116,7 @@ impl Chart {
         Some(Lines { title: self.title.clone(), across, scale: Across::Steps, upright, series }.to_svg())
     }
 
-    /// The metric over the swept sizes; normalized, how many times as fast as that policy.
+    /// The metric over the swept sizes; if normalized, the speed-up over that policy.
     fn sweep(&self, results: &[&Results]) -> Option<String> {
         let metric = Metric::by_name(&self.metric)?;
         let mut series: Vec<Series> = Vec::new();
@@ -160,7 +160,7 @@ impl Chart {
         let upright = self.normalized_to.as_ref().map(|other| format!("times as fast as {other}"));
         let (title, across) = (self.title.clone(), self.across.clone());
         let upright = upright.unwrap_or_else(|| unit(metric));
-        // Curves of policies alone have the colours that their policies have elsewhere.
+        // Curves of policies have the colours of their policies.
         let series = if results.len() == 1 && !devices && policies { of_policies(series) } else { series };
         let scale = if self.linear { Across::Linear } else { Across::Doubling };
         Some(Lines { title, across, scale, upright, series }.to_svg())
@@ -182,7 +182,7 @@ impl Chart {
         let policies =
             in_slots(policies, &COLOURS, |policy| policy.map(ToString::to_string).unwrap_or_default());
         let mut groups: Vec<Group> = Vec::new();
-        // Runs of one workload differ in what their names say.
+        // Runs of one workload differ in their names.
         let alike = results.windows(2).any(|pair| pair[0].workload == pair[1].workload);
         for (number, results) in results.iter().enumerate() {
             let mut devices: Vec<&str> = results.points.iter().map(|point| point.device.as_str()).collect();
@@ -221,13 +221,13 @@ impl Chart {
             Some(other) => Some(point.ratio(find(&Policy::from(other.as_str()))?, metric)),
             None => Some(point.summary(metric)),
         });
-        // Long counts have no room beside their axis.
+        // There is no room for long counts beside their axis.
         let thousands = self.normalized_to.is_none() && unit(metric) == "thousand misses";
         let by = if thousands { 1e-3 } else { 1.0 };
         summary.map_or(NO_BAR, |value| (value.mean * by, value.low * by, value.high * by))
     }
 
-    /// The points at the chart's concurrency level: one a policy that it shows.
+    /// The points at the chart's concurrency level: one for each policy that it shows.
     fn at_level<'a>(&'a self, results: &'a Results) -> impl Iterator<Item = &'a experiment::Point> {
         let points = results.points.iter().filter(|point| self.shows(&point.policy));
         points.filter(|point| Some(point.concurrency) == self.concurrency)
@@ -264,7 +264,7 @@ impl Chart {
         let series = self.at_level(results).filter_map(|point| {
             let report = &point.runs.first()?.report;
             let of_all = f64::from(report.processors);
-            // The machine has counted from its start; a second that the end cuts short is none.
+            // The machine counts from its start; a last second that is cut short does not count.
             let all = &report.processor_busy_by_second;
             let measured = report.time.as_secs_f64() as usize;
             let warm_up = all.len().saturating_sub(measured);
@@ -284,7 +284,7 @@ impl Chart {
     }
 }
 
-/// How long the device of a run transfers each size that is shown, as far as others reach.
+/// How long the device of a run transfers each size that is shown, as far as the other curves reach.
 fn transfer(results: &Results, shown: &[Series]) -> Option<Series> {
     let device = Profile::builtin(&results.points.first()?.device)?;
     let points = || shown.iter().flat_map(|series| &series.points);
@@ -299,7 +299,7 @@ fn transfer(results: &Results, shown: &[Series]) -> Option<Series> {
     Some(Series { name: "read as much".to_owned(), points, mark: Mark::Line })
 }
 
-/// A bar that is not there.
+/// A missing bar.
 const NO_BAR: (f64, f64, f64) = (f64::NAN, 0.0, 0.0);
 
 /// Curves of policies, each in its own colour.
@@ -316,8 +316,8 @@ fn of_slots(series: Vec<Series>, slots: &[&[&str]]) -> Vec<Series> {
     named.map(|series| Series { name: called(&series.name), ..series }).collect()
 }
 
-/// Each at the place of its name's colour, with gaps where others would be; those that have no colour of their
-/// own, or find it taken, come last.
+/// Each at the place of its name's colour, with gaps where others would be. Those without a colour of their
+/// own, or whose colour is taken, come last.
 fn in_slots<T>(
     shown: Vec<Option<T>>,
     slots: &[&[&str]],
@@ -337,7 +337,7 @@ fn in_slots<T>(
     placed
 }
 
-/// What a legend calls a policy: that of a host and an array by its name in ATC'08 (section 3.1), any other by its own.
+/// A policy's name in a legend: that of a host and an array as in ATC'08 (section 3.1), any other its own.
 fn called(policy: &str) -> String {
     let Some((host, array)) = policy.split_once('/') else { return policy.to_owned() };
     let array = match array {
@@ -351,7 +351,7 @@ fn called(policy: &str) -> String {
     if parts.is_empty() { "no prefetching".to_owned() } else { parts.join("+") }
 }
 
-/// What a metric is, where it has no unit: over another's.
+/// The name of a metric without a unit: over another policy's.
 fn quantity(metric: &Metric) -> &'static str {
     match metric.name {
         "throughput_mb_per_s" => "throughput",
@@ -361,7 +361,7 @@ fn quantity(metric: &Metric) -> &'static str {
     }
 }
 
-/// What an axis of a metric says.
+/// The label of a metric's axis.
 fn unit(metric: &Metric) -> String {
     match metric.name {
         "throughput_mb_per_s" | "moved_mb_per_s" => "MB/s",
@@ -401,7 +401,7 @@ mod tests {
         }
         assert_eq!(at(&many, "mount:adaptive"), Some(COLOURS.len()));
         assert!(COLOURS.len() <= foreseek_chart::SERIES_LIMIT);
-        // Two of one colour in one figure: the second takes another.
+        // Two with the same colour in one figure: the second takes another.
         let both = named(&["linux-2.6.3", "linux-2.6.10"]);
         assert_eq!((at(&both, "linux-2.6.3"), at(&both, "linux-2.6.10")), (Some(0), Some(COLOURS.len())));
     }

@@ -1,4 +1,4 @@
-//! The claims: what the papers state in numbers, one a row.
+//! The claims: the numbers that the papers state, a row each.
 
 use crate::Error;
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 /// The project's copy of the claims: TR-840, the position paper, EuroSys'07, ATC'08 and ATC'09.
 const CLAIMS: &str = include_str!("../../../experiments/claims.csv");
 
-/// What the papers state without a number, or in an order: checks that are shown beside the count.
+/// Statements of the papers without a number, or about an order: checks that are shown beside the count.
 const CHECKS: &str = include_str!("../../../experiments/checks.csv");
 
 /// One number that a paper states.
@@ -18,45 +18,45 @@ pub struct Claim {
     pub paper: String,
     /// Its section.
     pub section: String,
-    /// On which device.
+    /// The device.
     pub device: String,
-    /// With which workload.
+    /// The workload.
     pub workload: String,
-    /// Under which conditions.
+    /// The conditions.
     pub condition: String,
-    /// Of which policy.
+    /// The policy.
     pub policy: String,
-    /// Against which other.
+    /// The policy that it is compared with.
     pub against: String,
     /// What is measured.
     pub metric: String,
-    /// How it relates to the value, as written.
+    /// The relation to the value, as written.
     pub relation: String,
     /// The value, as written.
     pub value: String,
     /// Its unit.
     pub unit: String,
-    /// Whether it is a check: shown beside the count and no part of it.
+    /// Whether it is a check, which is shown beside the count.
     #[serde(skip)]
     pub check: bool,
 }
 
-/// When a measured value is what the paper says.
+/// The relation in which a measured value must be to that of the paper.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Relation {
-    /// The interval overlaps the value by 15 % either way; of a depth, by one unit.
+    /// The interval overlaps the value by 15 % either way; for a depth, by one unit.
     Approx(f64),
     /// The largest value of the sweep is at least 0.85 of it.
     UpTo(f64),
-    /// The middle is no less; of a bound, every run.
+    /// The mean is no less; for a bound, every run.
     AtLeast(f64),
-    /// The middle is no more; of a bound, every run.
+    /// The mean is no more; for a bound, every run.
     AtMost(f64),
-    /// The middle is less; of a bound, every run.
+    /// The mean is less; for a bound, every run.
     LessThan(f64),
     /// The interval overlaps 0.9 of the first to 1.1 of the second.
     Between(f64, f64),
-    /// To rounding, or by a test of fit: the measurement itself says whether.
+    /// Up to rounding, or by a test of fit: the measurement itself decides.
     Exact,
 }
 
@@ -64,15 +64,15 @@ impl Claim {
     /// All claims, in the order of the papers.
     ///
     /// # Errors
-    /// The list that was built in is damaged.
+    /// The built-in list is damaged.
     pub fn all() -> Result<Vec<Self>, Error> {
         Self::read(CLAIMS)
     }
 
-    /// The checks beside them.
+    /// The checks.
     ///
     /// # Errors
-    /// The list that was built in is damaged.
+    /// The built-in list is damaged.
     pub fn checks() -> Result<Vec<Self>, Error> {
         Ok(Self::read(CHECKS)?.into_iter().map(|check| Self { check: true, ..check }).collect())
     }
@@ -85,7 +85,7 @@ impl Claim {
     /// The relation with its value.
     ///
     /// # Errors
-    /// The row is written in a way that is not known.
+    /// The row has an unknown relation.
     pub fn relation(&self) -> Result<Relation, Error> {
         let wrong =
             || Error::Claims(format!("{}: '{} {}' is no relation", self.id, self.relation, self.value));
@@ -107,7 +107,7 @@ impl Claim {
         })
     }
 
-    /// What of a ratio is a gain.
+    /// Which direction of a ratio is a gain.
     #[must_use]
     pub fn gain(&self) -> Gain {
         match self.metric.as_str() {
@@ -119,7 +119,7 @@ impl Claim {
         }
     }
 
-    /// Whether it states the least or the most of something.
+    /// Whether it states a least or a largest value.
     #[must_use]
     pub fn is_bound(&self) -> bool {
         is_bound(&self.relation)
@@ -132,18 +132,18 @@ impl Claim {
     }
 }
 
-/// Whether a relation, as written, is the least or the most of something.
+/// Whether a relation, as written, states a least or a largest value.
 #[must_use]
 pub fn is_bound(relation: &str) -> bool {
     matches!(relation, "at-least" | "at-most" | "less-than")
 }
 
-/// What of a ratio is a gain.
+/// Which direction of a ratio is a gain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gain {
-    /// A larger one: of rates.
+    /// A larger one, for rates.
     Larger,
-    /// A smaller one: of times.
+    /// A smaller one, for times.
     Smaller,
     /// None: it is a property of a device.
     Neither,

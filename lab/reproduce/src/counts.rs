@@ -1,10 +1,10 @@
-//! How many claims hold: all of them, without those by whose numbers something was set, and strictly; those of
-//! arithmetic and theory apart.
+//! How many claims hold: all, those without claims whose numbers were used to set something, and those that
+//! hold strictly; claims of arithmetic and theory apart.
 
 use crate::judgement::Standing;
 use std::fmt;
 
-/// Held and all of some claims.
+/// How many of some claims hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// How many hold.
@@ -29,17 +29,17 @@ impl fmt::Display for Count {
 /// The counts of an outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Of claims for which something is simulated.
+    /// Claims for which something is simulated.
     pub simulated: Count,
-    /// Of these, those by whose numbers nothing was set.
+    /// Of these, those whose numbers were not used to set anything.
     pub predicted: Count,
-    /// Of the simulated ones, strictly.
+    /// Simulated claims that hold strictly.
     pub strict: Count,
-    /// Of these, bounds: they are strict where they hold.
+    /// Of these, bounds: they hold strictly if they hold.
     pub strict_bounds: usize,
-    /// Simulated ones whose gain is beyond what is stated.
+    /// Simulated claims whose gain is larger than stated.
     pub beyond: usize,
-    /// Of arithmetic on the papers' own inputs and of theory.
+    /// Claims of arithmetic on the papers' own inputs, and of theory.
     pub arithmetic: Count,
 }
 
@@ -50,9 +50,9 @@ pub struct Counted {
     pub arithmetic: bool,
     /// Whether its number was used to set something.
     pub used: bool,
-    /// Whether it states the least or the most of something.
+    /// Whether it states a least or a largest value.
     pub bound: bool,
-    /// What became of it.
+    /// Its standing.
     pub standing: Standing,
     /// Whether it holds strictly.
     pub strict: bool,

@@ -19,10 +19,10 @@ pub enum Error {
     /// Earlier results cannot be read.
     #[error("the results: {0}: give results.json of an earlier run")]
     Results(String),
-    /// Something cannot be set.
+    /// A key cannot be set.
     #[error("cannot set '{key}': {reason}")]
     Override {
-        /// What was to be set.
+        /// The key.
         key: String,
         /// Why not.
         reason: String,
@@ -30,15 +30,15 @@ pub enum Error {
     /// No claim has such a name.
     #[error("no claim matches '{glob}'; names are like EU-two-rand, TR-*, *-depth-* ({known} can be run)")]
     NoClaim {
-        /// What was asked for.
+        /// The name that was given.
         glob: String,
         /// How many there are.
         known: usize,
     },
-    /// Nothing was varied for such a claim.
+    /// There is no trial of such a claim.
     #[error("no trial is of a claim that matches '{glob}'; experiments/trials.toml has them all")]
     NoTrial {
-        /// What was asked for.
+        /// The name that was given.
         glob: String,
     },
     /// A run failed.

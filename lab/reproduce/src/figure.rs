@@ -1,8 +1,8 @@
 //! Figures: files that declare runs and how they are drawn.
 //!
-//! A figure file has a table `common` and a list `run`; each run is an experiment
-//! (`docs/internals/simulator.md` lists the keys) with the common keys where it has none of its own. A list
-//! `chart` says what is drawn of them, or of the devices themselves.
+//! A figure file has a table `common` and a list `run`. Each run is an experiment
+//! (`docs/internals/simulator.md` lists the keys); it has the common keys unless it has its own. A list `chart`
+//! says what is drawn of the runs, or of the devices themselves.
 
 use crate::Error;
 use crate::overrides::Overrides;
@@ -73,13 +73,13 @@ const ADAPTIVE: &[(&str, &str)] = figures![
 #[derive(Debug)]
 pub(crate) struct Figure {
     pub(crate) file: &'static str,
-    /// What it is called in its paper.
+    /// Its name in its paper.
     pub(crate) title: String,
     /// What it shows.
     pub(crate) caption: String,
-    /// Its runs; their names are known to all figures.
+    /// Its runs; all figures know their names.
     pub(crate) runs: Vec<Experiment>,
-    /// What is drawn.
+    /// Its charts.
     pub(crate) charts: Vec<Chart>,
 }
 
@@ -94,33 +94,33 @@ pub(crate) struct Chart {
     /// The runs that it shows.
     #[serde(default)]
     pub(crate) runs: Vec<String>,
-    /// The built-in devices that it shows, where it shows devices and no runs.
+    /// The built-in devices that it shows, if it shows devices and not runs.
     #[serde(default)]
     pub(crate) devices: Vec<String>,
     /// The metric, by its name in results.
     #[serde(default)]
     pub(crate) metric: String,
-    /// Of lines, whose runs are on several devices: only this one.
+    /// For lines whose runs are on several devices: only this one.
     pub(crate) device: Option<String>,
-    /// Divide by this policy's value.
+    /// The policy whose value divides the others'.
     pub(crate) normalized_to: Option<String>,
     /// Only this concurrency level.
     pub(crate) concurrency: Option<u32>,
-    /// Only the concurrency levels from the first to the second of these.
+    /// Only the concurrency levels from the first to the second.
     pub(crate) levels: Option<(u32, u32)>,
-    /// Only these policies; all where none is named.
+    /// Only these policies; all if it is empty.
     #[serde(default)]
     pub(crate) policies: Vec<String>,
-    /// Of a sweep: what is swept, with its unit. Of bars: what their groups are.
+    /// For a sweep: what is swept, with its unit. For bars: the label of the groups.
     #[serde(default)]
     pub(crate) across: String,
-    /// What its runs are called, where not by their names: in the legend of a sweep, below the groups of bars.
+    /// Names of its runs in place of their own: in the legend of a sweep, below the groups of bars.
     #[serde(default)]
     pub(crate) names: Vec<String>,
-    /// Of a sweep: sizes in proportion, in GB, in place of their logarithms.
+    /// For a sweep: sizes on a linear scale, in GB, instead of a logarithmic one.
     #[serde(default)]
     pub(crate) linear: bool,
-    /// Of a sweep over sizes: beside it the time in which the device transfers as much.
+    /// For a sweep over sizes: also the time in which the device transfers as much.
     #[serde(default)]
     pub(crate) read: bool,
 }
@@ -129,19 +129,19 @@ pub(crate) struct Chart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
-    /// The metric against concurrency, a curve a policy; one run.
+    /// The metric over concurrency, a curve for each policy; one run.
     Lines,
-    /// The metric against the sizes of the key that the runs sweep, a curve a run, device and policy.
+    /// The metric over the sizes of the key that the runs sweep, a curve for each run, device and policy.
     Sweep,
-    /// A group of bars a run and device, a bar a policy.
+    /// A group of bars for each run and device, a bar for each policy.
     Bars,
-    /// How many fetches had how many pages; one run at one concurrency level.
+    /// A histogram of the pages of a fetch; one run at one concurrency level.
     Sizes,
     /// Processor use over the measured time, of the first seed; one run at one concurrency level.
     Use,
-    /// The time of a seek over its distance, a curve a device; no run.
+    /// The time of a seek over its distance, a curve for each device; no run.
     Seek,
-    /// The rate of sequential reading over its place, a curve a device; no run.
+    /// The rate of sequential reading over the address, a curve for each device; no run.
     Rate,
 }
 
@@ -159,24 +159,24 @@ struct Written {
 }
 
 impl Figure {
-    /// All figures, as the set-ups have them.
+    /// All figures, with the values of the set-ups.
     ///
     /// # Errors
-    /// A file that was built in is damaged.
+    /// A built-in file is damaged.
     #[cfg(test)]
     pub(crate) fn all() -> Result<Vec<Self>, Error> {
         Self::with(&Overrides::default(), &|_| false)
     }
 
-    /// All figures, with what is set in the runs of these names.
+    /// All figures, with overrides in the runs of these names.
     ///
     /// # Errors
-    /// A file that was built in is damaged, or one of the runs has no such key.
+    /// A built-in file is damaged, or one of the runs has no such key.
     pub(crate) fn with(set: &Overrides, concerns: &dyn Fn(&str) -> bool) -> Result<Vec<Self>, Error> {
         FILES.iter().map(|(file, text)| Self::parse(file, text, set, concerns)).collect()
     }
 
-    /// Those that declare one of these runs, in which something is set.
+    /// The figures that declare one of these runs, with overrides in those runs.
     ///
     /// # Errors
     /// As of [`with`](Self::with).
@@ -186,10 +186,10 @@ impl Figure {
         files.map(|(file, text)| Self::parse(file, text, set, &|run| runs.contains(run))).collect()
     }
 
-    /// Those of the policy `adaptive`.
+    /// The figures of the policy `adaptive`.
     ///
     /// # Errors
-    /// A file that was built in is damaged.
+    /// A built-in file is damaged.
     pub(crate) fn adaptive() -> Result<Vec<Self>, Error> {
         let parse =
             |(file, text): &(&'static str, &str)| Self::parse(file, text, &Overrides::default(), &|_| false);
@@ -218,7 +218,7 @@ impl Figure {
     }
 }
 
-/// A run that names no device is of its set-up's, which what is set of devices is to reach.
+/// A run without a device has that of its set-up: named here, so that overrides of devices reach it.
 fn with_device(mut run: Table) -> Table {
     let set_up = run.get("set_up").and_then(Value::as_str);
     let device = SET_UPS.iter().find(|(name, _)| Some(*name) == set_up).map(|(_, set_up)| set_up.device());
@@ -228,7 +228,7 @@ fn with_device(mut run: Table) -> Table {
     run
 }
 
-/// The keys of both; where both have one, the second's, tables key by key.
+/// The keys of both; if both have one, that of the second, tables key by key.
 fn merged(common: &Table, own: &Table) -> Table {
     let mut all = common.clone();
     for (key, value) in own {

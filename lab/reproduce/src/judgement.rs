@@ -1,9 +1,10 @@
-//! The verdict on a claim: whether it holds, whether strictly, and how much of the papers' effect is there.
+//! The verdict on a claim: whether it holds, whether strictly, and how much of the papers' effect there is.
 //!
-//! One set of rules for all claims (`docs/lab/reproduction.md` has them as a table). A claim *holds* within its tolerance.
-//! A gain that is more than the tolerance above what is stated is *beyond*: no miss of the system and no reproduction
-//! either. *Strict* is what a sceptical reader would accept: the mean, not the edge of an interval, on the side of 1 on
-//! which the paper's is, with an interval that excludes 1 and with at least half of the paper's effect.
+//! One set of rules for all claims (`docs/lab/reproduction.md` has them as a table). A claim *holds* within its
+//! tolerance. A gain that exceeds the stated one by more than the tolerance is *beyond*: neither a miss of the
+//! system nor a reproduction. *Strict* is what a sceptical reader would accept: the mean, not the edge of an
+//! interval, lies on the paper's side of 1, the interval excludes 1, and there is at least half of the paper's
+//! effect.
 
 use crate::claim::{Claim, Gain, Relation};
 use crate::{Error, Measured};
@@ -13,7 +14,7 @@ use foreseek_simulate::experiment::Summary;
 const APPROX: f64 = 0.15;
 /// How far a depth may be off: one unit.
 const DEPTH: f64 = 1.0;
-/// What share of the stated largest value must be reached.
+/// The share of the stated largest value that must be reached.
 const UP_TO: f64 = 0.85;
 /// By how much a stated range is widened at either end.
 const RANGE: f64 = 0.1;
@@ -21,33 +22,33 @@ const RANGE: f64 = 0.1;
 const NEAR_ONE: f64 = 0.15;
 /// Ratios within this of 1 count as 1.
 const ONE: f64 = 0.02;
-/// A stated effect of at least this must be told apart from none, strictly.
+/// A stated effect of at least this must differ from none, for a strict verdict.
 const EFFECT: f64 = 0.05;
-/// The share of the stated effect that must be there, strictly.
+/// The share of the stated effect that a strict verdict needs.
 const HALF: f64 = 0.5;
 
-/// What became of a claim.
+/// The standing of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It holds within the tolerance.
     Holds,
-    /// The gain is more than the tolerance above what is stated.
+    /// The gain exceeds the stated one by more than the tolerance.
     Beyond,
     /// It does not hold.
     Missed,
 }
 
-/// Whether a claim holds.
+/// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
-    /// Whether it does.
+    /// Its standing.
     pub standing: Standing,
     /// Whether it holds strictly.
     pub strict: bool,
-    /// The measured effect as a share of the stated one, of a ratio that states one: 0.25 is a gain of 5 %
-    /// where 20 % are stated, less than 0 a loss.
+    /// For a ratio that states an effect: the measured effect as a share of it. 0.25 is a gain of 5 % where 20
+    /// % are stated; below 0 it is a loss.
     pub effect: Option<f64>,
-    /// The measured value over the stated one, of what is no ratio.
+    /// For other values: the measured value over the stated one.
     pub times: Option<f64>,
 }
 
@@ -55,7 +56,7 @@ impl Verdict {
     /// The verdict on a claim.
     ///
     /// # Errors
-    /// The claim's relation is not known.
+    /// The claim's relation is unknown.
     pub fn of(claim: &Claim, measured: &Measured) -> Result<Self, Error> {
         let judge = Judge { claim, measured, relation: claim.relation()? };
         let standing = judge.standing();
@@ -97,7 +98,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A value that is no number is within nothing.
+    /// NaN is within nothing.
     fn is_within(&self) -> bool {
         let Summary { mean, low, high, .. } = *self.value();
         let one = [mean];
@@ -119,12 +120,12 @@ impl Judge<'_> {
     }
 
     fn is_near_one(&self, v: f64) -> bool {
-        // 1.15, which a double writes as a little less, is not.
+        // 1.15, which a double stores as slightly less, is not near 1.
         self.is_ratio() && (v - 1.0).abs() < NEAR_ONE - 1e-9
     }
 
-    /// A gain beyond a gain that is stated, by more than the tolerance: of a ratio of rates a larger one, of times a
-    /// smaller one. A loss beyond what is stated is a miss.
+    /// Whether a gain exceeds a stated gain by more than the tolerance: a larger ratio of rates, a smaller
+    /// ratio of times. A loss that exceeds what is stated is a miss.
     fn is_beyond(&self) -> bool {
         let (Relation::Approx(v) | Relation::UpTo(v)) = self.relation else { return false };
         if !self.is_ratio() || (v - 1.0).abs() <= ONE {
@@ -157,8 +158,8 @@ impl Judge<'_> {
         near && is_on_the_side(v, mean) && told_apart && half
     }
 
-    /// The share of a stated gain or loss that is there: of a range the end that is nearer to 1. None where more than the range is there, and
-    /// of a bound that no gain is.
+    /// The share of a stated gain or loss that was measured; of a range, the end nearer to 1 counts. `None`
+    /// where more than the range was measured, and for a bound that is no gain.
     fn effect(&self) -> Option<f64> {
         let mean = self.value().mean;
         let v = match self.relation {
@@ -172,7 +173,8 @@ impl Judge<'_> {
         states_one.then(|| (mean - 1.0) / (v - 1.0)).filter(|effect| effect.is_finite())
     }
 
-    /// The value over the stated one, where no share of an effect tells how far off it is; over the end of a range that it is beyond.
+    /// The value over the stated one, where no share of an effect shows how far off it is; over the end of a
+    /// range that it exceeds.
     fn times(&self) -> Option<f64> {
         let mean = self.value().mean;
         let v = match self.relation {
@@ -190,7 +192,7 @@ impl Judge<'_> {
     }
 }
 
-/// Whether a ratio is on the side of 1 on which the stated one is.
+/// Whether a ratio is on the same side of 1 as the stated one.
 fn is_on_the_side(stated: f64, mean: f64) -> bool {
     if (stated - 1.0).abs() <= ONE {
         return (mean - 1.0).abs() <= ONE;
@@ -285,7 +287,7 @@ mod tests {
             ("approx", "1.0", 0.97, 1.0, Holds),
             ("approx", "1.0", 0.88, 0.94, Missed),
             ("approx", "0.92", 0.99, 1.05, Missed),
-            // From 1.15 on nothing but the tolerance counts.
+            // From 1.15 on only the tolerance counts.
             ("approx", "1.15", 0.98, 1.0, Holds),
             ("up-to", "1.05", 0.92, 0.94, Holds),
             ("up-to", "1.05", 0.8, 0.88, Missed),

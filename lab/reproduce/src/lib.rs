@@ -1,13 +1,12 @@
 //! The papers' claims, run and judged row by row.
 //!
-//! A [`Claim`] is a number that a paper states. A row says which runs it needs and how the number is
-//! taken from them; runs are declared in files, one a figure (`experiments/`), and shared by all rows
-//! and charts that need them. What "holds" means is one set of rules for all claims
-//! ([`Verdict::of`]); the parameters are one set for each paper's set-up
-//! (`foreseek_simulate::experiment::SetUp`), and nothing is set for a claim. `docs/lab/reproduction.md`
-//! tells all of this, with the results.
+//! A [`Claim`] is a number that a paper states. A row says which runs it needs and how the number is taken from
+//! them. Runs are declared in files, one for each figure (`experiments/`), and shared by all rows and charts
+//! that need them. One set of rules says for all claims what "holds" means ([`Verdict::of`]). There is one set
+//! of parameters for each paper's set-up (`foreseek_simulate::experiment::SetUp`), and none is set for a claim.
+//! `docs/lab/reproduction.md` has the rules and the results.
 //!
-//! Some rows need no run: they ask the code of the policies, the device profiles or the theory.
+//! Some rows need no run: they evaluate the code of the policies, the device profiles or the theory.
 #![forbid(unsafe_code)]
 
 mod adaptive;

@@ -1,4 +1,4 @@
-//! What was measured for a claim.
+//! The measurement of a claim.
 
 use foreseek_simulate::experiment::Summary;
 
@@ -7,15 +7,15 @@ use foreseek_simulate::experiment::Summary;
 pub struct Measured {
     /// The value that is judged, with its interval.
     pub value: Summary,
-    /// Where every run must keep a bound: the value of each.
+    /// For a bound that every run must keep: the value of each run.
     pub bound: Option<Vec<f64>>,
-    /// Where the measurement itself says whether it is exact.
+    /// For a measurement that decides itself whether it is exact.
     pub exact: Option<bool>,
-    /// What is shown in place of a number.
+    /// The text in place of a number.
     pub shown: Option<String>,
-    /// The places of the sweep from which the value comes.
+    /// The points of the sweep from which the value comes.
     pub sweep: Vec<(String, Summary)>,
-    /// Places that were run and are not judged, because the claim does not speak of them.
+    /// Points that were run and are not judged, because the claim is not about them.
     pub beside: Vec<(String, Summary)>,
 }
 
@@ -32,13 +32,13 @@ impl Measured {
         Self::value(Summary::of(vec![value]))
     }
 
-    /// Something that is as stated or is not.
+    /// Something that is exactly as stated, or is not.
     #[must_use]
     pub fn exact(value: f64, shown: String, exact: bool) -> Self {
         Self { exact: Some(exact), shown: Some(shown), ..Self::number(value) }
     }
 
-    /// A bound that every one of these runs must keep; `worst` of them is shown.
+    /// A bound that every one of these runs must keep; the `worst` of them is shown.
     #[must_use]
     pub fn bound(runs: Vec<f64>, worst: fn(f64, f64) -> f64) -> Self {
         let value = runs.iter().copied().reduce(worst).unwrap_or(f64::NAN);

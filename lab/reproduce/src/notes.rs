@@ -1,4 +1,4 @@
-//! What is said beside a claim: what experiments have shown of a miss, and what was set by its number.
+//! Notes on a claim: what experiments have shown about a miss, and what was set by its number.
 
 use crate::{Error, trials};
 use serde::Deserialize;
@@ -11,9 +11,9 @@ const NOTES: &str = include_str!("../../../experiments/explanations.toml");
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Note {
-    /// Why it is missed, where it is and an experiment has shown why.
+    /// Why it is missed, if an experiment has shown why.
     pub(crate) why: Option<String>,
-    /// What was set by the claim's number, where something was: it is no prediction then.
+    /// What was set by the claim's number, if anything: then it is no prediction.
     pub(crate) used_to_set: Option<String>,
 }
 
@@ -22,10 +22,10 @@ pub(crate) struct Note {
 pub(crate) struct Notes(BTreeMap<String, Note>);
 
 impl Notes {
-    /// All of them; of a claim for which nothing is told, what was varied.
+    /// All notes; a claim without an explanation has the list of what was varied.
     ///
     /// # Errors
-    /// A file that was built in is damaged.
+    /// A built-in file is damaged.
     pub(crate) fn all() -> Result<Self, Error> {
         let mut notes: BTreeMap<String, Note> =
             toml::from_str(NOTES).map_err(|error| Error::Claims(error.to_string()))?;

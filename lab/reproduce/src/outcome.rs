@@ -1,4 +1,4 @@
-//! What has come out.
+//! The outcome of a reproduction.
 
 use crate::counts::{Counted, Counts};
 use crate::judgement::Standing;
@@ -8,7 +8,7 @@ use foreseek_simulate::experiment::Summary;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// A claim and what became of it.
+/// A claim with its verdict.
 #[derive(Clone, Debug)]
 pub struct Judged {
     /// The claim.
@@ -17,9 +17,9 @@ pub struct Judged {
     pub measured: Measured,
     /// Whether it holds.
     pub verdict: Verdict,
-    /// Why it does not, where an experiment has shown it.
+    /// Why it does not hold, if an experiment has shown why.
     pub why: Option<String>,
-    /// What was set by the claim's number, where something was: it is no prediction then.
+    /// What was set by the claim's number, if anything: then it is no prediction.
     pub sets: Option<String>,
     /// Whether nothing is simulated for it: arithmetic on the papers' own inputs, or theory.
     pub arithmetic: bool,
@@ -28,7 +28,7 @@ pub struct Judged {
 /// A figure, drawn.
 #[derive(Clone, Debug, Default)]
 pub struct Drawn {
-    /// What it is called in its paper.
+    /// Its name in its paper.
     pub title: String,
     /// What it shows.
     pub caption: String,
@@ -41,17 +41,17 @@ pub struct Drawn {
 /// All of it.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The claims, in the order of the papers, and behind them the checks, which are not counted.
+    /// The claims, in the order of the papers, and after them the checks, which do not count.
     pub claims: Vec<Judged>,
-    /// Claims of these papers that are asked for and that nothing runs yet: neither held nor missed.
+    /// Requested claims of these papers for which there is no run yet: neither held nor missed.
     pub not_run: Vec<String>,
     /// The figures whose runs were made.
     pub figures: Vec<Drawn>,
-    /// Whether it was only a look.
+    /// Whether it was a short run.
     pub quick: bool,
     /// The first seed.
     pub seed: u64,
-    /// What was set in place of what the set-ups have.
+    /// The overrides of the set-ups.
     pub set: Overrides,
 }
 
@@ -62,7 +62,7 @@ impl Outcome {
         self.claims.iter().all(|judged| judged.verdict.holds())
     }
 
-    /// How many checks hold, where there are any: they are no part of the count.
+    /// How many checks hold, if there are any; they do not count.
     pub(crate) fn checked(&self) -> Option<String> {
         let checks = || self.claims.iter().filter(|judged| judged.claim.check);
         let held = checks().filter(|judged| judged.verdict.holds()).count();
@@ -82,7 +82,7 @@ impl Outcome {
         }))
     }
 
-    /// What stands behind the number of claims that hold, where they were not measured as they are meant.
+    /// The reservation after the number of claims that hold, where they were not measured as intended.
     pub(crate) fn reservation(&self) -> String {
         let look = self.quick.then(|| "a look: one seed, no intervals".to_owned());
         let rule = (!self.set.is_empty()).then(|| format!("with {} in every set-up", self.set));
@@ -90,13 +90,13 @@ impl Outcome {
         if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
     }
 
-    /// A list of objects, one a claim.
+    /// A list of objects, one for each claim.
     #[must_use]
     pub fn to_json(&self) -> Value {
         self.claims.iter().map(Judged::to_json).collect()
     }
 
-    /// A line a claim, with a head.
+    /// A line for each claim, with a header.
     #[must_use]
     pub fn to_csv(&self) -> String {
         let mut text = String::from(
@@ -170,7 +170,7 @@ impl Judged {
         })
     }
 
-    /// The measured value as people read it.
+    /// The measured value as text.
     #[must_use]
     pub fn ours(&self) -> String {
         let value = &self.measured.value;
@@ -189,7 +189,7 @@ impl Judged {
         if self.verdict.holds() { value } else { format!("({value})") }
     }
 
-    /// What the paper says, with its relation.
+    /// The paper's value, with its relation.
     #[must_use]
     pub fn stated(&self) -> String {
         let Claim { relation, value, unit, .. } = &self.claim;
@@ -204,7 +204,7 @@ impl Judged {
         }
     }
 
-    /// The places that were run and are not judged, with their values.
+    /// The points that were run and are not judged, with their values.
     #[must_use]
     pub fn beside(&self) -> String {
         let place = |(place, value): &(String, Summary)| format!("{place} {}", digits(value.mean));
@@ -221,7 +221,7 @@ impl Judged {
         }
     }
 
-    /// What became of it, in a word.
+    /// Its standing, in a word.
     #[must_use]
     pub fn standing(&self) -> &'static str {
         match self.verdict.standing {
@@ -231,7 +231,7 @@ impl Judged {
         }
     }
 
-    /// What became of it: strictly or not, or how much of what is stated is there; and whether its number was
+    /// Its standing: strictly or not, or how much of the stated effect there is; and whether its number was
     /// used to set something.
     #[must_use]
     pub fn judgement(&self) -> String {
@@ -253,7 +253,7 @@ impl Judged {
     }
 }
 
-/// How much of a stated effect is there.
+/// How much of a stated effect there is.
 fn share(effect: f64) -> String {
     if effect > 0.0 {
         format!(": {:.0} % of the stated effect", 100.0 * effect)
@@ -262,7 +262,7 @@ fn share(effect: f64) -> String {
     }
 }
 
-/// A number with three digits that count.
+/// A number with three significant digits.
 pub(crate) fn digits(value: f64) -> String {
     let decimals = match value.abs() {
         x if x >= 100.0 => 0,

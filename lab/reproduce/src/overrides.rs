@@ -1,4 +1,4 @@
-//! Keys that are set in every run, in place of what the set-ups have: to see what claims depend on.
+//! Keys that are set in every run instead of the set-ups' values: to see what claims depend on.
 
 use crate::Error;
 use foreseek_device::Profile;
@@ -11,23 +11,23 @@ const DEVICE: &str = "device";
 const TABLES: [&str; 8] =
     ["machine", "costs", "write_back", "block", "array_cache", "prefetch", "layout", "workload"];
 
-/// The key of an experiment that stands in no table and may be set.
+/// The key of an experiment outside tables that may be set.
 const SCHEDULER: &str = "scheduler";
 
-/// What is set.
+/// The overrides.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overrides {
     experiment: Table,
-    /// Of all devices, and of those named.
+    /// Of all devices, and of named ones.
     device: Table,
     devices: Table,
 }
 
 impl Overrides {
-    /// Sets a key to a value, both as they are written: `block.in_device` and `4`.
+    /// Sets a key to a value, both as text: `block.in_device` and `4`.
     ///
     /// # Errors
-    /// The key is of no table that can be set, or the value is none.
+    /// The key is in no table that can be set, or the value is not valid.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), Error> {
         let wrong = |reason: String| Error::Override { key: key.to_owned(), reason };
         let parsed = toml::from_str::<Table>(&format!("value = {value}")).ok();
@@ -37,10 +37,10 @@ impl Overrides {
         self.set_value(key, value).map_err(wrong)
     }
 
-    /// Keys, each in quotes and with its dot, as a list of variants has them.
+    /// Keys, each in quotes and with its dot, as in a list of variants.
     ///
     /// # Errors
-    /// A key is of no table that can be set.
+    /// A key is in no table that can be set.
     pub(crate) fn of(keys: Table) -> Result<Self, Error> {
         let mut overrides = Self::default();
         for (key, value) in keys {
@@ -84,13 +84,13 @@ impl Overrides {
         [&self.experiment, &self.device, &self.devices].iter().all(|table| table.is_empty())
     }
 
-    /// What is set of experiments.
+    /// The overrides of experiments.
     pub(crate) fn experiment(&self) -> &Table {
         &self.experiment
     }
 
-    /// A built-in device with what is set; a device that has no such key stays as it is. A key of a table (`controller.read_ahead`) is
-    /// set where the profile has none as well.
+    /// A built-in device with its overrides; a device without such a key stays as it is. A key of a table
+    /// (`controller.read_ahead`) is set even if the profile has none.
     pub(crate) fn device(&self, name: &str) -> Result<Profile, String> {
         let unknown = || format!("there is no device '{name}'");
         let own = self.devices.get(name).and_then(Value::as_table);
@@ -117,7 +117,7 @@ impl Overrides {
     }
 }
 
-/// The table of an array's profile that describes its members, and the key that names one in its place.
+/// The table of an array's profile that describes its members, and the key that names one instead.
 const DISK: &str = "disk";
 const MEMBER: &str = "member";
 
@@ -125,7 +125,7 @@ fn read(text: &str) -> Result<Table, String> {
     toml::from_str(text).map_err(|error| error.to_string())
 }
 
-/// Where an array names its member, the member's own keys take the name's place, so that they can be set.
+/// Where an array names its member, the member's own keys replace the name, so that they can be set.
 fn member_in_place(table: &mut Table) -> Result<(), String> {
     let Some(Value::String(name)) = table.remove(MEMBER) else { return Ok(()) };
     let text = Profile::builtin_text(&name).ok_or_else(|| format!("there is no device '{name}'"))?;
@@ -137,7 +137,7 @@ fn member_in_place(table: &mut Table) -> Result<(), String> {
     Ok(())
 }
 
-/// Replaces a key's value wherever it stands.
+/// Replaces a key's value wherever it occurs.
 fn replace(table: &mut Table, key: &str, value: &Value) {
     for (name, held) in table.iter_mut() {
         match held {
@@ -148,7 +148,7 @@ fn replace(table: &mut Table, key: &str, value: &Value) {
     }
 }
 
-/// Sets a key of a table, and makes the table where there is none.
+/// Sets a key of a table, which is made if there is none.
 fn put(table: &mut Table, inner: &str, name: &str, value: &Value) {
     let inner = table.entry(inner).or_insert_with(|| Table::new().into());
     if let Some(inner) = inner.as_table_mut() {

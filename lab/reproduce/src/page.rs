@@ -1,4 +1,4 @@
-//! What the pages have in common: they open without a network, by day and by night.
+//! What the pages have in common: they open without a network, in light and dark mode.
 
 use crate::outcome::Drawn;
 use foreseek_chart::escape;

@@ -1,4 +1,4 @@
-//! Taking a claim's number from runs.
+//! Takes a claim's number from runs.
 
 use crate::Measured;
 use foreseek_simulate::experiment::{Metric, Point, Policy, Results, Summary};
@@ -29,7 +29,7 @@ impl Runs {
         Sweep(runs.iter().flat_map(|run| self.ratios(run, policies, metric, within).0).collect())
     }
 
-    /// One metric of a policy over another's, at each of a run's devices and levels within.
+    /// A metric of a policy over another's, at each device and level of a run within these.
     pub(crate) fn ratios(
         &self,
         run: &str,
@@ -43,7 +43,7 @@ impl Runs {
         })
     }
 
-    /// The same for a run that sweeps a key: only where its value is one of these.
+    /// The same for a run that sweeps a key: only at these of its values.
     pub(crate) fn ratios_at(
         &self,
         run: &str,
@@ -55,12 +55,12 @@ impl Runs {
         all.of_values(values)
     }
 
-    /// One metric of a policy, at these values of the key that a run sweeps.
+    /// A metric of a policy, at these values of the key that a run sweeps.
     pub(crate) fn values_at(&self, run: &str, policy: &str, metric: &Metric, values: &[&str]) -> Sweep {
         self.values(run, policy, metric, &(0..=u32::MAX)).of_values(values)
     }
 
-    /// One metric at each value of the swept key over that at one value, on each device.
+    /// A metric at each value of the swept key over that at one value, on each device.
     pub(crate) fn growth(&self, run: &str, policy: &str, metric: &Metric, from: &str) -> Sweep {
         let policy = Policy::from(policy);
         self.places(run, &policy, &(0..=u32::MAX), |results, point| {
@@ -72,7 +72,7 @@ impl Runs {
         })
     }
 
-    /// One metric on one device over that on another, at each value of the swept key.
+    /// A metric on one device over that on another, at each value of the swept key.
     pub(crate) fn over_devices(
         &self,
         run: &str,
@@ -90,7 +90,7 @@ impl Runs {
         all.on(ours)
     }
 
-    /// One metric of one run over that of another which sweeps the same values, at each of them.
+    /// A metric of one run over that of another that sweeps the same values, at each of them.
     pub(crate) fn over(&self, (ours, theirs): (&str, &str), policy: &str, metric: &Metric) -> Sweep {
         let policy = Policy::from(policy);
         self.places(ours, &policy, &(0..=u32::MAX), |_, point| {
@@ -98,7 +98,7 @@ impl Runs {
         })
     }
 
-    /// One metric of a policy, at each of a run's devices and levels within.
+    /// A metric of a policy, at each device and level of a run within these.
     pub(crate) fn values(
         &self,
         run: &str,
@@ -127,7 +127,7 @@ impl Runs {
     }
 }
 
-/// Another policy's point at the same place.
+/// Another policy's point at the same device and level.
 fn same_place<'a>(results: &'a Results, point: &Point, policy: &Policy) -> Option<&'a Point> {
     results.points.iter().find(|other| {
         other.value == point.value
@@ -137,18 +137,18 @@ fn same_place<'a>(results: &'a Results, point: &Point, policy: &Policy) -> Optio
     })
 }
 
-/// Values at the places of a sweep.
+/// Values at the points of a sweep.
 #[derive(Debug)]
 pub(crate) struct Sweep(Vec<(String, Summary)>);
 
 impl Sweep {
-    /// The places of both.
+    /// The points of both.
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         self
     }
 
-    /// At each place the smaller of two sweeps over the same places; none where they are not the same.
+    /// At each point the smaller value of two sweeps over the same points; `None` if they differ.
     pub(crate) fn least_of(mut self, other: Self) -> Option<Self> {
         if self.0.len() != other.0.len() {
             return None;
@@ -164,7 +164,7 @@ impl Sweep {
         Some(self)
     }
 
-    /// Each over the other's at the same position, seed by seed, under the other's name.
+    /// Each value over the other's at the same position, seed by seed, under the other's name.
     pub(crate) fn over(self, other: Self) -> Self {
         let ratio = |(ours, (place, theirs)): ((String, Summary), (String, Summary))| {
             let values = ours.1.values.iter().zip(&theirs.values).map(|(ours, theirs)| ours / theirs);
@@ -173,20 +173,20 @@ impl Sweep {
         Self(self.0.into_iter().zip(other.0).map(ratio).collect())
     }
 
-    /// The places on one device only.
+    /// Only the points on one device.
     pub(crate) fn on(mut self, device: &str) -> Self {
         self.0.retain(|(place, _)| place.split(", ").nth(1) == Some(device));
         self
     }
 
-    /// The places at some values of the swept key.
+    /// Only the points at some values of the swept key.
     pub(crate) fn of_values(mut self, values: &[&str]) -> Self {
         let at = |place: &str| place.rsplit_once(", at ").is_some_and(|(_, value)| values.contains(&value));
         self.0.retain(|(place, _)| at(place));
         self
     }
 
-    /// The places where there is something to divide by: a ratio over nothing is 0.
+    /// Only the points with something to divide by: a ratio over nothing is 0.
     pub(crate) fn of_something(mut self) -> Self {
         self.0.retain(|(_, value)| value.mean > 0.0);
         self
@@ -200,34 +200,34 @@ impl Sweep {
         self
     }
 
-    /// All places.
+    /// All points.
     pub(crate) fn places(self) -> Vec<(String, Summary)> {
         self.0
     }
 
-    /// The place with the largest mean, as a sweep of one place.
+    /// The point with the largest mean, as a sweep of one point.
     pub(crate) fn best(self) -> Option<Self> {
         let most = self.0.into_iter().max_by(|(_, a), (_, b)| a.mean.total_cmp(&b.mean))?;
         Some(Self(vec![most]))
     }
 
-    /// The place with the largest mean.
+    /// The point with the largest mean.
     pub(crate) fn largest(self) -> Option<Measured> {
         self.place(|value| value.mean)
     }
 
-    /// The place with the smallest mean.
+    /// The point with the smallest mean.
     pub(crate) fn smallest(self) -> Option<Measured> {
         self.place(|value| -value.mean)
     }
 
-    /// The place whose mean is furthest from a stated range: where each place is to be in it.
+    /// The point whose mean is furthest from a stated range, for claims about every point.
     pub(crate) fn furthest_from(self, range: RangeInclusive<f64>) -> Option<Measured> {
         let far = |value: &Summary| (range.start() - value.mean).max(value.mean - range.end());
         self.place(far)
     }
 
-    /// The mean over the places, seed by seed.
+    /// The mean over the points, seed by seed.
     pub(crate) fn mean(self) -> Option<Measured> {
         let seeds = self.0.iter().map(|(_, value)| value.values.len()).min()?;
         let of_seed = |seed: usize| {
@@ -237,7 +237,7 @@ impl Sweep {
         Some(Measured { sweep: self.0, ..Measured::value(value) })
     }
 
-    /// A least value that every run of every place must keep.
+    /// A least value that every run at every point must keep.
     pub(crate) fn every_run_at_least(self) -> Option<Measured> {
         let runs: Vec<f64> = self.0.iter().flat_map(|(_, value)| value.values.clone()).collect();
         if runs.is_empty() {

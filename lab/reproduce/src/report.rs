@@ -48,7 +48,7 @@ impl Outcome {
 }
 
 impl Judged {
-    /// What was set by the claim, and why it is missed.
+    /// What was set by the claim's number, and why it is missed.
     fn notes(&self) -> String {
         let sets = self.sets.as_ref().map(|what| format!("used to set {what}"));
         let beside = (!self.measured.beside.is_empty()).then(|| format!("not judged: {}", self.beside()));

@@ -1,4 +1,4 @@
-//! Running what the claims need.
+//! Runs what the claims need.
 
 use crate::claim::Claim;
 use crate::figure::Figure;
@@ -19,17 +19,17 @@ use wildmatch::WildMatch;
 pub struct Options {
     /// Only claims whose names match (`*` and `?`; several with commas between them); `None` for all.
     pub only: Option<String>,
-    /// A look: one seed and a fifth of the time.
+    /// A short run: one seed and a fifth of the time.
     pub quick: bool,
     /// The first seed; the others follow it.
     pub seed: u64,
-    /// What is set in place of what the set-ups have; a part of the measurement only where it is nothing.
+    /// Overrides of the set-ups; it is a measurement of the papers' claims only if there are none.
     pub set: Overrides,
     /// Threads.
     pub workers: usize,
 }
 
-/// How far a reproduction has come.
+/// The progress of a reproduction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress<'a> {
     /// What is being run.
@@ -38,17 +38,17 @@ pub struct Progress<'a> {
     pub share: f64,
 }
 
-/// Virtual time that a run of jobs takes, about: for the progress only.
+/// Approximate virtual time of a run of jobs, for the progress bar.
 const JOBS_SECONDS: f64 = 100.0;
 
-/// Runs what the asked-for claims need, judges them and draws the figures for which all runs are there.
+/// Runs what the requested claims need, judges them and draws the figures for which all runs exist.
 ///
 /// # Errors
 /// No claim matches, or a run fails.
 pub fn reproduce(options: &Options, progress: &(dyn Fn(Progress<'_>) + Sync)) -> Result<Outcome, Error> {
     let asked = asked(options.only.as_deref())?;
     let named: BTreeSet<&str> = asked.iter().flat_map(|(_, row)| row.needs).copied().collect();
-    // With all claims, all figures: also those that no claim needs.
+    // With all claims all figures are drawn, also those that no claim needs.
     let is_needed = |run: &str| options.only.is_none() || named.contains(run);
     let figures = Figure::with(&options.set, &is_needed)?;
     let plan: Vec<Experiment> = figures
@@ -81,7 +81,7 @@ pub fn reproduce(options: &Options, progress: &(dyn Fn(Progress<'_>) + Sync)) ->
     Ok(Outcome { claims, not_run, figures, quick, seed, set: set.clone() })
 }
 
-/// The same as one of several reproductions, of which each counts as much in the progress: which, of how many.
+/// The same as one of several reproductions of equal weight in the progress: its index and their number.
 pub(crate) fn reproduce_part(
     options: &Options,
     (at, count): (usize, usize),
@@ -92,16 +92,16 @@ pub(crate) fn reproduce_part(
     })
 }
 
-/// Which names are asked for.
+/// The requested names.
 pub(crate) struct Only(Vec<WildMatch>);
 
 impl Only {
-    /// Globs with commas between them; all names without any.
+    /// Globs with commas between them; all names if there are none.
     pub(crate) fn new(globs: Option<&str>) -> Self {
         Self(globs.unwrap_or("*").split(',').map(|glob| WildMatch::new(glob.trim())).collect())
     }
 
-    /// Whether a name is asked for.
+    /// Whether a name is requested.
     pub(crate) fn matches(&self, name: &str) -> bool {
         self.0.iter().any(|glob| glob.matches(name))
     }
@@ -110,7 +110,7 @@ impl Only {
 /// Seeds of the rows that draw random numbers themselves.
 const SEEDS: u64 = 3;
 
-/// The claims that are asked for and can be run, in the order of the papers, and then the checks.
+/// The requested claims that can be run, in the order of the papers, and then the checks.
 fn asked(only: Option<&str>) -> Result<Vec<(Claim, &'static Row)>, Error> {
     let wanted = Only::new(only);
     let mut asked = Vec::new();
@@ -142,7 +142,7 @@ fn weight(run: &Experiment) -> f64 {
     runs as f64 * run.concurrency.iter().map(each).sum::<f64>()
 }
 
-/// The verdict on a claim, with what is to be said beside it.
+/// The verdict on a claim, with its notes.
 pub(crate) fn judge(
     claim: Claim,
     row: &'static Row,
@@ -156,5 +156,5 @@ pub(crate) fn judge(
 }
 
 fn measure(claim: &Claim, row: &'static Row, context: &Context<'_>) -> Result<Measured, Error> {
-    (row.measure)(context).ok_or_else(|| Error::Claims(format!("{}: its runs lack what it takes", claim.id)))
+    (row.measure)(context).ok_or_else(|| Error::Claims(format!("{}: its runs lack a value that it needs", claim.id)))
 }

@@ -1,4 +1,4 @@
-//! What claims depend on that no paper gives: all claims with one thing set differently at a time.
+//! What claims depend on that no paper gives: all claims with one setting changed at a time.
 
 use crate::overrides::Overrides;
 use crate::run::reproduce_part;
@@ -23,9 +23,9 @@ struct WrittenVariant {
     set: toml::Table,
 }
 
-/// The claims as the set-ups have them, and under each variant.
+/// The claims with the set-ups' settings, and under each variant.
 pub struct Sensitivity {
-    /// What each is called; the set-ups' own comes first.
+    /// The name of each; the set-ups' own comes first.
     pub outcomes: Vec<(String, Outcome)>,
 }
 
@@ -34,7 +34,7 @@ fn variants() -> Result<Vec<(String, Overrides)>, Error> {
     written.variant.into_iter().map(|variant| Ok((variant.name, Overrides::of(variant.set)?))).collect()
 }
 
-/// Runs the claims that are asked for under every variant.
+/// Runs the requested claims under every variant.
 ///
 /// # Errors
 /// No claim matches, or a run fails.
@@ -54,7 +54,7 @@ pub fn sensitivity(
 }
 
 impl Sensitivity {
-    /// A line a claim, a column a variant: the value, in brackets where the claim does not hold.
+    /// A line for each claim, a column for each variant: the value, in brackets if the claim does not hold.
     #[must_use]
     pub fn to_table(&self) -> String {
         let mut table = Table::new();

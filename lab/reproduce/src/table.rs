@@ -1,10 +1,10 @@
-//! The outcome as a table for people.
+//! The outcome as a table.
 
 use crate::{Outcome, Standing};
 use comfy_table::{Cell, CellAlignment, Color, Table, presets};
 
 impl Outcome {
-    /// A line a claim, then how many hold. `colour` marks the misses red.
+    /// A line for each claim, then how many hold. `colour` marks the misses red.
     #[must_use]
     pub fn to_table(&self, colour: bool) -> String {
         let mut table = Table::new();

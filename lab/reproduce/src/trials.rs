@@ -1,4 +1,4 @@
-//! What was varied to explain claims that are missed: each trial sets something in the runs of its claims alone.
+//! What was varied to explain missed claims: each trial sets something in the runs of its claims alone.
 
 use crate::figure::Figure;
 use crate::overrides::Overrides;
@@ -26,16 +26,16 @@ struct WrittenTrial {
     set: toml::Table,
 }
 
-/// Something that was varied.
+/// A variation.
 struct Trial {
-    /// What, in words.
+    /// Its description.
     what: String,
     /// The claims that it may explain.
     claims: Vec<String>,
     set: Overrides,
 }
 
-/// The claims as the set-ups have them, and those of each trial with what it sets.
+/// The claims with the set-ups' settings, and those of each trial with its own.
 pub struct Trials {
     as_set_up: Outcome,
     trials: Vec<(Trial, Outcome)>,
@@ -50,10 +50,10 @@ fn all() -> Result<Vec<Trial>, Error> {
     written.trial.into_iter().map(read).collect()
 }
 
-/// What was varied for each claim, in words.
+/// The descriptions of what was varied for each claim.
 ///
 /// # Errors
-/// The list that was built in is damaged.
+/// The built-in list is damaged.
 pub(crate) fn by_claim() -> Result<BTreeMap<String, Vec<String>>, Error> {
     let mut varied: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for trial in all()? {
@@ -64,10 +64,10 @@ pub(crate) fn by_claim() -> Result<BTreeMap<String, Vec<String>>, Error> {
     Ok(varied)
 }
 
-/// Runs the trials of the claims that are asked for, and these claims as the set-ups have them.
+/// Runs the trials of the requested claims, and these claims with the set-ups' settings.
 ///
 /// # Errors
-/// No trial is of such a claim, or a run fails.
+/// There is no trial of such a claim, or a run fails.
 pub fn trials(options: &Options, progress: &(dyn Fn(Progress<'_>) + Sync)) -> Result<Trials, Error> {
     let wanted = Only::new(options.only.as_deref());
     let mut asked = all()?;
@@ -80,7 +80,7 @@ pub fn trials(options: &Options, progress: &(dyn Fn(Progress<'_>) + Sync)) -> Re
         let glob = options.only.clone().unwrap_or_default();
         return Err(Error::NoTrial { glob });
     }
-    // What cannot be set is said at once, and not after minutes.
+    // Settings that cannot be made are reported at once, not after minutes.
     for trial in &asked {
         figures_of(trial)?;
     }
@@ -104,13 +104,13 @@ fn runs_of(trial: &Trial) -> BTreeSet<&'static str> {
     rows::with_checks().filter(|row| is_of(row)).flat_map(|row| row.needs).copied().collect()
 }
 
-/// The figures with what a trial sets in the runs of its claims.
+/// The figures with a trial's settings in the runs of its claims.
 fn figures_of(trial: &Trial) -> Result<Vec<Figure>, Error> {
     Figure::of_runs(&trial.set, &runs_of(trial))
 }
 
 impl Trials {
-    /// A line a claim and trial: the claim's value as the set-ups have it, and in the trial.
+    /// A line for each claim and trial: the claim's value with the set-ups' settings, and in the trial.
     #[must_use]
     pub fn to_table(&self) -> String {
         let mut table = Table::new();

@@ -1,5 +1,5 @@
-//! The tables of claims in docs/lab/reproduction.md, and those that count them in README, are those of the raw files which they name.
-//! With `FORESEEK_WRITE_PAGE=1` the test writes them.
+//! The tables of claims in docs/lab/reproduction.md, and those that count them in README, agree with the raw
+//! files that they name. With `FORESEEK_WRITE_PAGE=1` the test writes them.
 
 #[path = "../../bench/tests/page/marks.rs"]
 mod marks;
@@ -37,7 +37,7 @@ fn line(claim: &Value) -> String {
     format!("| {id} | {} | {} | {judged} |\n", text(claim, "paper_says"), text(claim, "ours"))
 }
 
-/// What the page should have between its marks.
+/// The text between the marks.
 fn block(claims: &[Value]) -> String {
     let (checks, claims): (Vec<Value>, Vec<Value>) =
         claims.iter().cloned().partition(|claim| text(claim, "kind") == "check");
@@ -86,7 +86,7 @@ fn claims(source: &str) -> Result<Vec<Value>, String> {
     serde_json::from_str(&raw).map_err(|error| wrong(&error))
 }
 
-/// A claim's value among those of other settings: in brackets where it is missed.
+/// A claim's value with other settings: in brackets if it is missed.
 fn value(claim: &Value) -> String {
     let ours = text(claim, "ours");
     match text(claim, "verdict") {
@@ -96,7 +96,7 @@ fn value(claim: &Value) -> String {
     }
 }
 
-/// Every variant with its counts, and the claims whose verdict is not the same under all of them.
+/// Every variant with its counts, and the claims whose verdicts differ between them.
 fn sensitivity(variants: &[Value]) -> String {
     let of = |variant: &Value| variant["claims"].as_array().cloned().unwrap_or_default();
     let mut block =
@@ -129,7 +129,7 @@ fn sensitivity(variants: &[Value]) -> String {
     block
 }
 
-/// Each claim that a trial is of: as set up and in the trial, in brackets where it does not hold.
+/// Each claim of a trial: as set up and in the trial, in brackets if it does not hold.
 fn trials(all: &[Value]) -> String {
     let of = |trial: &Value| trial["claims"].as_array().cloned().unwrap_or_default();
     let mut block =
@@ -148,10 +148,10 @@ fn trials(all: &[Value]) -> String {
     block
 }
 
-/// What should stand between the marks: the table of sensitivities or trials, or all claims of a file, or, where lines stand in the comment, a table that counts those of several
-/// files, each with its line.
+/// The text between the marks: the table of sensitivities or trials, or all claims of a file, or, if the
+/// comment has lines, a table that counts the claims of several files, a line each.
 fn table(marked: &Block<'_>) -> Result<Option<String>, String> {
-    // Other results of the reproduction are tables whose values are looked up, which lab/bench does.
+    // Other results of the reproduction are tables whose values are looked up in lab/bench.
     let is_claims = |source: &&str| source.starts_with("reproduction/") && source.ends_with(".json");
     if !marked.sources.iter().any(is_claims) {
         return Ok(None);

@@ -1,9 +1,9 @@
 //! A control group that limits the memory of what is measured, page cache included.
 //!
-//! ATC'09 section 5.1 took a machine of 512 MB; we take a control group. Version 1 and version 2 of
-//! the interface both charge page cache to the group that first read the page, so that a limit
-//! holds for the program and everything it has read. Only what is measured lives in the group: a
-//! server of a block device that shared it could wait for itself.
+//! ATC'09 section 5.1 used a machine of 512 MB; here a control group takes its place. Version 1 and version 2
+//! of the interface both charge page cache to the group that first read the page. So a limit holds for the
+//! program and everything that it has read. Only what is measured lives in the group: a server of a block
+//! device in the same group could wait for itself.
 //!
 //! A process enters the group by itself before it becomes the program (`sh` writes its own number and
 //! then replaces itself), so that every page is charged from the first on.
@@ -41,7 +41,7 @@ pub struct CgroupParent {
     pub parent: PathBuf,
 }
 
-/// What a group used.
+/// What a group has used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// What is charged to it now.
@@ -50,7 +50,7 @@ pub struct Usage {
     pub peak: Bytes,
     /// How often a charge met the limit, so that something had to be reclaimed.
     pub limit_hits: u64,
-    /// How many of its processes were ended for want of memory.
+    /// How many of its processes the kernel killed because memory ran out.
     pub kills: u64,
 }
 
@@ -123,8 +123,8 @@ impl MemoryGroup {
         }
         fs::create_dir(&path).map_err(|error| refuse(&error))?;
         let group = Self { version: place.version, path };
-        // Nothing of it may go to swap: that would be memory of another disk. Version 1's own limit
-        // of memory and swap together is no way to say so: it hides how often memory was short.
+        // Nothing of it may go to swap: that would be I/O on another disk. Version 1's limit of memory and swap
+        // together is no substitute: with it the kernel does not count how often memory was short.
         let (limit_file, swap_file) = match group.version {
             Version::V1 => ("memory.limit_in_bytes", "memory.swappiness"),
             Version::V2 => ("memory.max", "memory.swap.max"),
@@ -144,8 +144,8 @@ impl MemoryGroup {
         })
     }
 
-    /// Gives it another limit, while it is in use. Version 1 refuses one below what cannot be taken from its
-    /// processes (EBUSY); version 2 ends processes for it.
+    /// Changes its limit while it is in use. Version 1 refuses a limit below what it can reclaim (EBUSY);
+    /// version 2 kills processes instead.
     ///
     /// # Errors
     /// Where the kernel refuses it.
@@ -156,7 +156,8 @@ impl MemoryGroup {
         )
     }
 
-    /// Makes its processes wait and give back what they can above that much (`memory.high`, version 2).
+    /// Throttles its processes above this much, so that they reclaim their own pages (`memory.high`, version
+    /// 2).
     ///
     /// # Errors
     /// In version 1, which has no such thing.
@@ -179,7 +180,7 @@ impl MemoryGroup {
         command
     }
 
-    /// What it used so far; zeros where the kernel does not tell.
+    /// What it used so far; zeros where the kernel does not report it.
     #[must_use]
     pub fn usage(&self) -> Usage {
         let number = |file: &str| {
@@ -285,7 +286,7 @@ mod tests {
         let mut command = group.command(Path::new("/bin/sh"));
         command.args(["-c", "head -c 64M /dev/zero | tail -c 40M > /dev/null"]);
         let mut shell = Running::start("sh", &mut command).expect("sh starts");
-        // `tail` keeps 40 MiB, more than the group may have: the kernel ends it.
+        // `tail` keeps 40 MiB, more than the group may have: the kernel kills it.
         let _ = shell.wait("overeating", Duration::from_secs(30), &crate::Interrupt::default(), &mut || ());
         let usage = group.usage();
         assert!(usage.limit_hits > 0 && usage.peak > Bytes::mib(8) && usage.peak <= limit, "{usage:?}");

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 /// How long making the file system may take; with delays off it takes a second.
 const MKFS_LIMIT: Duration = Duration::from_secs(120);
 
-/// How long a busy mount is waited for: whoever looks at a new mount point (an indexer, a file
-/// manager) is done with it in that time.
+/// How long to wait for a busy mount. An indexer or a file manager that looks at a new mount point is done in
+/// that time.
 const UNMOUNT_LIMIT: Duration = Duration::from_secs(10);
 
 /// What is to be attached.
@@ -53,7 +53,7 @@ impl Disk {
         Self::attached(plan, None)
     }
 
-    /// The same where this program is not `foreseek` and so cannot be the disk's server: `server` is.
+    /// The same where this program is not `foreseek` and cannot be the disk's server: `server` is one.
     ///
     /// # Errors
     /// As [`Disk::attach`].
@@ -76,7 +76,7 @@ impl Disk {
         Ok(Self { attached: client::attach(&options)? })
     }
 
-    /// What could not be had on this machine, for the report.
+    /// Safety settings that could not be applied on this machine, for the report.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.attached.warnings
@@ -88,8 +88,8 @@ impl Disk {
         &self.attached.device
     }
 
-    /// Makes ext4 on it. Everything is initialised at once: otherwise the kernel would go on
-    /// writing in the background while something is timed.
+    /// Makes ext4 on it. Everything is initialised at once: otherwise the kernel would write in the background
+    /// while something is measured.
     ///
     /// # Errors
     /// Where `mkfs` fails.
@@ -104,7 +104,7 @@ impl Disk {
     /// # Errors
     /// The system's.
     pub fn mount(&self, point: &Path) -> Result<Mounted> {
-        // Without access times: what is measured reads and nothing else is to move the head.
+        // Without access times: only what is measured may move the head.
         mount_ext4(&self.attached.device, point, MountFlags::NOATIME)
     }
 
@@ -124,7 +124,7 @@ impl Disk {
         Ok(client::set(&self.attached.name, &Set { delays: Some(on), ..Set::default() })?)
     }
 
-    /// Starts counting anew; answers what was counted until then.
+    /// Resets the counters; returns what was counted until then.
     ///
     /// # Errors
     /// As [`Disk::set_delays`].
@@ -148,7 +148,7 @@ impl Disk {
         Ok(client::log_start(&self.attached.name, client::DEFAULT_LOG_CAPACITY)?)
     }
 
-    /// Ends logging; answers the requests since [`Disk::start_log`].
+    /// Ends logging; returns the requests since [`Disk::start_log`].
     ///
     /// # Errors
     /// As [`Disk::set_delays`].
@@ -156,7 +156,7 @@ impl Disk {
         Ok(client::log_stop(&self.attached.name)?)
     }
 
-    /// Leaves it attached; answers its name.
+    /// Leaves it attached; returns its name.
     #[must_use]
     pub fn keep(self) -> String {
         let name = self.attached.name.clone();
@@ -185,7 +185,7 @@ impl Drop for Disk {
 /// Where a file lies on its disk.
 ///
 /// # Errors
-/// Where the file system does not tell.
+/// Where the file system does not report it.
 pub fn extents_of(path: &Path) -> Result<Vec<Extent>> {
     let cannot = |error| Error::io("cannot learn where it lies on disk:", path.display(), error);
     let file = File::open(path).map_err(cannot)?;
@@ -221,7 +221,7 @@ impl Mounted {
         self.point = None;
     }
 
-    /// Unmounts it; everything written is on the disk then, and nothing in the page cache.
+    /// Unmounts it. Then all that was written is on the disk, and nothing of it in the page cache.
     ///
     /// # Errors
     /// Where it stays in use, or the system's.
@@ -247,7 +247,7 @@ impl Drop for Mounted {
         if let Some(point) = self.point.take()
             && unmount(&point, UnmountFlags::empty()).is_err()
         {
-            // Out of sight at once, and really gone when its last user is.
+            // Detached from the tree at once; the file system itself goes with its last user.
             let _ = unmount(&point, UnmountFlags::DETACH);
         }
     }

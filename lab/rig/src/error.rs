@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a set-up does not stand.
+/// Why a set-up failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A program that is needed is not installed.
@@ -24,15 +24,15 @@ pub enum Error {
         program: &'static str,
         /// How it ended.
         status: String,
-        /// The last it said.
+        /// The end of its standard error.
         stderr: String,
     },
     /// A system call failed.
     #[error("{operation} {object}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         operation: &'static str,
-        /// On what.
+        /// Its object.
         object: String,
         /// The system's reason.
         source: io::Error,

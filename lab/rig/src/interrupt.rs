@@ -1,7 +1,7 @@
-//! Ctrl-C and friends, turned into an error that unwinds through every guard.
+//! Signals that end a program, turned into an error that unwinds through every guard.
 //!
-//! A signal only sets a flag; every wait looks at it at least ten times a second, so
-//! that whatever was attached, mounted or created is undone in the ordinary way, in order.
+//! A signal only sets a flag. Every wait checks it at least ten times a second, so that whatever was attached,
+//! mounted or created is undone in the usual way and in order.
 
 use crate::{Error, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often a wait looks at the flag: quick to a person, nothing to a processor.
+/// How often a wait checks the flag: at once for a person, and no load for a processor.
 pub const POLL: Duration = Duration::from_millis(50);
 
-/// Whether the user wants it to end.
+/// Whether the user wants to end the program.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     asked: Arc<AtomicBool>,

@@ -1,9 +1,9 @@
-//! What measured comparisons on a real kernel are set up with.
+//! The set-up of measured comparisons on a real kernel.
 //!
-//! An emulated disk with a file system on it ([`Disk`], [`Mounted`]) and its block queue
-//! ([`queue`]), a control group that limits memory ([`MemoryGroup`]), programs that are awaited
-//! with a limit ([`Program`], [`Running`]), and what a signal means meanwhile ([`Interrupt`]).
-//! Each is undone when it is dropped, so that an error or a Ctrl-C leaves nothing behind.
+//! An emulated disk with a file system on it ([`Disk`], [`Mounted`]) and its block queue ([`queue`]), a control
+//! group that limits memory ([`MemoryGroup`]), programs with a time limit ([`Program`], [`Running`]), and the
+//! handling of signals meanwhile ([`Interrupt`]). Each is undone when it is dropped, so that an error or a
+//! Ctrl-C leaves nothing behind.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::print_stdout, reason = "a test that cannot run says so"))]
 

@@ -4,8 +4,8 @@ use crate::{Error, Result};
 use foreseek_units::Bytes;
 use std::path::Path;
 
-/// What a real block device with a limit of memory needs and what is missing here, each with its
-/// remedy; nothing where all is there.
+/// What is missing here for a real block device and a memory limit, each with its remedy; empty where nothing
+/// is.
 #[must_use]
 pub fn missing() -> Vec<String> {
     let mut missing = Vec::new();
@@ -20,7 +20,7 @@ pub fn missing() -> Vec<String> {
     missing
 }
 
-/// Whether a folder's file system has so much room.
+/// Checks that a folder's file system has so much room.
 ///
 /// # Errors
 /// [`Error::NoSpace`], or the system's.

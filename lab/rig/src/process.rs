@@ -1,4 +1,4 @@
-//! Programs that are run: found beforehand, awaited with a limit, never left behind.
+//! Programs that are run: found beforehand, waited for with a time limit, never left behind.
 
 use crate::interrupt::{Interrupt, POLL};
 use crate::{Error, Result};
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 /// Where administrators' programs live; an ordinary user's PATH lacks these.
 const SYSTEM_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// How much of what a failed program said is kept: enough for the reason, not for a flood.
+/// How much of a failed program's standard error is kept: enough for the reason.
 const STDERR_LIMIT: u64 = 4096;
 
-/// How long a killed process is waited for: a queue-full of the slowest modelled requests.
+/// How long to wait for a killed process: as long as a full queue of the slowest modelled requests takes.
 const REAP_LIMIT: Duration = Duration::from_secs(5);
 
 /// A program on this machine.
@@ -50,7 +50,7 @@ impl Program {
         &self.path
     }
 
-    /// Runs it to its end and answers what it printed.
+    /// Runs it to its end and returns what it printed.
     ///
     /// # Errors
     /// When it cannot be started, fails, takes longer than `limit`, or the user interrupts.
@@ -68,7 +68,7 @@ impl Program {
         let mut printed = String::new();
         running.wait(task, limit, interrupt, &mut || ())?;
         if let Some(mut stdout) = running.child.stdout.take() {
-            // The programs run so print less than a pipe holds: reading at their end is enough.
+            // These programs print less than a pipe holds, so that reading at their end is enough.
             let _ = stdout.read_to_string(&mut printed);
         }
         Ok(printed)
@@ -99,7 +99,7 @@ impl Running {
         Ok(Self { name, child })
     }
 
-    /// Waits for its end and calls `meanwhile` at every look.
+    /// Waits for its end and calls `meanwhile` at every check.
     ///
     /// # Errors
     /// When it fails, takes longer than `limit`, or the user interrupts.
@@ -111,12 +111,12 @@ impl Running {
         meanwhile: &mut dyn FnMut(),
     ) -> Result<()> {
         let start = Instant::now();
-        // A quick end is noticed quickly: the wait between looks grows from 1 ms to the poll's.
+        // So that a quick end is noticed quickly: the pause between checks grows from 1 ms to that of `POLL`.
         let mut pause = Duration::from_millis(1);
         loop {
             if let Some(status) = self.poll()? {
                 if !status.success() {
-                    // A Ctrl-C goes to the child as well: then it is the user who ended it.
+                    // A Ctrl-C reaches the child as well: then it is the user who ended it.
                     interrupt.check()?;
                 }
                 return self.judge(task, status);
@@ -139,7 +139,7 @@ impl Running {
         self.child.try_wait().map_err(|error| Error::io("cannot wait for", self.name, error))
     }
 
-    /// Turns a bad end into an error that quotes what the program said.
+    /// Turns a failure into an error that quotes the program's standard error.
     ///
     /// # Errors
     /// [`Error::Program`].
@@ -172,13 +172,13 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// Ends it now, where it has not ended by itself.
+    /// Kills it if it has not ended by itself.
     pub fn end(&mut self) {
         if let Ok(None) = self.child.try_wait() {
             let _ = self.child.kill();
         }
-        // A killed process ends at once unless it waits for a device that does not answer. Then
-        // it is left to init: cleaning up goes on, and frees that device.
+        // A killed process ends at once unless it waits for a device that does not answer. Then it is left to
+        // init: cleaning up goes on and frees that device.
         let start = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) && start.elapsed() < REAP_LIMIT {
             std::thread::sleep(Duration::from_millis(1));

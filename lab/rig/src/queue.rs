@@ -1,31 +1,31 @@
 //! The kernel's queue of a block device: its scheduler and its read-ahead.
 //!
-//! An elevator sees only what waits above the device, and a loop device takes 128 requests before
-//! anything waits. `none` and `nr_requests` 4 first, then the elevator, leaves 4 with the device and
-//! 256 where the elevator sorts them (measured: random 4 KiB at depth 32 on a first-come drive 93 ->
-//! 170 a second). The device shows 128 when it has 4 again, and only after a write of something else
-//! does it take 128: [`Queue`] puts all back that way when it is dropped.
+//! A scheduler sees only the requests that wait above the device, and a loop device takes 128 requests before
+//! any waits. Writing `none` and `nr_requests` 4 first and the scheduler's name then leaves 4 requests in the
+//! device and 256 where the scheduler sorts them. (Measured: random 4 KiB reads at queue depth 32 on a
+//! first-come drive went from 93 to 170 a second.) Writing 4 again shows 128, which the device takes only after
+//! another number was written: [`Queue`] restores it that way when it is dropped.
 
 use crate::{Error, Result};
 use foreseek_units::Bytes;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Requests that the device itself holds while an elevator is in use: enough to keep the modelled
-/// drive's own queue busy, few enough that the elevator has something to choose from.
+/// Requests that the device itself holds while a scheduler is in use: enough to keep the modelled drive's own
+/// queue busy, few enough that the scheduler has a choice.
 const IN_DEVICE: &str = "4";
 
-/// What a loop device has at first, and a number that is not it.
+/// A loop device's initial `nr_requests`, and another number.
 const AT_FIRST: &str = "128";
 const OTHER: &str = "64";
 
-/// An elevator of the kernel.
+/// An I/O scheduler of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduler {
     /// Deadlines, and otherwise ascending order.
     MqDeadline,
-    /// Budgets in turn, and idling for a process that reads on.
+    /// A budget for each process in turn, and idling for a process that reads on.
     Bfq,
 }
 
@@ -43,7 +43,7 @@ impl Scheduler {
     pub const ALL: [Self; 2] = [Self::MqDeadline, Self::Bfq];
 }
 
-/// A device's queue, as it was again when dropped.
+/// A device's queue; restored when dropped.
 #[derive(Debug)]
 pub struct Queue {
     folder: PathBuf,
@@ -62,10 +62,10 @@ impl Queue {
         Ok(Self { folder, scheduler: None })
     }
 
-    /// Puts an elevator in charge; nothing where it already is.
+    /// Sets the scheduler; does nothing where it is set already.
     ///
     /// # Errors
-    /// Where the kernel has no such elevator.
+    /// Where the kernel has no such scheduler.
     pub fn set_scheduler(&mut self, scheduler: Scheduler) -> Result<()> {
         if self.scheduler == Some(scheduler) {
             return Ok(());
@@ -75,14 +75,14 @@ impl Queue {
         self.scheduler = Some(scheduler);
         self.put("scheduler", scheduler.name())?;
         if scheduler == Scheduler::Bfq {
-            // It anticipates only where the device has a head and nobody is given low latency.
+            // It anticipates only on a rotational device and without its mode of low latency.
             self.put("rotational", "1")?;
             self.put("iosched/low_latency", "0")?;
         }
         Ok(())
     }
 
-    /// The read-ahead that files opened from now on have.
+    /// Sets the read-ahead of files that are opened from now on.
     ///
     /// # Errors
     /// The system's.
@@ -100,7 +100,7 @@ impl Queue {
 impl Drop for Queue {
     fn drop(&mut self) {
         if self.scheduler.is_some() {
-            // Whatever fails here is the next user's to set: they all do.
+            // Whatever fails here is set by the next user of the device: they all set it.
             let _ = self.put("scheduler", "none");
             let _ = self.put("nr_requests", OTHER);
             let _ = self.put("nr_requests", AT_FIRST);

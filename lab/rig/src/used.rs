@@ -1,37 +1,38 @@
-//! What a process has used, as `/proc` tells.
+//! What a process has used, from `/proc`.
 
 use foreseek_units::{Bytes, Nanos};
 use std::fs;
 
-/// Processor time of a process, in user and system mode and over all its threads; also of one that
-/// has ended and is not yet reaped. Zero where it cannot be known.
+/// Processor time of a process, user and system, over all its threads; also of one that has ended and is not
+/// yet reaped. Zero where it cannot be read.
 #[must_use]
 pub fn processor_time(pid: u32) -> Nanos {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     ticks_at(&stat, OWN).map(of_ticks).unwrap_or_default()
 }
 
-/// Processor time of all processes that this one has started and waited for, with all that those have waited for. Zero where it cannot
-/// be known.
+/// Processor time of all processes that this one has started and waited for, and of those that they have waited
+/// for. Zero where it cannot be read.
 #[must_use]
 pub fn waited_time() -> Nanos {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     ticks_at(&stat, WAITED).map(of_ticks).unwrap_or_default()
 }
 
-/// The most memory that a process has had at a time (`VmHWM`); zero where it cannot be known.
+/// A process's peak resident memory (`VmHWM`); zero where it cannot be read.
 #[must_use]
 pub fn memory_peak(pid: u32) -> Bytes {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     peak_kib(&status).map(Bytes::kib).unwrap_or_default()
 }
 
-/// Where user and system time of a process lie among the fields that follow its name: the 14th and 15th of all.
+/// Where a process's user and system time begin among the fields after its name: the 14th and 15th of all.
 const OWN: usize = 11;
-/// The same of those that it has waited for: the 16th and 17th.
+/// The same of the processes that it has waited for: the 16th and 17th.
 const WAITED: usize = 13;
 
-/// The sum of two fields of `/proc/PID/stat`. The second of all is the name in parentheses and may hold anything.
+/// The sum of two fields of `/proc/PID/stat`. The second of all fields is the name in parentheses, which may
+/// hold any character.
 fn ticks_at(stat: &str, at: usize) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace().skip(at);

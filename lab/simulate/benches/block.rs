@@ -1,8 +1,8 @@
-//! What the block layer costs: requests a second in virtual time, for each scheduler, and how the
-//! cost of one grows with the number of processes. `cargo bench -p foreseek-simulate --bench block`.
+//! The cost of the block layer: requests a second in virtual time, for each scheduler, and how the cost of one
+//! grows with the number of processes. `cargo bench -p foreseek-simulate --bench block`.
 //!
-//! The device is free of cost and takes a millisecond a request. Each process reads sequentially,
-//! a page at a time and without thinking, in a place of its own: merging finds nothing, and every
+//! The device costs no processor time and takes a millisecond for each request. Each process reads
+//! sequentially, a page at a time and without thinking, in an area of its own: nothing can be merged, and every
 //! request goes through pool, plug, scheduler and device.
 
 #![allow(missing_docs, reason = "criterion's macro makes a function without documentation")]
@@ -16,7 +16,7 @@ use std::hint::black_box;
 
 /// Requests of one iteration.
 const REQUESTS: usize = 10_000;
-/// Between the places of two processes: 4,096 of them fill a disk of 32 GiB.
+/// Distance of the areas of two processes: 4,096 of them fill a disk of 32 GiB.
 const APART: u64 = 16_384;
 
 /// One request at a time, a millisecond each.
@@ -64,7 +64,7 @@ struct Load {
 
 impl Load {
     fn new(name: &str, processes: usize) -> Self {
-        // A pool that holds all: what is measured is not how processes sleep.
+        // A pool for all: the cost of sleeping processes is not measured.
         let settings = Settings { requests: processes.max(128), ..Settings::LINUX_2_6_3 };
         let scheduler = scheduler::by_name(name).expect("a known name");
         let layer = BlockLayer::new(settings, scheduler, Box::<Plain>::default());

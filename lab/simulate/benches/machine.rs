@@ -1,15 +1,14 @@
-//! What the simulator costs: page accesses a second of processor time, by concurrency.
+//! The cost of the simulator: page accesses a second of processor time, by concurrency.
 //!
-//! `cargo bench -p foreseek-simulate --bench machine`. Each line is the best of three runs of one
-//! machine: a microbenchmark under the competitive policy in TR-840's set-up, with as much memory
-//! as keeps the handlers' private memory beside the page cache. Time is the thread's processor
-//! time, so that what else runs on the machine matters little.
+//! `cargo bench -p foreseek-simulate --bench machine`. Each line is the best of three runs of one machine: a
+//! microbenchmark under the competitive policy in TR-840's set-up, with enough memory for the handlers' private
+//! memory beside the page cache. The thread's processor time is measured, so that other load matters little.
 //!
-//! The rule of congestion is TR-840's to the letter: with the kernel's pool of 128 requests all
-//! read-ahead is cancelled as soon as more than 113 handlers wait, and every access becomes a request
-//! of its own: another regime, which the second table shows for what it is. The third table lets the
-//! pool grow with the concurrency, so that the work of an access stays the same and only the size of queues and tables grows; its
-//! last columns compare the cost of an access with that at 64, and that with log n.
+//! The rule of congestion is TR-840's to the letter. With the kernel's pool of 128 requests all read-ahead is
+//! cancelled as soon as more than 113 handlers wait, and every access becomes a request of its own; the second
+//! table shows that regime. In the third table the pool grows with the concurrency, so that the work of an
+//! access stays the same and only queues and tables grow. Its last columns compare the cost of an access with
+//! that at 64, and that with log n.
 
 use foreseek_device::Profile;
 use foreseek_kernels::Congestion;
@@ -22,8 +21,8 @@ use rustix::time::{ClockId, clock_gettime};
 const LEVELS: [u32; 7] = [64, 128, 256, 512, 1024, 2048, 4096];
 /// Requests in the kernel's pool.
 const POOL: usize = 128;
-/// Requests for each handler where the pool grows: two streams, each with a fetch of five pieces
-/// ahead and one that is waited for.
+/// Requests for each handler where the pool grows: two streams, each with a fetch of five pieces ahead and one
+/// that is waited for.
 const REQUESTS_EACH: usize = 16;
 /// Runs of each line.
 const REPEATS: usize = 3;
@@ -87,7 +86,7 @@ fn main() {
     }
 }
 
-/// Measures one line and prints it without its end; answers the nanoseconds of an access.
+/// Measures one line and prints it without its end; returns the nanoseconds of an access.
 #[allow(clippy::print_stdout, reason = "a benchmark reports to its caller")]
 fn line(workload: &str, concurrency: u32, pool: usize) -> f64 {
     let (accesses, seconds) = measure(workload, concurrency, 400, pool);

@@ -1,7 +1,8 @@
 //! The cells of `foreseek lab bench mount` in virtual time: stock Linux at three settings against the mount.
 //!
-//! The same disk, elevator, memory and requests as there, but for the processors, which are the papers', and
-//! for the place of files. What it tells in a minute is the same in each run, however busy the machine is:
+//! Disk, scheduler, memory and requests are the same as there, except that the processors are the papers' and
+//! the files lie elsewhere. It takes a minute, and the result is the same in each run, however busy the machine
+//! is:
 //!
 //! ```sh
 //! cargo run --release -p foreseek-simulate --example mount            # all
@@ -22,16 +23,16 @@ use std::sync::Arc;
 
 const WORKLOADS: [&str; 4] = ["one-whole-0", "one-rand-10", "two-rand-0", "four-64kb-0"];
 const READERS: [u32; 5] = [1, 4, 16, 64, 256];
-/// Stock Linux with so many pages of read-ahead: 132 are the disk's competitive depth.
+/// Stock Linux with this many pages of read-ahead; 132 are the disk's competitive depth.
 const STATIC: [(&str, u64); 3] = [("linux-128k", 32), ("linux-depth", 132), ("linux-4m", 1024)];
 const MOUNTS: [&str; 2] = ["mount:competitive", "mount:adaptive"];
-/// What is missing, by itself: only when it is asked for. Without a promise; with all the memory for the server
-/// and for the kernel's cache each.
+/// Variants that run only if they are named: without a bound; and with all the memory both for the server and
+/// for the kernel's cache.
 const VARIANTS: [&str; 2] = ["mount:adaptive/no-promise", "mount:adaptive/all-memory"];
 const SEEDS: u64 = 3;
 /// Measured time; with 256 readers twice as much.
 const TIME: Nanos = Nanos::from_secs(12);
-/// The disk and what the mount takes it for at first.
+/// The disk, and the profile from which the mount begins to learn.
 const DISK: &str = "ibm-36g-51";
 const GUESS: &str = "barracuda-500g";
 /// All the memory. With a mount half of it is the server's.

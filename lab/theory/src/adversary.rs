@@ -1,18 +1,19 @@
 //! The lower bound of 2, executed: where to end a stream so that an online rule pays for it.
 //!
-//! EuroSys'07 section 4.2 shows by contradiction that no rule that does not know the stream's length
-//! is better than 2-competitive. The proof is a construction: end the stream right after the data of
-//! a fetch, when the next one has just been made. Here it runs, against a sequence of depths
-//! ([`against`]) and against any policy as a black box ([`against_policy`]).
+//! EuroSys'07 section 4.2 proves by contradiction that no rule that does not know the stream's length is better
+//! than 2-competitive. The proof is a construction: end the stream right after the data of a fetch, when the
+//! next fetch has just been made. Here it runs against a sequence of depths ([`against`]) and against any
+//! policy as a black box ([`against_policy`]).
 //!
-//! How many fetches have to be tried is bounded more sharply than in the paper. Let `D(k)` be the data
-//! of the first `k` fetches over `CR`, and suppose that the stream that ends right after `D(k - 1)`
-//! costs less than `2 - e` times its optimum for every `k` up to `K`: `k + D(k) < (2 - e)(1 + D(k - 1))`.
-//! With the lag `L(k) = k - D(k)` this says `L(k) > e k + (2 - e) L(k - 1)`, so that by induction
-//! `L(k) >= e (2^k - 1)` as long as `e 2^(k - 1) <= 1`. A fetch reads something, so that
-//! `L(k) <= L(k - 1) + 1`, which with the first gives `L(k - 1) < (1 - e k) / (1 - e)`. For
-//! `k = ceil(log2(1 / e)) + 1` the two contradict each other: within so many fetches
-//! ([`fetches_needed`]) one ending costs at least `2 - e`.
+//! The number of fetches to try is bounded more sharply than in the paper. Let `D(k)` be the data of the first
+//! `k` fetches over `CR`. Suppose that the stream that ends right after `D(k - 1)` costs less than `2 - e`
+//! times its optimum for every `k` up to `K`: `k + D(k) < (2 - e)(1 + D(k - 1))`. With the lag `L(k) = k -
+//! D(k)` this is `L(k) > e k + (2 - e) L(k - 1)`. By induction `L(k) >= e (2^k - 1)` as long as `e 2^(k - 1) <=
+//! 1`. Each fetch reads something, so that `L(k) < L(k - 1) + 1`. With the first inequality that gives `L(k -
+//! 1) < (1 - e k) / (1 - e)`. For `k = ceil(log2(1 / e)) + 1` both contradict each other. So within that many
+//! fetches ([`fetches_needed`]) one ending costs at least `2 - e`.
+//!
+//! `docs/internals/theory.md` has the proof step by step.
 
 use crate::{Model, Worst};
 use foreseek_readahead::depth::Depths;
@@ -20,8 +21,8 @@ use foreseek_readahead::stream::{Ahead, Found, Opened, Prefetcher, Touch, View};
 use foreseek_seam::{ObjectId, ProcessId, StreamId};
 use foreseek_units::{Bytes, Instant, Lba, PageIndex, PageSpan, Pages, Position, Span};
 
-/// Longest stream that is tried against a policy: 1 GiB. Competitive depths are below 64 MiB, and
-/// ten fetches of them are enough for an `e` of a thousandth.
+/// Longest stream that is tried against a policy: 1 GiB. Competitive prefetch sizes are below 64 MiB, and ten
+/// such fetches are enough for an `e` of a thousandth.
 pub const LENGTH_LIMIT: Pages = Bytes::gib(1).pages_floor();
 
 /// Within how many fetches some ending costs at least `2 - epsilon` times the optimum, for
@@ -31,8 +32,8 @@ pub fn fetches_needed(epsilon: f64) -> usize {
     (1.0 / epsilon.clamp(f64::MIN_POSITIVE, 1.0)).log2().ceil() as usize + 1
 }
 
-/// The ending that costs a sequence of depths most, within the fetches that [`fetches_needed`] says:
-/// at least `2 - epsilon`. A stream must be longer than [`Worst::length`] by no more than a little.
+/// The ending that costs a sequence of depths most, within [`fetches_needed`] fetches: at least `2 - epsilon`.
+/// The stream is longer than [`Worst::length`] by an arbitrarily small amount.
 #[must_use]
 pub fn against(depths: &Depths, model: &Model, epsilon: f64) -> Worst {
     model.worst(depths, fetches_needed(epsilon))
@@ -53,11 +54,10 @@ pub struct Ending {
 
 /// The ending that costs a policy most.
 ///
-/// The policy sees a reader of single pages, in sequence from the first page of a large object, on a
-/// disk at rest with memory enough; what it reads ahead is there when it is touched. After each page
-/// the stream could end, having used the first byte of that page. Ranges that one touch answers and
-/// that follow one another count as one fetch, as a block layer merges them. Pages up to `longest`
-/// are tried, and up to [`LENGTH_LIMIT`].
+/// The policy sees a reader of single pages, in sequence from the first page of a large object, on an idle disk
+/// with enough memory. What it reads ahead is there when it is touched. The stream may end after each page, of
+/// which it has used the first byte. Ranges from one touch that follow one another count as one fetch, as a
+/// block layer merges them. Pages up to `longest` are tried, and at most [`LENGTH_LIMIT`].
 pub fn against_policy(policy: &mut dyn Prefetcher, model: &Model, longest: Pages) -> Ending {
     let mut reader = Reader::new();
     policy.opened(Instant::ZERO, reader.opened());
@@ -66,7 +66,7 @@ pub fn against_policy(policy: &mut dyn Prefetcher, model: &Model, longest: Pages
         let made = reader.fetches;
         reader.touch(policy, page);
         if reader.fetches == made {
-            // No fetch more than at the page before, and a longer optimum: it costs less.
+            // No more fetches than at the page before, and a longer optimum: the ratio is lower.
             continue;
         }
         let length = Bytes(page.offset().get() + 1);
@@ -127,7 +127,7 @@ impl Reader {
     }
 }
 
-/// What the policy sees: what was fetched, on a disk at rest.
+/// What the policy sees: what was fetched, on an idle disk.
 struct Sight(PageSpan);
 
 impl View for Sight {

@@ -1,7 +1,7 @@
 //! The disk's time: a switch for each fetch, and the transfer at the sequential rate.
 //!
-//! Amounts are bytes as real numbers: the theory knows no smallest amount of data, and a depth that
-//! is rounded to whole bytes is no longer exactly `C x R`.
+//! Amounts are bytes as real numbers: the theory has no smallest amount of data, and a depth rounded to whole
+//! bytes is no longer exactly `C x R`.
 
 use foreseek_readahead::depth::Depths;
 use foreseek_units::{Bytes, DeviceCosts, Lba, Nanos, Rate, Sectors};
@@ -22,7 +22,7 @@ pub struct Worst {
     pub length: f64,
     /// How many fetches are made for it.
     pub fetches: usize,
-    /// What they cost against one fetch of just the stream.
+    /// Their cost over that of one fetch of just the stream.
     pub ratio: f64,
 }
 
@@ -33,20 +33,20 @@ impl Model {
         self.switch.as_secs_f64() * self.rate.as_bytes_per_second()
     }
 
-    /// What `fetches` fetches of `bytes` together cost, in seconds.
+    /// The cost of `fetches` fetches of `bytes` together, in seconds.
     #[must_use]
     pub fn cost(&self, fetches: usize, bytes: f64) -> f64 {
         fetches as f64 * self.switch.as_secs_f64() + bytes / self.rate.as_bytes_per_second()
     }
 
-    /// What a stream of so many bytes costs who knows its length, in seconds.
+    /// The cost of a stream of this many bytes if its length is known, in seconds.
     #[must_use]
     pub fn optimum(&self, length: f64) -> f64 {
         self.cost(1, length)
     }
 
-    /// What it costs to read a stream in fetches of these depths, in seconds. The depths must be
-    /// positive and together reach the stream's end.
+    /// The cost of reading a stream in fetches of these depths, in seconds. The depths must be positive and
+    /// together reach the stream's end.
     #[must_use]
     pub fn online(&self, depths: &Depths, length: f64) -> f64 {
         let (fetches, bytes) = depths.until(length);
@@ -61,9 +61,8 @@ impl Model {
 
     /// The stream for which these depths cost most, among those that end within `fetches` fetches.
     ///
-    /// A stream costs most when it ends right after the data of a fetch, so that one more fetch has
-    /// just been made: the ratio is a supremum that no length reaches, but every longer one by enough
-    /// little approaches.
+    /// A stream costs most when it ends right after the data of a fetch, so that one more fetch has just been
+    /// made. The ratio is a supremum: no length reaches it, and streams that are slightly longer approach it.
     #[must_use]
     pub fn worst(&self, depths: &Depths, fetches: usize) -> Worst {
         let mut worst = Worst { length: 0.0, fetches: 0, ratio: 0.0 };
@@ -78,9 +77,9 @@ impl Model {
         worst
     }
 
-    /// How much fetches of the constant size `depth` may cost against the optimum:
-    /// `1 + max(depth / CR, CR / depth)`. For short streams the waste decides, for long ones the
-    /// switches; they meet in `depth = CR`, where the bound is 2 (EuroSys'07 equation 8).
+    /// The most that fetches of the constant size `depth` cost over the optimum: `1 + max(depth / CR, CR /
+    /// depth)`. For short streams the wasted data decide, for long ones the switches. Both are equal at `depth
+    /// = CR`, where the bound is 2 (EuroSys'07 equation 8).
     #[must_use]
     pub fn bound(&self, depth: f64) -> f64 {
         let share = depth / self.competitive_depth();
@@ -88,7 +87,7 @@ impl Model {
     }
 }
 
-/// Every switch costs the same, wherever the arm goes: what the lower bound supposes.
+/// Every switch costs the same, whatever the distance, as the lower bound assumes.
 impl DeviceCosts for Model {
     fn seek_time(&self, _distance: Sectors) -> Nanos {
         self.switch
@@ -106,7 +105,7 @@ impl DeviceCosts for Model {
         self.switch
     }
 
-    /// The switch cost holds it.
+    /// Part of the switch cost.
     fn half_turn(&self) -> Nanos {
         Nanos::ZERO
     }

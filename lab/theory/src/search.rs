@@ -1,14 +1,15 @@
-//! An adversary that looks for the worst case of a policy by itself: coordinate ascent with restarts.
+//! An adversary that searches for the worst case of a policy: coordinate ascent with restarts.
 //!
-//! A [`Case`] is one choice for each of some knobs: the disk (two zones, the border between them, switch times), what
-//! is read before (lengths that mislead), how idle the device is, how the reader reads (calls or page faults, pages at
-//! a call, gaps), and what changes while it reads (distance and frequency of others' requests, measured switch cost and
-//! rate). [`Case::run`] puts the policy on [trial](Trial): the reader could stop after any call, so that one run
-//! answers for all lengths. From a random case one knob after the other is set to the choice that costs most,
-//! until none gains; then the search begins anew from another one, as long as it has runs left. The same
-//! seed finds the same.
+//! A [`Case`] is one choice for each of some parameters: the disk (two zones, the border between them, switch
+//! times), what is read before (lengths that mislead), how idle the device is, how the reader reads (calls or
+//! page faults, pages of a call, gaps), and what changes while it reads (distance and frequency of others'
+//! requests, measured switch cost and rate). [`Case::run`] runs a [trial](Trial) of the policy. The reader
+//! could stop after any call, so that one run covers all lengths. From a random case one parameter after the
+//! other is set to the choice that costs most, until none costs more. Then the search begins again from another
+//! random case, as long as it has runs left. The same seed finds the same.
 //!
-//! Limits: one stream at a time, forward, in a memory that keeps all; what it does not find may still exist.
+//! Limits: one stream at a time, forward, in a memory that keeps all. There may be worse cases that it does not
+//! find.
 
 use crate::trial::{Costly, Trial};
 use crate::zoned::Zoned;
@@ -18,13 +19,13 @@ use foreseek_units::{Bytes, DeviceCosts, Lba, Nanos, PageIndex, Pages, Position,
 use std::fmt;
 use std::sync::Arc;
 
-/// Makes a policy for a device; none where it cannot.
+/// Makes a policy for a device; `None` where it cannot.
 pub type Make<'a> = &'a dyn Fn(&Arc<dyn DeviceCosts>) -> Option<Box<dyn Prefetcher>>;
 
-/// A knob: what it is called and its choices.
+/// A parameter: its name and its choices.
 type Knob = (&'static str, &'static [f64]);
 
-/// The knobs in the order of [`Case`].
+/// The parameters in the order of [`Case`].
 const KNOBS: [Knob; 17] = [
     ("page faults instead of calls", &[0.0, 1.0]),
     ("outer rate, MB/s", &[125.0, 40.0, 66.0, 250.0]),
@@ -47,32 +48,33 @@ const KNOBS: [Knob; 17] = [
 
 /// The longest stream that is tried: some dozen fetches.
 const LONGEST: Pages = Pages(4096);
-/// Streams that are read before: what a class needs to be believed, and more than that.
+/// Streams that are read before: more than a class needs to be used.
 const LESSONS: usize = 24;
-/// Requests of others that tell how far the seeks are and how idle the device is: some weights of both averages.
+/// Requests of others, by which the policy estimates seek distances and idle time: several times the weights of
+/// both averages.
 const REQUESTS: usize = 80;
 const CAPACITY: Sectors = Bytes::gib(36).sectors_floor();
 /// A file that is longer than any stream.
 const FILE: Pages = Pages(1 << 19);
 
-/// What a policy is tried with: a choice for each knob.
+/// What a policy is tried with: a choice for each parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case([usize; KNOBS.len()]);
 
 /// What the adversary has found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FoundWorst {
-    /// With what.
+    /// The case.
     pub case: Case,
-    /// Which stream.
+    /// The stream.
     pub costly: Costly,
     /// How many cases were run.
     pub runs: usize,
 }
 
-/// The worst case within so many runs for the policies that are made by this.
+/// The worst case within so many runs for the policies that `make` returns.
 ///
-/// `make` is given the costs of a device and makes a policy with these settings, anew for every run.
+/// `make` gets the costs of a device and returns a new policy with these settings for every run.
 pub fn worst(make: Make<'_>, settings: &Settings, seed: u64, runs: usize) -> FoundWorst {
     let mut random = Random(seed);
     let mut all = FoundWorst { case: Case([0; KNOBS.len()]), costly: Costly::default(), runs: 0 };
@@ -88,7 +90,7 @@ pub fn worst(make: Make<'_>, settings: &Settings, seed: u64, runs: usize) -> Fou
     all
 }
 
-/// Sets one knob after the other to the choice that costs most, until none gains.
+/// Sets one parameter after the other to the choice that costs most, until none costs more.
 fn climb(
     mut best: FoundWorst,
     make: Make<'_>,
@@ -96,7 +98,7 @@ fn climb(
     random: &mut Random,
     runs: usize,
 ) -> FoundWorst {
-    // Knobs in a row that gained nothing.
+    // Parameters in a row that did not raise the cost.
     let mut vain = 0;
     let first = random.below(KNOBS.len());
     for knob in (0..KNOBS.len()).cycle().skip(first) {
@@ -176,7 +178,7 @@ impl Case {
         std::array::from_fn(|knob| KNOBS[knob].1[self.0[knob]])
     }
 
-    /// Two zones that meet in its middle.
+    /// Two zones that meet in the middle of the disk.
     fn disk(&self) -> Zoned {
         let [_, outer, inner, _, longest, shortest, ..] = self.chosen();
         let (outer, inner) = (Rate::mb_per_second(outer), Rate::mb_per_second(outer * inner));
@@ -200,7 +202,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// A little generator (SplitMix64, Steele, Lea and Flood 2014).
+/// A small generator (SplitMix64, Steele, Lea and Flood 2014).
 struct Random(u64);
 
 impl Random {

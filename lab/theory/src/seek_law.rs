@@ -1,13 +1,13 @@
-//! How far it is to the nearest of n random requests.
+//! The distance to the nearest of n random requests.
 //!
-//! A scheduler that goes one way round (C-SCAN, C-LOOK) and chooses among `n` fresh requests that lie
-//! uniformly over a stretch of `C` moves by `x` or more where none of them lies in the `x` ahead:
-//! `P[distance >= x] = (1 - x / C)^n` (EuroSys'07 equation 5), the mean being `C / (n + 1)`. That is
-//! for *fresh* requests. In a closed loop those that were passed over are the far ones, and C-SCAN
-//! serves the n of a round in one sweep: there the mean is about `C / 2n`.
+//! A scheduler that goes one way (C-SCAN, C-LOOK) and chooses among `n` fresh requests, uniform over a stretch
+//! of `C`, moves by `x` or more if none of them lies in the `x` ahead: `P[distance >= x] = (1 - x / C)^n`
+//! (EuroSys'07 equation 5), with the mean `C / (n + 1)`. This holds for *fresh* requests. In a closed loop the
+//! requests that were passed over are the far ones, and C-SCAN serves the n of a round in one sweep: there the
+//! mean is about `C / 2n`.
 //!
-//! Whether distances follow the law is judged by the Kolmogorov-Smirnov test. The distances come
-//! from the caller, who draws the random numbers.
+//! The Kolmogorov-Smirnov test judges whether distances follow the law. The caller draws the random numbers and
+//! passes the distances.
 
 /// `P[distance >= x]` for `n` fresh uniform requests; `x` as a share of the stretch, 0 to 1.
 #[must_use]
@@ -26,12 +26,12 @@ pub fn mean(n: u32) -> f64 {
 pub struct Fit {
     /// The largest difference between the measured and the expected distribution (Kolmogorov-Smirnov).
     pub difference: f64,
-    /// How probable a difference as large is where the law holds.
+    /// The probability of a difference as large if the law holds.
     pub probability: f64,
 }
 
 impl Fit {
-    /// Whether the law stands at this level of significance (0.01: one true law in a hundred is
+    /// Whether the law is not rejected at this level of significance (0.01: one true law in a hundred is
     /// rejected).
     #[must_use]
     pub fn holds(&self, significance: f64) -> bool {
@@ -39,9 +39,9 @@ impl Fit {
     }
 }
 
-/// Judges whether distances (shares of the stretch, independent of one another) are those to the
-/// nearest of `n` fresh uniform requests. At least 35 are wanted, below which the approximation of
-/// the probability is poor; without any the law stands unquestioned.
+/// Tests whether distances (shares of the stretch, independent of one another) are those to the nearest of `n`
+/// fresh uniform requests. Use at least 35: below that the approximation of the probability is poor. Without
+/// any distance the law is not rejected.
 #[must_use]
 pub fn fit(distances: &[f64], n: u32) -> Fit {
     let mut sorted = distances.to_vec();
@@ -60,7 +60,7 @@ pub fn fit(distances: &[f64], n: u32) -> Fit {
 fn kolmogorov(difference: f64, count: f64) -> f64 {
     let root = count.sqrt();
     let x = (root + 0.12 + 0.11 / root.max(f64::MIN_POSITIVE)) * difference;
-    // Below this the series has not converged after a hundred terms, and the tail is 1.
+    // Below this the series does not converge within a hundred terms, and the tail is 1.
     if x < 0.2 {
         return 1.0;
     }

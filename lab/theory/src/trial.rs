@@ -1,14 +1,15 @@
-//! A policy on trial: what its streams cost against knowing their lengths, by an account that is not its own.
+//! A policy on trial: the cost of its streams over the cost with known lengths, by an account that is not the
+//! policy's own.
 //!
-//! The trial plays the device, the memory and the reader. Each fetch costs a switch, as it is estimated at that
-//! moment, and the transfer of its pages at the rates of their places, or the switch and the rate that the device is
-//! [measured](Trial::measure) to have. Knowing the length costs the costliest of the stream's switches once, and the
-//! transfer of what was fetched up to the page that the reader has come to: gaps within it are cheaper to read than
-//! to leave out. A stream ends where a gap costs more than a quarter of a switch, is of more than 32 pages, or goes
-//! back; the reader can also stop after each call, so that [`Trial::worst`] is over all lengths up to those that
-//! were read.
+//! The trial plays the device, the memory and the reader. A fetch costs a switch, as estimated at that moment,
+//! and the transfer of its pages at the rates of their addresses; or the switch and the rate that the device is
+//! [measured](Trial::measure) to have. With a known length a stream costs its costliest switch once, and the
+//! transfer of what was fetched up to the page that the reader has reached: reading the gaps within it is
+//! cheaper than skipping them. A stream ends where a gap costs more than a quarter of a switch, is longer than
+//! 32 pages, or goes back. The reader could also stop after each call, so that [`Trial::worst`] covers all
+//! lengths up to those that were read.
 //!
-//! Memory keeps all that was fetched. The switch estimate is a [`SwitchCost`] of the trial's own that hears the
+//! Memory keeps all that was fetched. The switch estimate is a [`SwitchCost`] of the trial's own that gets the
 //! same requests as the policy.
 
 use foreseek_readahead::depth::SwitchCost;
@@ -37,14 +38,14 @@ pub struct Trial {
     spent: f64,
 }
 
-/// A stream, as long as it was when its last fetch had been made.
+/// A stream, at the length that it had when its last fetch had been made.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Costly {
-    /// How many pages it had come from its first one.
+    /// Its length in pages from its first one.
     pub length: Pages,
     /// How many fetches were made for it.
     pub fetches: usize,
-    /// What they cost over what knowing its length would have cost.
+    /// Their cost over the cost with a known length.
     pub ratio: f64,
     /// The same without the transfer of one page: depths are whole pages.
     pub but_a_page: f64,
@@ -95,7 +96,7 @@ struct Reader {
 }
 
 impl Trial {
-    /// Of a policy that was made with these settings for this device.
+    /// Makes a trial of a policy that was made with these settings for this device.
     #[must_use]
     pub fn new(policy: Box<dyn Prefetcher>, settings: &Settings, costs: &Arc<dyn DeviceCosts>) -> Self {
         let switch = SwitchCost::new(Arc::clone(costs), settings.averaging, settings.switch_weight);
@@ -123,10 +124,11 @@ impl Trial {
         self.file.measured = measured;
     }
 
-    /// The device serves others: so many requests of a page, each so far from the one before it, one in such a time.
+    /// The device serves `count` requests of others, a page each, at this distance from one another and at this
+    /// interval.
     pub fn serve(&mut self, count: usize, distance: Sectors, every: Nanos) {
         for _ in 0..count {
-            // Towards the first sector: that is a switch, however short.
+            // Towards the first sector: that is a switch however short the distance is.
             let (from, to) = (Lba::ZERO + distance, Lba::ZERO);
             let served = Served { from, range: SectorSpan::at(to, Pages(1).sectors()) };
             self.now += every;
@@ -135,13 +137,13 @@ impl Trial {
         }
     }
 
-    /// What a switch is taken to cost now.
+    /// The current estimate of a switch's cost.
     #[must_use]
     pub fn switch(&self) -> Nanos {
         self.measured.map_or_else(|| self.switch.estimate(), |measured| measured.switch)
     }
 
-    /// Opens a file that lies at a place.
+    /// Opens a file at an address.
     pub fn open(&mut self, length: Pages, place: Lba) {
         let (object, who) = (ObjectId(0), ProcessId(0));
         self.file = File { place, held: Vec::new(), measured: self.measured };
@@ -168,19 +170,19 @@ impl Trial {
         self.policy.closed(self.now, STREAM);
     }
 
-    /// The stream that has cost most against its length since the trial or [`Trial::forget`].
+    /// The stream that has cost most over its optimum since the trial began or since [`Trial::forget`].
     #[must_use]
     pub fn worst(&self) -> Costly {
         self.worst
     }
 
-    /// What all fetches since then have cost, in seconds.
+    /// The cost of all fetches since then, in seconds.
     #[must_use]
     pub fn spent(&self) -> f64 {
         self.spent
     }
 
-    /// What was read so far does not count.
+    /// Forgets what was read so far.
     pub fn forget(&mut self) {
         (self.worst, self.spent) = (Costly::default(), 0.0);
     }
@@ -226,7 +228,7 @@ impl Trial {
             self.spent += seconds;
             self.reader.cost += seconds;
             self.reader.slowest_page = self.reader.slowest_page.max(seconds);
-            // What lies in front of the stream is used by nobody.
+            // Pages before the stream's start are used by nobody.
             if page >= self.reader.start {
                 self.reader.ahead.push_back((page, seconds));
             }
@@ -262,7 +264,7 @@ impl Reader {
 }
 
 impl Costly {
-    /// The one that costs more.
+    /// The costlier of both.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         if other.but_a_page > self.but_a_page { other } else { self }

@@ -1,4 +1,4 @@
-//! A disk whose rate differs from zone to zone and whose switches take longer the further they go.
+//! A disk whose rate differs between zones and whose switches take longer the further they go.
 
 use foreseek_units::{DeviceCosts, Lba, Nanos, Rate, Sectors};
 
@@ -11,7 +11,7 @@ pub struct Zoned {
     pub shortest: Nanos,
     /// A switch from end to end; between the two the time grows with the root of the distance.
     pub longest: Nanos,
-    /// What it holds.
+    /// Its capacity.
     pub capacity: Sectors,
 }
 
@@ -26,18 +26,18 @@ impl DeviceCosts for Zoned {
         self.zones.get(next.saturating_sub(1)).map_or(Rate::mb_per_second(1.0), |(_, rate)| *rate)
     }
 
-    /// Of the zones, all of which count alike.
+    /// The mean over the zones, unweighted.
     fn mean_rate(&self) -> Rate {
         let sum: f64 = self.zones.iter().map(|(_, rate)| rate.as_bytes_per_second()).sum();
         Rate::bytes_per_second(sum / self.zones.len().max(1) as f64)
     }
 
-    /// Of two random places: a third of the disk apart.
+    /// The switch over a third of the disk, the mean distance of two random addresses.
     fn average_seek(&self) -> Nanos {
         self.seek_time(self.capacity / 3)
     }
 
-    /// The switch times hold it.
+    /// Part of the switch times.
     fn half_turn(&self) -> Nanos {
         Nanos::ZERO
     }

@@ -19,7 +19,7 @@ fn model() -> impl Strategy<Value = Model> {
         .prop_map(|(switch, rate)| Model { switch: Nanos(switch), rate: Rate::mb_per_second(rate) })
 }
 
-/// From a byte to a terabyte, every magnitude alike.
+/// From a byte to a terabyte, uniform in the logarithm.
 fn length() -> impl Strategy<Value = f64> {
     (0.0..40.0f64).prop_map(|power| power.exp2().round())
 }
@@ -57,7 +57,7 @@ proptest! {
         let depths = Depths::slow_start(first.min(1.0) * depth, depth);
         let bound = 2.0 + depths.starting() as f64;
         prop_assert!(model.ratio(&depths, length) < bound);
-        // A supremum, which no stream reaches: without slow start it is the bound itself.
+        // A supremum that no stream reaches; without slow start it is the bound itself.
         prop_assert!(model.worst(&depths, 200).ratio <= bound + 1e-9);
     }
 
@@ -69,7 +69,7 @@ proptest! {
         let depths = Depths::constant(depth);
         let bound = model.bound(depth);
         prop_assert!(model.ratio(&depths, length) <= bound * (1.0 + 1e-12));
-        // A stream of next to nothing for deep fetches, one of a billion fetches for shallow ones.
+        // A stream of next to nothing for large fetches, one of a billion fetches for small ones.
         let near = if share >= 1.0 { 0.0 } else { depth * 1e9 };
         let worst = model.ratio(&depths, near + model.competitive_depth() * 1e-9);
         prop_assert!(worst > bound * 0.999, "{worst} of {bound}");
@@ -88,19 +88,19 @@ proptest! {
         let depths = Depths::given(&depths).expect("at least one");
         let worst = against(&depths, &model, epsilon);
         prop_assert!(worst.ratio >= 2.0 - epsilon, "{worst:?}, {epsilon}");
-        // The stream that was constructed does cost so much.
+        // The constructed stream does cost that much.
         let length = worst.length + cr * 1e-9;
         prop_assert!(model.ratio(&depths, length) >= worst.ratio * (1.0 - 1e-6), "{worst:?}");
     }
 
-    /// The rules that come nearest to two: each fetch as deep as two-competitiveness leaves room for.
+    /// The rules that come nearest to 2: each fetch as large as a ratio of 2 allows.
     #[test]
     fn not_even_a_sequence_that_is_made_for_it(model in model(), magnitude in 1.0..10.0f64, slack in 0.0..1.0f64) {
         let epsilon = (-magnitude).exp2();
         let cr = model.competitive_depth();
         let (mut sum, mut depths) = (0.0, Vec::new());
         for fetch in 1..=20 {
-            // D(k) just below (2 - e)(1 + D(k - 1)) - k, as long as there is something to read.
+            // D(k) just below (2 - e)(1 + D(k - 1)) - k, and always something to read.
             let room = (2.0 - epsilon) * (1.0 + sum) - f64::from(fetch) - sum;
             let depth = room.max(1e-3) * (1.0 - slack * 1e-3);
             sum += depth;
@@ -122,7 +122,7 @@ proptest! {
     }
 }
 
-/// The oracle is told the length and is no online rule.
+/// The oracle knows the length and is no online rule.
 fn online() -> impl Iterator<Item = &'static str> {
     names().filter(|name| *name != "oracle")
 }
@@ -140,7 +140,7 @@ fn an_adversary_needs_few_fetches() {
     }
 }
 
-/// Two and no more for the competitive depth; it is the best that there is.
+/// The competitive depth costs 2 at worst, and any other constant depth more.
 #[test]
 fn the_competitive_depth_costs_two_at_worst_and_others_more() {
     let model = ibm();
@@ -170,7 +170,7 @@ fn golden_slow_start_of_the_393_kb_drive() {
     assert_eq!((worst.fetches, worst.length), (4, 458_752.0));
 }
 
-/// The machine of the analysis keeps the bounds as far as whole pages let it; a window ahead does not.
+/// The machine of the analysis keeps the bounds up to whole pages; one with a window ahead does not.
 #[test]
 fn golden_what_each_policy_can_be_made_to_pay() {
     let model = ibm();
@@ -198,7 +198,7 @@ fn an_oracle_that_is_told_nothing_reads_page_by_page() {
     assert!(ending("oracle", &Settings::default(), &model).ratio > 90.0);
 }
 
-/// A little generator for the law's own test (SplitMix64, Steele, Lea and Flood 2014).
+/// A small generator for the test of the law (SplitMix64, Steele, Lea and Flood 2014).
 struct Random(u64);
 
 impl Random {
@@ -221,7 +221,7 @@ fn distances_to_the_nearest_of_fresh_requests_follow_the_law() {
         assert!(fit.holds(0.01), "{n}: {fit:?}");
         let mean = distances.iter().sum::<f64>() / 2000.0;
         assert!((mean / seek_law::mean(n) - 1.0).abs() < 0.06, "{n}: {mean}");
-        // And nothing near it does: one request more or less, or the mean of a closed loop.
+        // Neighbouring laws are rejected: another number of requests, or the mean of a closed loop.
         assert!(!seek_law::fit(&distances, n + 1 + n / 4).holds(0.01), "{n}");
         let halved: Vec<f64> = distances.iter().map(|distance| distance * 0.8).collect();
         assert!(!seek_law::fit(&halved, n).holds(0.01), "{n}");

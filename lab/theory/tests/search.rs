@@ -1,5 +1,5 @@
-//! The adversary that searches by itself, for as long as a test may take; `foreseek lab reproduce --adaptive --only
-//! adversary` lets it search longer.
+//! The adversary that searches, for as long as a test may take; `foreseek lab reproduce --adaptive --only
+//! adversary` searches longer.
 
 use foreseek_readahead::stream::{Settings, by_name};
 use foreseek_theory::search::{FoundWorst, worst};
@@ -17,12 +17,12 @@ fn the_adversary_gets_no_more_than_rho() {
     for (rho, seed) in [(2.0, 1), (2.5, 2), (3.0, 3)] {
         let found = search("adaptive", rho, seed, 150);
         assert!(found.costly.but_a_page <= rho + 1e-6, "{:?} of {rho} with {}", found.costly, found.case);
-        // It does find what every rule can be made to pay.
+        // It does find the ratio that every rule can be made to pay.
         assert!(found.costly.but_a_page >= 1.9 && found.runs == 150, "{found:?}");
     }
 }
 
-/// A policy that promises nothing pays more than three times the optimum where the adversary looks.
+/// A policy without a bound pays more than three times the optimum.
 #[test]
 fn the_adversary_finds_what_others_pay() {
     let found = search("on-demand", 3.0, 1, 100);

@@ -1,4 +1,4 @@
-//! What the runs say: ratios pair by pair with their 95 % intervals, and what was aimed at.
+//! Evaluation of the runs: ratios pair by pair with their 95 % intervals, and the aims.
 
 use super::load::Load;
 use super::options::Options;
@@ -22,13 +22,13 @@ pub(crate) struct Cell {
 pub(crate) struct Entry {
     pub(crate) way: Way,
     pub(crate) mb_per_s: Summary,
-    /// Over the raw device as it comes.
+    /// Over the raw device with its defaults.
     pub(crate) gain: Option<Summary>,
     /// Bytes that the members read for each that was read.
     pub(crate) disk_per_read: f64,
     /// Processor milliseconds of the array's server for each MB.
     pub(crate) server_ms_per_mb: f64,
-    /// How busy the server kept a processor: figure 8c of ATC'08 draws it over throughput.
+    /// How busy the server kept a processor: figure 8c of ATC'08 plots it over throughput.
     pub(crate) server_share: f64,
 }
 
@@ -39,7 +39,7 @@ fn throughput(runs: &[ArrayRun], load: Load, way: &Way) -> Values {
         .collect()
 }
 
-/// Puts numbers to every cell of which something was measured.
+/// Evaluates every cell of which something was measured.
 #[must_use]
 pub(crate) fn cells(runs: &[ArrayRun], options: &Options) -> Vec<Cell> {
     let cell = |load: &Load| {
@@ -67,7 +67,7 @@ pub(crate) fn cells(runs: &[ArrayRun], options: &Options) -> Vec<Cell> {
     options.loads.iter().map(cell).filter(|cell| !cell.entries.is_empty()).collect()
 }
 
-/// Judges what is aimed at, of the shipped policy as it comes.
+/// Judges the aims, for the default policy.
 #[must_use]
 pub(crate) fn aims(cells: &[Cell]) -> Vec<Aim> {
     let shipped: Result<Way, _> = DEFAULT_POLICY.parse();

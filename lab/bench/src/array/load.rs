@@ -1,4 +1,4 @@
-//! What readers of a block device do.
+//! The read patterns of a block device.
 
 use crate::{Error, Result};
 use foreseek_rig::Interrupt;
@@ -14,11 +14,11 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What is read at a time: tiobench's and IOzone's block in ATC'08.
+/// The block size of tiobench and IOzone in ATC'08.
 const BLOCK: Bytes = Bytes::kib(4);
 /// A stride reads each third block: the paper's smallest distance but one.
 const DISTANCE: u64 = 3;
-/// How often an interrupt is looked for.
+/// How often an interrupt is checked for.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A pattern and how many readers it has.
@@ -49,7 +49,7 @@ impl Pattern {
         }
     }
 
-    /// The block that a reader of so many reads as its `n`-th; none where it has read all.
+    /// The `n`-th block of a reader that has this many; none where it has read all.
     fn block(self, n: u64, blocks: u64, random: &mut Pcg64) -> Option<u64> {
         if n >= blocks {
             return None;
@@ -58,7 +58,7 @@ impl Pattern {
             Self::Sequential => n,
             Self::Reverse => blocks - 1 - n,
             Self::Stride => {
-                // Those that leave the same remainder, from the lowest remainder on.
+                // The blocks with the same remainder, from the lowest remainder on.
                 let row = |remainder: u64| (blocks - remainder).div_ceil(DISTANCE);
                 let (mut n, mut remainder) = (n, 0);
                 while n >= row(remainder) {
@@ -73,7 +73,7 @@ impl Pattern {
 }
 
 impl Load {
-    /// Those that are measured unless told otherwise.
+    /// The loads that are measured by default.
     #[must_use]
     pub fn all() -> Vec<Self> {
         let load = |pattern, readers| Self { pattern, readers };
@@ -87,7 +87,8 @@ impl Load {
         matches!(self.pattern, Pattern::Random)
     }
 
-    /// Reads this device of so many bytes for `time`, or until each reader has read its part; bytes read and how long that took.
+    /// Reads this device of so many bytes for `time`, or until each reader has read its part; returns the bytes
+    /// read and the time that took.
     pub(super) fn read(
         self,
         device: &Path,

@@ -1,4 +1,4 @@
-//! What is measured.
+//! The options of the measurement.
 
 use super::load::Load;
 use super::way::Way;
@@ -14,9 +14,9 @@ use std::time::Duration;
 pub struct Options {
     /// Which loads.
     pub loads: Vec<Load>,
-    /// In which ways; the raw device as it comes first.
+    /// The ways; the raw device with its defaults first.
     pub ways: Vec<Way>,
-    /// How often each of them.
+    /// How often each is measured.
     pub pairs: u32,
     /// How long a run reads.
     pub time: Duration,
@@ -63,7 +63,7 @@ impl Default for Options {
 
 impl Options {
     /// # Errors
-    /// [`Error::Option`] for values that make no sense.
+    /// [`Error::Option`] for values that are not valid.
     pub(crate) fn check(&self) -> Result<()> {
         let wrong = |what: &str| Err(Error::Option { what: what.to_owned() });
         if !(self.time_scale > 0.0 && self.time_scale <= 10.0) {
@@ -82,7 +82,7 @@ impl Options {
     }
 }
 
-/// The settings that must be the same in all runs of a file.
+/// The settings that must be the same for all runs of a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Plan {
     profile: String,

@@ -1,11 +1,11 @@
-//! One run, as it is written down.
+//! One run, as it is written to the file.
 
 use super::load::Load;
 use super::way::Way;
 use crate::pairs::Row;
 use serde::{Deserialize, Serialize};
 
-/// A load, as it stands in a row.
+/// The load, as a row has it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Of {
     pub(crate) load: Load,
@@ -14,16 +14,16 @@ pub(crate) struct Of {
 /// A run.
 pub(crate) type ArrayRun = Row<Of, Way, Measured>;
 
-/// What came out of a run.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) read_bytes: u64,
     pub(crate) seconds: f64,
-    /// Requests that the members served, bytes of them, and the time for which they were at work, all members together.
+    /// Requests that the members served, their bytes, and their busy time, all members together.
     pub(crate) disk_reads: u64,
     pub(crate) disk_bytes: u64,
     pub(crate) disk_seconds: f64,
-    /// Processor time of the array's server; none of the raw device.
+    /// Processor time of the array's server; zero for the raw device.
     pub(crate) server_seconds: f64,
     /// The machine's load average before it.
     pub(crate) load: f64,

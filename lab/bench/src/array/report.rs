@@ -1,4 +1,4 @@
-//! What is shown at the end: a table and JSON.
+//! The report: a table and JSON.
 
 use super::judge::{Cell, aims, cells};
 use super::options::{Options, Plan};
@@ -27,7 +27,7 @@ impl Report {
         Self { aims: aims(&cells), plan, cells, notes }
     }
 
-    /// The report of runs that were written down before: a plan's line, then one for each run.
+    /// The report of runs from a file: the line of the plan, then one for each run.
     ///
     /// # Errors
     /// Where a line is none of these.
@@ -45,7 +45,7 @@ impl Report {
         Ok(Self::of(plan, &runs, &options, Vec::new()))
     }
 
-    /// Whether everything that was aimed at was reached, for certain.
+    /// Whether every aim is reached with certainty.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.aims.iter().all(|aim| aim.verdict == Verdict::Holds)
@@ -57,7 +57,7 @@ impl Report {
         json(self)
     }
 
-    /// A table for people.
+    /// A table for a terminal.
     #[must_use]
     pub fn to_table(&self) -> String {
         let mut table = Table::new();
@@ -93,7 +93,7 @@ impl Report {
     }
 }
 
-/// Writes table and JSON beside the raw runs. Answers the JSON's path.
+/// Writes table and JSON beside the raw runs. Returns the path of the JSON.
 ///
 /// # Errors
 /// Where the folder cannot be written.

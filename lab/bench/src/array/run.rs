@@ -17,10 +17,11 @@ use rustix::fs::Advice;
 use std::fs::File;
 use std::path::Path;
 
-/// Measures what is not measured yet and judges all of it.
+/// Measures what is missing and judges all of it.
 ///
 /// # Errors
-/// Whatever keeps it from beginning or from being written down, and the user. What fails in single runs is in the report.
+/// Whatever keeps it from beginning or from being written, and an interrupt. Failures of single runs are in the
+/// report.
 pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_, Ahead>) -> Result<Report> {
     options.check()?;
     let plan = Plan::of(options);
@@ -69,7 +70,7 @@ impl Comparison for Bench<'_> {
 
     fn measure(&mut self, cell: &Of, way: &Way, pair: u32) -> Result<Measured> {
         let made = measure(self.options, &self.disk, cell.load, way, pair, self.interrupt);
-        // Where it failed half-way they may still be on.
+        // After a failure in the middle of a run they may still be on.
         self.disk.set_delays(false)?;
         made
     }
@@ -154,7 +155,7 @@ fn read(
     })
 }
 
-/// Takes what is in memory of a device out of it.
+/// Drops a device's pages from memory.
 fn forget(device: &Path) -> Result<()> {
     let cannot = |error: std::io::Error| Error::io("cannot take out of memory", device.display(), error);
     let file = File::open(device).map_err(cannot)?;

@@ -1,4 +1,4 @@
-//! In which ways an array is read.
+//! The ways in which an array is read.
 
 use crate::{Error, Result};
 use foreseek_array::DEFAULT_POLICY;
@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What the kernel's read-ahead is where nothing is said.
+/// The kernel's default read-ahead.
 const DEFAULT: Bytes = Bytes::kib(128);
 
-/// The raw device, or the one that `foreseek array` makes of it with a policy; and the kernel's read-ahead above.
+/// The raw device, or the one that `foreseek array` makes of it with a policy; and the kernel's read-ahead
+/// above it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Way {
@@ -23,13 +24,13 @@ pub struct Way {
 const RAW: &str = "raw";
 
 impl Way {
-    /// The raw device as it comes, with which the others are compared.
+    /// The raw device with its defaults, with which the others are compared.
     #[must_use]
     pub fn stock() -> Self {
         Self { policy: None, read_ahead: DEFAULT }
     }
 
-    /// Those that are measured unless told otherwise.
+    /// The ways that are measured by default.
     #[must_use]
     pub fn all() -> Vec<Self> {
         let raw = |read_ahead| Self { policy: None, read_ahead };

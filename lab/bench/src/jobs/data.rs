@@ -1,4 +1,4 @@
-//! What jobs read: made once, from a seed, without delays.
+//! The data of the jobs: made once, from a seed, without delays.
 
 use super::job::pg;
 use crate::{Error, Result};
@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::Path;
 
-/// A data set. A job is shown its folder.
+/// A data set. A job gets its folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Data {
     /// Two files of 256 MiB, `first` and `second`, of the same bytes.
@@ -31,7 +31,7 @@ pub(crate) enum Data {
     Source,
     /// Two films of 100 MB.
     Video,
-    /// A PostgreSQL cluster with a table of 240 MB and an index in an order that has nothing to do with the table's.
+    /// A PostgreSQL cluster with a table of 240 MB and an index whose order is independent of the table's.
     Postgres,
 }
 
@@ -48,10 +48,10 @@ const SOURCES: usize = 120;
 const ROWS: u64 = 3_700_000;
 const PG_ROWS: u64 = 400_000;
 const VIDEO_SECONDS: u64 = 24;
-/// What is written at a time.
+/// How much is written at a time.
 const BLOCK: usize = 1 << 20;
 
-/// What data are made with.
+/// Makes data sets.
 pub(crate) struct Maker<'a> {
     /// The share of each data set that is made.
     pub(crate) share: f64,
@@ -75,7 +75,8 @@ impl Data {
         }
     }
 
-    /// What is made by a program, in its folder; for `sh`, with the arguments of a job and the share's number last.
+    /// The command that makes it, for `sh`, in its folder, with the arguments of a job and the share's number
+    /// last.
     const fn line(self) -> Option<&'static str> {
         match self {
             Self::Archive => Some("cd \"$1/files\" && zip -q -1 -r ../archive.zip . && rm -r ../files"),
@@ -103,7 +104,7 @@ impl Data {
         }
     }
 
-    /// Makes it in a folder; `run` runs a line with the given number as its last argument.
+    /// Makes it in a folder; `run` runs a command with the given number as its last argument.
     pub(crate) fn make(
         self,
         folder: &Path,
@@ -116,7 +117,7 @@ impl Data {
         let mut files = Files::new(maker);
         match self {
             Self::Large => {
-                // At least what each of the readers has a slice of.
+                // At least the slice of each of the readers.
                 let length = share(LARGE).max(8 << 20) & !0xfff;
                 files.write(&folder.join("first"), length)?;
                 let copied = fs::copy(folder.join("first"), folder.join("second"));
@@ -152,7 +153,7 @@ impl Data {
     }
 }
 
-/// Draws and writes files.
+/// Draws contents and writes files.
 struct Files<'a> {
     random: Pcg64Mcg,
     interrupt: &'a Interrupt,
@@ -190,7 +191,7 @@ impl<'a> Files<'a> {
         Ok(())
     }
 
-    /// Lines of text that differ.
+    /// Lines of text, all different.
     fn text(&mut self, lines: usize) -> String {
         let mut text = String::new();
         for _ in 0..lines {

@@ -1,4 +1,4 @@
-//! The jobs: what programs that nobody tuned the mount for do, unmodified and with their defaults.
+//! The jobs: programs that the mount was not tuned for, unmodified and with their defaults.
 //!
 //! Each is a line for `sh`: `$1` is the folder of its [`Data`], `$2` a folder for what it writes (on another disk, empty before each run),
 //! `$3` the Python that is used, `$4` the folder of the scripts.
@@ -15,25 +15,25 @@ use std::str::FromStr;
 /// A job.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Job {
-    /// What it is called here.
+    /// Its name.
     pub name: &'static str,
-    /// What it does, in the page's table.
+    /// Its description in the page's table.
     pub(crate) does: &'static str,
     /// What must be installed.
     needs: &'static [Need],
     /// What it reads.
     pub(crate) data: Data,
-    /// What is run before the clock starts, over what is shown, as a server's start.
+    /// What is run before the timing starts, for example a server.
     pub(crate) before: Option<&'static str>,
     /// What is timed.
     pub(crate) line: &'static str,
-    /// What is run after the clock has stopped.
+    /// What is run after the timing.
     pub(crate) after: Option<&'static str>,
-    /// The exit status where all is well: searches that find nothing end with 1.
+    /// The exit status of success: searches that find nothing end with 1.
     pub(crate) status: i32,
-    /// Whether its data are seen over sshfs, with the disk at a server that is [`AWAY_MS`] away.
+    /// Whether its data are read over sshfs, from a server that is [`AWAY_MS`] away.
     pub(crate) is_far: bool,
-    /// Whether it changes its data, which are then made anew from a copy before each run.
+    /// Whether it changes its data; then they are copied anew before each run.
     pub(crate) changes: bool,
 }
 
@@ -44,16 +44,16 @@ pub(crate) enum Need {
     Program(&'static str, &'static str),
     /// A file and its Debian package.
     File(&'static str, &'static str),
-    /// A module of Python, and where it is got.
+    /// A module of Python, and how to install it.
     Module(&'static str),
     /// A PostgreSQL server.
     Postgres,
 }
 
 const PYTHON: Need = Need::Program("python3", "python3");
-/// What answers sshfs.
+/// The server's side of sshfs.
 pub(crate) const SFTP_SERVER: &str = "/usr/lib/openssh/sftp-server";
-/// The time to that server and back: one in the same country.
+/// The round trip to that server: one in the same country.
 pub(crate) const AWAY_MS: u32 = 5;
 const SSHFS: &[Need] =
     &[Need::Program("sshfs", "sshfs"), Need::File(SFTP_SERVER, "openssh-sftp-server"), PYTHON];
@@ -64,13 +64,13 @@ const fn job(name: &'static str, data: Data, needs: &'static [Need], line: &'sta
     Job { name, does: "", needs, data, before, line, after, status: 0, is_far: false, changes: false }
 }
 
-/// A job of a PostgreSQL server, which runs already when the clock starts.
+/// A job of a PostgreSQL server that runs before the timing starts.
 const fn sql(name: &'static str, line: &'static str) -> Job {
     let job = job(name, Data::Postgres, &[Need::Postgres], line);
     Job { before: Some(PG_START), after: Some(PG_STOP), ..job }
 }
 
-/// Where Debian puts the server's programs: the newest.
+/// The newest of Debian's folders with the server's programs.
 macro_rules! pg {
     ($rest:literal) => {
         concat!("PG=$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -n 1); cd /; ", $rest)
@@ -233,7 +233,7 @@ pub static ALL: [Job; 25] = [
 ];
 
 impl Need {
-    /// What is missing, with the remedy; nothing where it is there.
+    /// What is missing, with the remedy; `None` if nothing is.
     fn missing(self, python: &Path) -> Option<String> {
         match self {
             Self::Program(name, package) => Program::find(name, package).err().map(|error| error.to_string()),
@@ -262,12 +262,12 @@ impl Need {
 }
 
 impl Job {
-    /// What it lacks on this machine, with the remedy.
+    /// What is missing on this machine, with the remedy.
     pub(crate) fn missing(&self, python: &Path) -> Option<String> {
         self.needs.iter().find_map(|need| need.missing(python))
     }
 
-    /// Whether its processes are those of a server which is not a child of what is timed.
+    /// Whether its work is done by a server that is no child of the timed program.
     pub(crate) fn has_server(&self) -> bool {
         self.before.is_some()
     }

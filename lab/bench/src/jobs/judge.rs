@@ -1,4 +1,4 @@
-//! What the runs say: gains pair by pair with their 95 % intervals, and that the mount is never slower.
+//! Evaluation of the runs: gains pair by pair with their 95 % intervals, and whether the mount is ever slower.
 
 use super::job::Named;
 use super::options::Options;
@@ -13,7 +13,8 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Cell {
     pub(crate) job: Named,
-    /// The static setting of the lowest mean time: chosen with hindsight, to the disadvantage of what is compared with it.
+    /// The static setting with the lowest mean time: chosen with hindsight, to the disadvantage of what is
+    /// compared with it.
     pub(crate) best_static: Option<Way>,
     pub(crate) entries: Vec<Entry>,
 }
@@ -23,11 +24,12 @@ pub(crate) struct Cell {
 pub(crate) struct Entry {
     pub(crate) way: Way,
     pub(crate) seconds: Summary,
-    /// How many times as fast as stock.
+    /// The speed-up over stock.
     pub(crate) gain: Option<Summary>,
-    /// How many times as fast as the best static setting.
+    /// The speed-up over the best static setting.
     pub(crate) over_best: Option<Summary>,
-    /// Processor time of programs and mount for each byte that the disk read, in nanoseconds; none where a server of theirs does the work.
+    /// Processor time of programs and mount for each byte that the disk read, in nanoseconds; `None` where a
+    /// server does the work.
     pub(crate) processor_ns_per_byte: Option<f64>,
     /// Mean requests, seeks and MiB of the disk.
     pub(crate) reads: f64,
@@ -38,18 +40,18 @@ pub(crate) struct Entry {
 /// Whether to mount for a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Advice {
-    /// It is faster for certain.
+    /// It is faster with certainty.
     Mount,
-    /// It is no slower for certain.
+    /// It is no slower with certainty.
     NoLoss,
-    /// The interval spans the bound.
+    /// The interval contains the bound.
     Uncertain,
-    /// It is slower for certain.
+    /// It is slower with certainty.
     DoNot,
 }
 
 impl Advice {
-    /// What a gain over stock says.
+    /// The advice that follows from a gain over stock.
     pub(crate) fn of(gain: &Summary) -> Self {
         match (Bound::Least(1.0).judge(gain), Bound::Least(NO_LOSS).judge(gain)) {
             (Verdict::Holds, _) => Self::Mount,
@@ -66,7 +68,7 @@ fn seconds(runs: &[JobRun], job: Named, way: Way) -> Values {
     all.filter(|(_, seconds)| *seconds > 0.0).collect()
 }
 
-/// Puts numbers to every job of which something was measured.
+/// Evaluates every job of which something was measured.
 #[must_use]
 pub(crate) fn cells(runs: &[JobRun], options: &Options) -> Vec<Cell> {
     let cells = options.jobs.iter().map(|job| judge(runs, *job, &options.ways));
@@ -107,7 +109,7 @@ impl Cell {
     }
 }
 
-/// Judges what is aimed at: the mount as it comes is no slower than stock, whatever the job.
+/// Judges the aim: the mount with its defaults is no slower than stock in any job.
 #[must_use]
 pub(crate) fn aims(cells: &[Cell]) -> Vec<Aim> {
     let aim = |cell: &Cell| {

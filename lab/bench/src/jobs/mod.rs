@@ -1,16 +1,19 @@
-//! Jobs of programs that nobody tuned the mount for: what the mount is worth for them, and that it is worth nothing less than stock.
+//! Jobs of programs that the mount was not tuned for: what the mount gains, and whether it ever loses against
+//! stock.
 //!
-//! Unmodified programs, as users run them, read data on an emulated disk in several [ways](way): over stock Linux at some static settings of
-//! `read_ahead_kb`, through a mount that only passes reads on, and through the mount with its defaults. All ways of a [job](job) follow each
-//! other from cold, beginning with another one in each pair.
+//! Unmodified programs read data on an emulated disk in several [ways](way): over stock Linux at some static
+//! settings of `read_ahead_kb`, through a mount that only passes reads on, and through the mount with its
+//! defaults. All ways of a [job](job) follow each other from cold; each pair begins with another one.
 //!
-//! Memory is the same in all ways: a control group of all of it for programs on stock Linux; of half of it where a server has the other half.
+//! Memory is the same in all ways: on stock Linux the programs' control group has all of it, and half of it
+//! where a server has the other half.
 //!
-//! Some jobs see the disk as that of a server [far away](job), over sshfs: there `read_ahead_kb` is set for the server's disk alone, and the
-//! sshfs process has memory of its own.
+//! Some jobs read the disk of a [remote server](job) over sshfs. There `read_ahead_kb` is set for the server's
+//! disk alone, and the sshfs process has memory of its own.
 //!
-//! Limits: the way to that server is a delay with room for everything. What programs write goes to another disk, except for PostgreSQL's own files. Nothing is read twice, so that nothing is said of
-//! cached data. The share of processor time that PostgreSQL's server takes is not counted.
+//! Limits: the network to that server is a delay without a limit on bandwidth. What programs write goes to
+//! another disk, except for PostgreSQL's own files. Nothing is read twice, so that there is no result on cached
+//! data. The processor time of PostgreSQL's server is not counted.
 
 mod data;
 pub mod job;

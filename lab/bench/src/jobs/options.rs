@@ -1,4 +1,4 @@
-//! What is measured.
+//! The options of the measurement.
 
 use super::job::Named;
 use super::way::Way;
@@ -15,13 +15,13 @@ pub struct Options {
     pub jobs: Vec<Named>,
     /// In which ways; the stock one first.
     pub ways: Vec<Way>,
-    /// How often each of them.
+    /// How often each is measured.
     pub pairs: u32,
     /// The share of the data that is made.
     pub share: f64,
     /// The seed of the data.
     pub seed: u64,
-    /// All of the memory: programs and a mount share it by halves.
+    /// All of the memory: a mount gets half of it, programs the other half.
     pub memory: Bytes,
     /// The disk.
     pub profile: String,
@@ -29,7 +29,7 @@ pub struct Options {
     pub time_scale: f64,
     /// The Python of jobs that need one.
     pub python: PathBuf,
-    /// Where the emulated disk keeps its data, and programs write what they write.
+    /// Where the emulated disk keeps its data, and where programs write.
     pub disk_space: Option<PathBuf>,
     /// Where raw runs and the report go.
     pub out: PathBuf,
@@ -39,7 +39,7 @@ pub struct Options {
 pub const PAIRS: u32 = 5;
 /// The disk.
 pub const PROFILE: &str = "barracuda-500g";
-/// The least memory: less does not hold a database engine and the mount.
+/// The least memory: a database engine and the mount need this much.
 const MEMORY_LEAST: Bytes = Bytes::mib(256);
 
 impl Default for Options {
@@ -62,7 +62,7 @@ impl Default for Options {
 
 impl Options {
     /// # Errors
-    /// [`Error::Option`] for values that make no sense.
+    /// [`Error::Option`] for values that are not valid.
     pub(crate) fn check(&self) -> Result<()> {
         let wrong = |what: String| Err(Error::Option { what });
         if !(0.01..=4.0).contains(&self.share) {
@@ -86,7 +86,7 @@ impl Options {
     }
 }
 
-/// The settings that must be the same in all runs of a file.
+/// The settings that must be the same for all runs of a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Plan {
     profile: String,

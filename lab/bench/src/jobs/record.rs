@@ -1,11 +1,11 @@
-//! One run, as it is written down.
+//! One run, as it is written to the file.
 
 use super::job::Named;
 use super::way::Way;
 use crate::pairs::Row;
 use serde::{Deserialize, Serialize};
 
-/// A job, as it stands in a row.
+/// The job, as a row has it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Of {
     pub(crate) job: Named,
@@ -14,18 +14,18 @@ pub(crate) struct Of {
 /// A run.
 pub(crate) type JobRun = Row<Of, Way, Measured>;
 
-/// What came out of a run.
+/// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Measured {
-    /// How long it took from cold, in seconds.
+    /// The time from cold, in seconds.
     pub(crate) seconds: f64,
-    /// Processor seconds of the programs; none where the work is done by a server of theirs.
+    /// Processor seconds of the programs; zero where a server does the work.
     pub(crate) program_processor_s: f64,
     /// Processor seconds of the mount.
     pub(crate) mount_processor_s: f64,
     /// Requests that the disk served.
     pub(crate) reads: u64,
-    /// Of which it had to seek for so many.
+    /// Seeks for them.
     pub(crate) seeks: u64,
     /// Bytes of them.
     pub(crate) read_bytes: u64,
@@ -34,7 +34,7 @@ pub(crate) struct Measured {
     pub(crate) flushes: u64,
     /// The machine's load average before it.
     pub(crate) load: f64,
-    /// What the mount said of itself at the end.
+    /// The mount's status at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) status: Option<serde_json::Value>,
 }

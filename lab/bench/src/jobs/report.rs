@@ -1,4 +1,4 @@
-//! What is shown at the end: a table and JSON; and the table of a page.
+//! The report: a table and JSON; and the table of a page.
 
 use super::job::Named;
 use super::judge::{Advice, Cell, aims, cells};
@@ -30,7 +30,7 @@ impl Report {
         Self { aims: aims(&cells), plan, cells, notes }
     }
 
-    /// The report of runs that were written down before: a plan's line, then one for each run.
+    /// The report of runs from a file: the line of the plan, then one for each run.
     ///
     /// # Errors
     /// Where a line is none of these.
@@ -40,7 +40,7 @@ impl Report {
         Ok(Self::of(plan, &runs, &options, Vec::new()))
     }
 
-    /// For which jobs to mount, as a table for a page.
+    /// When to mount for which job, as a table for a page.
     #[must_use]
     pub fn to_markdown(&self) -> String {
         let mut text =
@@ -70,7 +70,7 @@ impl Report {
             let of = |way: Way| cell.entry(way);
             let stock = of(Way::Stock).map_or(String::new(), |entry| format!("{:.1} s", entry.seconds.mean));
             let over_best = of(Way::Mount).and_then(|entry| entry.over_best.as_ref());
-            // Where stock alone was measured it is the best of one.
+            // Where only stock was measured, it is the best.
             let best =
                 cell.best_static.filter(|way| *way != Way::Stock || cell.entry(Way::Stock4M).is_some());
             let over_best = over_best.zip(best);
@@ -93,7 +93,7 @@ impl Report {
         text
     }
 
-    /// Whether everything that was aimed at was reached, for certain.
+    /// Whether every aim is reached with certainty.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.aims.iter().all(|aim| aim.verdict == Verdict::Holds)
@@ -105,7 +105,7 @@ impl Report {
         json(self)
     }
 
-    /// A table for people.
+    /// A table for a terminal.
     #[must_use]
     pub fn to_table(&self) -> String {
         let mut table = Table::new();
@@ -151,7 +151,7 @@ fn with_interval(value: &Summary) -> String {
     format!("{:.2} ({})", value.mean, range(value).replace("..", " to "))
 }
 
-/// Writes table and JSON beside the raw runs. Answers the JSON's path.
+/// Writes table and JSON beside the raw runs. Returns the path of the JSON.
 ///
 /// # Errors
 /// Where the folder cannot be written.

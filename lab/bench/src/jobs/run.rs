@@ -23,7 +23,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where the disk's data and what programs write lie unless told otherwise.
+/// Where the disk's data and the programs' output lie by default.
 const SPACE: &str = "/var/tmp";
 /// The disk's size: its data lie in the fast zone, as on a disk that is not full.
 const DISK_SIZE: Bytes = Bytes::gib(32);
@@ -34,10 +34,11 @@ const SCRIPTS: [(&str, &str); 3] = [
     ("far.py", include_str!("far.py")),
 ];
 
-/// Measures what is not measured yet and judges all of it.
+/// Measures what is missing and judges all of it.
 ///
 /// # Errors
-/// Whatever keeps it from beginning or from being written down, and the user. What fails in single runs is in the report.
+/// Whatever keeps it from beginning or from being written, and an interrupt. Failures of single runs are in the
+/// report.
 pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_, Ahead>) -> Result<Report> {
     options.check()?;
     let plan = Plan::of(options);
@@ -58,7 +59,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_, A
     Ok(Report::of(plan, &runs, &options, notes))
 }
 
-/// Takes away jobs whose programs are not installed, and tells which.
+/// Removes jobs whose programs are not installed; returns which.
 fn leave_out(options: &mut Options) -> Vec<String> {
     let mut left_out = Vec::new();
     let python = options.python.clone();
@@ -78,7 +79,7 @@ struct Bench<'a> {
     interrupt: &'a Interrupt,
     place: CgroupParent,
     foreseek: PathBuf,
-    /// Jobs of which the programs are in memory.
+    /// Jobs whose programs are in memory.
     tried: BTreeSet<&'static str>,
     mounted: Option<Mounted>,
     queue: Queue,
@@ -88,13 +89,13 @@ struct Bench<'a> {
 
 /// What was started for a run.
 struct Standing {
-    /// Where the disk's files are shown.
+    /// Where the disk's files are visible.
     root: PathBuf,
     server: Option<Server>,
     programs: MemoryGroup,
-    /// The server's group, where it is limited from outside; after the server, which is in it.
+    /// The server's group, where it is limited from outside. Dropped after the server, which is in it.
     _group: Option<MemoryGroup>,
-    /// What shows the disk's files as those of a server far away; after the server that shows its files.
+    /// The sshfs process. Dropped after the server whose files it shows.
     far: Option<Server>,
 }
 
@@ -166,7 +167,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// What earlier runs wrote is gone, and nothing of it is written back later.
+    /// Removes what earlier runs wrote, so that none of it is written back later.
     fn empty_scratch(&self) -> Result<()> {
         let scratch = self.path("scratch");
         let _ = fs::remove_dir_all(&scratch);
@@ -177,7 +178,7 @@ impl<'a> Bench<'a> {
         synced.map_err(|error| Error::io("cannot write back", scratch.display(), error))
     }
 
-    /// The folder of a job's data, on the disk. What it changes is made anew from a copy.
+    /// The folder of a job's data, on the disk. A job that changes them gets a new copy.
     fn data_of(&self, job: &Job) -> Result<PathBuf> {
         let name = PathBuf::from(job.data.name());
         if !job.changes {
@@ -192,7 +193,7 @@ impl<'a> Bench<'a> {
         Ok(changed)
     }
 
-    /// Nothing of the disk is in memory after this.
+    /// Drops the disk's pages from memory.
     fn cool(&mut self) -> Result<()> {
         self.mounted.take().map_or(Ok(()), Mounted::unmount)?;
         self.mounted = Some(self.disk.mount(&self.path("disk"))?);
@@ -205,7 +206,7 @@ impl<'a> Bench<'a> {
         let data = self.data_of(job.0)?;
         self.cool()?;
         let made = self.run_cold(job, way, &data, delays);
-        // Where it failed half-way they may still be on.
+        // After a failure in the middle of a run they may still be on.
         self.disk.set_delays(false)?;
         made
     }
@@ -239,7 +240,7 @@ impl<'a> Bench<'a> {
             return Ok(Standing { root: source, server: None, programs, _group: None, far });
         }
         let programs = group("bench-jobs", half)?;
-        // The mount bounds itself; what passes reads on fills the page cache of its group.
+        // The mount limits itself; a plain pass-through fills the page cache of its group.
         let limited = (way == Way::Plain).then(|| group("bench-jobs-server", half)).transpose()?;
         let mut command = self.foreseek(limited.as_ref());
         command.args(["mount", "--foreground", "--memory", &half.get().to_string()]);
@@ -283,7 +284,7 @@ impl<'a> Bench<'a> {
             })
         });
         self.disk.set_delays(false)?;
-        // Also where it failed: a server that went on would keep the disk.
+        // After a failure, too: a server that goes on would keep the disk busy.
         let ended = job.after.map_or(Ok(()), |line| run(line, "ending", 0).map(drop));
         let made = made?;
         ended?;
@@ -292,7 +293,7 @@ impl<'a> Bench<'a> {
         Ok(made)
     }
 
-    /// What the mount says of itself.
+    /// The mount's status.
     fn status(&self, view: &Path) -> Option<serde_json::Value> {
         let mut command = self.foreseek(None);
         command.args(["mount", "--format", "json", "--status"]).arg(view);
@@ -312,7 +313,7 @@ impl Comparison for Bench<'_> {
     fn measure(&mut self, cell: &Of, way: &Way, _: u32) -> Result<Measured> {
         self.queue.set_read_ahead(way.read_ahead())?;
         if self.tried.insert(cell.job.0.name) {
-            // The first way is not to pay for bringing programs and their libraries from the machine's disk.
+            // So that the first way does not pay for reading programs and libraries from the machine's disk.
             self.run(cell.job, Way::Stock, false)?;
         }
         self.run(cell.job, *way, true)

@@ -1,5 +1,5 @@
-//! In which ways a job is run: over stock Linux, at some static settings of `read_ahead_kb`, through a mount that only passes reads on, and
-//! through the mount as it comes.
+//! The ways in which a job is run: over stock Linux, at some static settings of `read_ahead_kb`, through a
+//! mount that only passes reads on, and through the mount with its defaults.
 
 use crate::{Error, Result};
 use foreseek_storage::loop_device::DEFAULT_READ_AHEAD;
@@ -12,7 +12,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
-    /// The kernel as it comes.
+    /// The kernel with its defaults.
     Stock,
     /// `read_ahead_kb` at 512.
     #[serde(rename = "stock-512k")]
@@ -40,7 +40,7 @@ impl Way {
         }
     }
 
-    /// What the disk's `read_ahead_kb` is set to.
+    /// The disk's `read_ahead_kb`.
     pub(crate) const fn read_ahead(self) -> Bytes {
         match self {
             Self::Stock512K => Bytes::kib(512),
@@ -49,7 +49,7 @@ impl Way {
         }
     }
 
-    /// Whether it is a setting of the kernel's own read-ahead.
+    /// Whether it is a static setting of the kernel's read-ahead.
     pub(crate) const fn is_static(self) -> bool {
         matches!(self, Self::Stock | Self::Stock512K | Self::Stock4M)
     }

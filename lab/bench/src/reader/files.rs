@@ -21,20 +21,20 @@ impl Checked {
         Ok(Self { number, file })
     }
 
-    /// Fills the buffer from a place of the file.
+    /// Fills the buffer from an offset of the file.
     pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), String> {
         self.file
             .read_exact_at(buffer, offset)
             .map_err(|error| format!("cannot read file {} at {offset}: {error}", self.number))
     }
 
-    /// The same, and looks whether it is what was written there.
+    /// The same, and checks that it is what was written there.
     pub(super) fn read_checked(&self, offset: u64, buffer: &mut [u8]) -> Result<(), String> {
         self.read(offset, buffer)?;
         match data::wrong_page(self.number, offset, buffer) {
             None => Ok(()),
             Some(page) => {
-                Err(format!("page {page} of file {} holds other data than were written", self.number))
+                Err(format!("page {page} of file {} does not hold what was written", self.number))
             }
         }
     }

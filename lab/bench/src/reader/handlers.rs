@@ -1,8 +1,8 @@
 //! A server's request handlers: the simulator's programs with real system calls.
 //!
-//! A closed loop as in the simulator: as many concurrent requests as the concurrency says, the next
-//! in number as soon as one is over. Each request has a thread of its own, as each of the papers'
-//! had a process: what a policy knows of a handler ends with it.
+//! A closed loop as in the simulator: always as many requests as the concurrency, the next one as soon as one
+//! is over. Each request has a thread of its own, as each of the papers' had a process: what a policy knows of
+//! a handler ends with it.
 
 use super::files::Checked;
 use super::times::Times;
@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 /// Stack of a handler: it calls nothing deep.
 const STACK: usize = 128 << 10;
 
-/// How often the waiting thread looks whether something failed.
+/// How often the waiting thread checks for a failure.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What all handlers share.
+/// The state that all handlers share.
 struct Server<'a> {
     job: &'a Job,
     files: &'a [FileSpec],
@@ -30,12 +30,12 @@ struct Server<'a> {
     stop: AtomicBool,
     read_bytes: AtomicU64,
     reads: AtomicU64,
-    /// How long each request took that has ended.
+    /// The response times of the requests that have ended.
     responses: Mutex<Times>,
     failed: Mutex<Option<String>>,
 }
 
-/// Where requests come from.
+/// The source of requests.
 struct Requests {
     workload: Box<dyn Workload>,
     made: u64,
@@ -61,7 +61,7 @@ pub(super) fn work(job: &Job, name: &str, concurrency: u32, files: &[FileSpec]) 
         let done = server.measure();
         if let Err(why) = &done {
             server.stop.store(true, Ordering::Relaxed);
-            // Told at once: the parent ends our input then, for which a thread of ours waits.
+            // Reported at once: the parent then closes the input, for which a thread waits.
             return say(&Said::Failed(why.clone()));
         }
         done
@@ -69,7 +69,7 @@ pub(super) fn work(job: &Job, name: &str, concurrency: u32, files: &[FileSpec]) 
 }
 
 impl Server<'_> {
-    /// One of the closed loop's clients: a request after the other, each in a thread of its own.
+    /// One of the closed loop's clients: one request after the other, each in a thread of its own.
     fn serve(&self) {
         while !self.stop.load(Ordering::Relaxed) {
             let handled = thread::scope(|scope| {
@@ -145,7 +145,7 @@ impl Server<'_> {
         Duration::from_secs_f64(think.as_secs_f64() * self.job.time_scale)
     }
 
-    /// Waits through the warm-up and the measured time and says what was read in the latter.
+    /// Waits through the warm-up and the measured time and reports what was read in the latter.
     fn measure(&self) -> Result<(), String> {
         let read = || (self.read_bytes.load(Ordering::Relaxed), self.reads.load(Ordering::Relaxed));
         self.wait(self.job.warm_up())?;
@@ -188,7 +188,7 @@ fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The time of a program: since its request began.
+/// The time for a program: since its request began.
 fn now(started: Instant) -> units::Instant {
     units::Instant::ZERO + Nanos::from(started.elapsed())
 }

@@ -1,9 +1,9 @@
 //! The readers: a process of its own in the limited memory group.
 //!
-//! The parent and it speak in lines of JSON over its standard input and output ([`Job`], [`Said`]):
-//! it is given a job, looks every file up and says `Ready`; told to go, it reads, says `Begun` when
-//! the warm-up is over and `Ended` with what was counted since, and goes on reading until its input
-//! ends. It reads no clock but its own, so that what passes between processes is not in the numbers.
+//! Parent and readers exchange lines of JSON over the readers' standard input and output ([`Job`], [`Said`]).
+//! The readers get a job, look every file up and report `Ready`. When they are told to go they read, report
+//! `Begun` after the warm-up and `Ended` with the counts since then, and go on reading until their input ends.
+//! They use only their own clock, so that delays between the processes are not in the numbers.
 
 mod files;
 mod handlers;
@@ -21,24 +21,24 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What is to be read.
+/// The job of the readers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Where the data set is shown.
     pub folder: PathBuf,
-    /// How.
+    /// The task.
     pub task: Task,
     /// Length of all files.
     pub data_bytes: u64,
-    /// Private memory of a handler, as the workload is told.
+    /// Private memory of a handler, as the workload has it.
     pub handler_bytes: u64,
-    /// Fixes every choice.
+    /// The seed of all choices.
     pub seed: u64,
     /// The factor on think times.
     pub time_scale: f64,
     /// Seconds before the measurement.
     pub warm_up_s: f64,
-    /// Seconds of it.
+    /// Seconds of the measurement.
     pub seconds: f64,
 }
 
@@ -59,17 +59,17 @@ pub enum Task {
     Cold,
 }
 
-/// What the readers say.
+/// A message of the readers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Said {
-    /// Every file is known; tell me to go.
+    /// Every file was looked up; the readers wait for the word to go.
     Ready,
     /// The measurement begins.
     Begun,
     /// It has ended.
     Ended(Counted),
-    /// It cannot be done.
+    /// They failed.
     Failed(String),
 }
 
@@ -86,7 +86,7 @@ pub struct Counted {
     pub requests: u64,
     /// Their mean time, in milliseconds.
     pub response_mean_ms: f64,
-    /// What 95 in a hundred took no longer than.
+    /// Their 95th percentile.
     pub response_p95_ms: f64,
     /// The median time of one read, in microseconds; measured where there is one reader.
     pub read_median_us: f64,
@@ -95,7 +95,7 @@ pub struct Counted {
 /// Serves one job, as the process that [`Job`] is written to.
 ///
 /// # Errors
-/// Where the parent cannot be spoken to; all else it is told.
+/// Where the parent cannot be reached; all other errors are reported to it.
 pub fn serve() -> Result<()> {
     let Some(job) = hear().map_err(|error| Error::io("cannot read", "the job", error))? else {
         return Ok(());
@@ -133,7 +133,7 @@ fn files_of(job: &Job) -> std::result::Result<Vec<FileSpec>, String> {
     Ok(workload::by_name(name, &job.parameters()).map_err(|error| error.to_string())?.files())
 }
 
-/// Looks every file up, so that names and attributes are in memory: the data are what is measured.
+/// Looks every file up, so that names and attributes are in memory: only data are measured.
 fn look_up(folder: &Path, files: &[FileSpec]) -> std::result::Result<(), String> {
     files::paths(folder, files).try_for_each(|(path, length)| {
         let there = fs::metadata(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -162,7 +162,7 @@ impl Job {
     }
 }
 
-/// The parent's next line; `None` where there is none to come.
+/// The parent's next line; `None` at the end.
 fn hear() -> io::Result<Option<String>> {
     let mut line = String::new();
     Ok((io::stdin().lock().read_line(&mut line)? > 0).then_some(line))
@@ -175,7 +175,7 @@ fn say(what: &Said) -> std::result::Result<(), String> {
     out.write_all(line.as_bytes()).and_then(|()| out.flush()).map_err(|error| error.to_string())
 }
 
-/// Sets `stop` when the parent closes our input, or is no more.
+/// Sets `stop` when the parent closes the input or has ended.
 fn watch_input(stop: &AtomicBool) {
     while hear().is_ok_and(|line| line.is_some()) {}
     stop.store(true, Ordering::Relaxed);

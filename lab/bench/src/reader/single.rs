@@ -1,4 +1,4 @@
-//! One reader: what a read costs where the disk has no part in it.
+//! One reader: the cost of a read where the disk has no part in it.
 
 use super::files::Checked;
 use super::times::Times;
@@ -11,15 +11,14 @@ use rand_pcg::Pcg64Mcg;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// Files that are read over and over: 64 MiB, a quarter of the readers' memory where a server has
-/// half of all.
+/// Files that are read over and over: 64 MiB, a quarter of the readers' memory where a server has half of it.
 const HOT_FILES: usize = 16;
-/// What is read at a time of them.
+/// The size of a read of them.
 const HOT_BLOCK: Bytes = Bytes::kib(64);
 /// Files of which pages are read: 131,072 pages, more than can be read one by one in two seconds.
 const COLD_FILES: usize = 128;
 
-/// Reads some files over and over. The first time is not in the measurement, and is checked.
+/// Reads some files over and over. The first pass is checked and not measured.
 pub(super) fn hot(job: &Job, files: &[FileSpec]) -> Result<(), String> {
     let open = open(job, files, HOT_FILES)?;
     let mut buffer = vec![0; HOT_BLOCK.get() as usize];
@@ -52,7 +51,7 @@ fn open(job: &Job, files: &[FileSpec], count: usize) -> Result<Vec<(Checked, Byt
     some.map(|(number, spec)| Ok((Checked::open(&job.folder, number as u32, files)?, spec.length))).collect()
 }
 
-/// Every whole block of every file, as the file's place in the list and the offset in it.
+/// Every whole block of every file: the file's index in the list and the offset in it.
 fn places(open: &[(Checked, Bytes)], block: Bytes) -> Vec<(usize, u64)> {
     let of = |(file, (_, length)): (usize, &(Checked, Bytes))| {
         (0..*length / block).map(move |number| (file, number * block.get()))
@@ -60,7 +59,7 @@ fn places(open: &[(Checked, Bytes)], block: Bytes) -> Vec<(usize, u64)> {
     open.iter().enumerate().flat_map(of).collect()
 }
 
-/// Does one thing after another until the time is over, or there is nothing left to do.
+/// Does one thing after another until the time is over, or nothing is left to do.
 fn timed<T>(
     job: &Job,
     todo: &mut dyn Iterator<Item = T>,

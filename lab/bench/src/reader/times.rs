@@ -1,9 +1,9 @@
-//! How long things took: how many they were, their mean, and evenly chosen ones of them for quantiles.
+//! Durations: their number, their mean, and an even sample of them for quantiles.
 
 use std::time::Duration;
 
-/// Times that are kept: of more every second one is, then every fourth. 16 MiB, which the smallest group of
-/// readers has; hot reads are that many in some ten seconds.
+/// The most times that are kept; beyond that only every second one is, then every fourth. 16 MiB, which fits
+/// into the smallest group of readers; hot reads reach that number in some ten seconds.
 const KEPT_LIMIT: usize = 1 << 20;
 
 /// See the module's documentation.
@@ -12,7 +12,7 @@ pub(super) struct Times {
     count: u64,
     sum: Duration,
     kept: Vec<Duration>,
-    /// One of how many is kept.
+    /// One in this many is kept.
     every: u64,
 }
 
@@ -48,7 +48,7 @@ impl Times {
         self.sum.div_f64(self.count.max(1) as f64)
     }
 
-    /// What this share of them took no longer than; none where there are none.
+    /// The quantile of this share; `None` where there are no times.
     pub(super) fn within(&mut self, share: f64) -> Option<Duration> {
         self.kept.sort_unstable();
         let at = (self.kept.len() as f64 * share) as usize;

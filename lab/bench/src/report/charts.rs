@@ -1,4 +1,4 @@
-//! Throughput over concurrency: a chart a benchmark and scheduler, a curve a policy.
+//! Throughput over concurrency: a chart for each benchmark and scheduler, a curve for each policy.
 
 use crate::cell::Benchmark;
 use crate::judge::{Entry, Judged};
@@ -7,7 +7,7 @@ use crate::policy::Policy;
 use foreseek_chart::{Across, Lines, Mark, Point, Series};
 use foreseek_rig::queue::Scheduler;
 
-/// Curves of fewer levels say nothing.
+/// The least levels of a curve.
 const LEVELS_LEAST: usize = 2;
 
 impl Outcome {

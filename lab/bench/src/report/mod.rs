@@ -1,4 +1,4 @@
-//! What is shown at the end: a table, charts, and JSON.
+//! The report: a table, charts, and JSON.
 
 mod charts;
 mod table;
@@ -10,7 +10,7 @@ use foreseek_simulate::experiment::Summary;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Writes the charts, the table and the JSON beside the raw runs. Answers the JSON's path.
+/// Writes the charts, the table and the JSON beside the raw runs. Returns the path of the JSON.
 ///
 /// # Errors
 /// Where the folder cannot be written.
@@ -21,7 +21,7 @@ pub fn write(outcome: &Outcome, folder: &Path) -> Result<PathBuf> {
     write_both(folder, &outcome.to_table(), &outcome.to_json())
 }
 
-/// Writes a table and the same as JSON; answers the JSON's path.
+/// Writes a table and the same as JSON; returns the path of the JSON.
 pub(crate) fn write_both(folder: &Path, table: &str, json: &str) -> Result<PathBuf> {
     put(folder, "report.txt", &format!("{table}\n"))?;
     put(folder, "report.json", json)
@@ -33,7 +33,7 @@ fn put(folder: &Path, name: &str, text: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// What was aimed at and how it came out, a line each, and the notes.
+/// The aims with their verdicts, a line each, and the remarks.
 pub(crate) fn aims_and_notes(aims: &[Aim], notes: &[String]) -> String {
     let told = |aim: &Aim| {
         let value = aim.value.as_ref().map(|value| format!("{:.2} ({})", value.mean, range(value)));
@@ -53,7 +53,7 @@ pub(crate) fn range(value: &Summary) -> String {
     }
 }
 
-/// Plain data with names for keys, as JSON.
+/// Plain data as JSON; field names are the keys.
 pub(crate) fn json(data: &impl Serialize) -> String {
     // This cannot fail.
     serde_json::to_string_pretty(data).unwrap_or_default() + "\n"
@@ -132,7 +132,7 @@ mod tests {
             std::fs::read_to_string(folder.path().join("two-rand-0-mq-deadline.svg")).expect("a chart");
         assert!(chart.contains("mount-competitive") && !chart.contains("NaN"));
         assert!(folder.path().join("report.txt").exists() && folder.path().join("report.json").exists());
-        // Under bfq one level was measured: nothing to draw a curve of.
+        // Under bfq one level was measured: too few for a curve.
         assert!(!folder.path().join("two-rand-0-bfq.svg").exists());
     }
 }

@@ -13,7 +13,7 @@ use std::fmt::Write;
 const FAILED_LIMIT: usize = 20;
 
 impl Outcome {
-    /// Verdicts, points, overheads, and what the reader should know.
+    /// Verdicts, points, overheads, and remarks for the reader.
     #[must_use]
     pub fn to_table(&self) -> String {
         let mut text = String::new();
@@ -51,7 +51,7 @@ impl Outcome {
         text
     }
 
-    /// A claim a line and below it what decided it.
+    /// A line for each claim, and below it what decided it.
     fn verdicts(&self) -> String {
         let mut text = String::new();
         for claim in &self.claims {
@@ -140,7 +140,7 @@ fn overhead(cell: &Judged) -> Table {
     right(table, 1)
 }
 
-/// Both ends; of a single pair there are none.
+/// Both ends; a single pair has none.
 fn interval(value: &Summary) -> String {
     if value.values.len() < 2 {
         "one pair".to_owned()
@@ -155,7 +155,7 @@ fn new(header: &[&str]) -> Table {
     table
 }
 
-/// Numbers stand on the right, from this column on.
+/// Aligns numbers to the right, from this column on.
 fn right(mut table: Table, from: usize) -> Table {
     for column in table.column_iter_mut().skip(from) {
         column.set_cell_alignment(CellAlignment::Right);

@@ -1,4 +1,4 @@
-//! What happens beside a program: a second program of the same kind, or a reader of another file on the same disk.
+//! Load beside a program: a second program of the same kind, or a reader of another file on the same disk.
 
 use crate::{Error, Result};
 use foreseek_storage::Arena;
@@ -18,7 +18,8 @@ use std::time::{Duration, Instant, SystemTime};
 /// See the module's documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Beside {
-    /// The line runs two programs and writes the time at which each has ended: `this` and `other`, in the folder for what it writes.
+    /// The command runs two programs and writes the time at which each has ended: `this` and `other`, in its
+    /// output folder.
     Program,
     /// A reader of single blocks of a file that lies beside the trees, by direct I/O.
     Reader,
@@ -26,9 +27,9 @@ pub(crate) enum Beside {
 
 /// How large the reader's file is: far more than a drive's own cache.
 const FILE: Bytes = Bytes::mib(256);
-/// What it reads at a time.
+/// The size of a read.
 const BLOCK: Bytes = Bytes::kib(4);
-/// It waits so long between two reads: a person's program, and no load of its own.
+/// The pause between two reads: an interactive program, and little load.
 const THINK: Duration = Duration::from_millis(50);
 
 /// A reader at work; it ends when dropped.
@@ -38,7 +39,7 @@ pub(crate) struct Reader {
     thread: Option<JoinHandle<Result<Vec<Duration>>>>,
 }
 
-/// The reader's file on a disk.
+/// The path of the reader's file on a disk.
 pub(crate) fn file_on(disk: &Path) -> PathBuf {
     disk.join("reader")
 }
@@ -53,7 +54,7 @@ pub(crate) fn write_file(path: &Path) -> Result<()> {
 }
 
 impl Reader {
-    /// Begins to read, at places drawn from a seed.
+    /// Begins to read, at offsets drawn from a seed.
     pub(crate) fn start(path: &Path, seed: u64) -> Result<Self> {
         let (stop, path) = (Arc::new(AtomicBool::new(false)), path.to_owned());
         let stopped = stop.clone();
@@ -80,7 +81,7 @@ impl Reader {
         Ok(Self { stop, thread: Some(thread) })
     }
 
-    /// Ends it: the mean time of a read, in seconds.
+    /// Ends it; returns the mean time of a read, in seconds.
     pub(crate) fn end(mut self) -> Result<f64> {
         self.stop.store(true, Ordering::Release);
         let ended = self.thread.take().map(JoinHandle::join);
@@ -94,7 +95,7 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        // Whatever it has come to, nobody wants to know any more.
+        // Its result is not needed.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

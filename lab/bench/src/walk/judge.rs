@@ -1,4 +1,4 @@
-//! What the runs say: gains pair by pair with their 95 % intervals, and what was aimed at.
+//! Evaluation of the runs: gains pair by pair with their 95 % intervals, and the aims.
 
 use super::beside::Beside;
 use super::options::Options;
@@ -14,33 +14,33 @@ use serde::Serialize;
 /// A program on a tree.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Cell {
-    /// Which tree.
+    /// The tree.
     pub(crate) tree: Tree,
-    /// Which program.
+    /// The program.
     pub(crate) program: Named,
-    /// Seconds of one ascending pass over what it needs, and of the program when that is in memory: no prefetching takes less than the
-    /// larger of the two.
+    /// Seconds of one ascending pass over all that it needs, and of the program when that is in memory: no
+    /// prefetching takes less than the larger of the two.
     pub(crate) pass_seconds: Option<f64>,
     /// See above.
     pub(crate) cached_seconds: Option<f64>,
-    /// In each way.
+    /// The result in each way.
     pub(crate) entries: Vec<Entry>,
 }
 
 /// A way in a cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Entry {
-    /// Which way.
+    /// The way.
     pub(crate) way: Way,
     /// Seconds from cold.
     pub(crate) seconds: Summary,
-    /// How many times as fast as stock.
+    /// The speed-up over stock.
     pub(crate) gain: Option<Summary>,
     /// Its time over that of the oracle: the larger of pass and cached run.
     pub(crate) over_oracle: Option<Summary>,
     /// The time of a run over what is in memory, over stock's.
     pub(crate) again: Option<Summary>,
-    /// Of what happens beside it: seconds, and over stock's.
+    /// Of the load beside it: seconds, and their ratio to stock's.
     pub(crate) beside_seconds: Option<Summary>,
     /// See above.
     pub(crate) beside_over_stock: Option<Summary>,
@@ -62,7 +62,7 @@ const SECONDS: fn(&Measured) -> f64 = |run| run.seconds;
 const AGAIN: fn(&Measured) -> f64 = |run| run.again_seconds;
 const BESIDE: fn(&Measured) -> f64 = |run| run.beside_seconds.unwrap_or(0.0);
 
-/// Puts numbers to every cell of which something was measured.
+/// Evaluates every cell of which something was measured.
 #[must_use]
 pub(crate) fn cells(runs: &[WalkRun], options: &Options) -> Vec<Cell> {
     options
@@ -76,7 +76,7 @@ pub(crate) fn cells(runs: &[WalkRun], options: &Options) -> Vec<Cell> {
 fn judge(runs: &[WalkRun], at: On, ways: &[Way]) -> Cell {
     let stock = Some(Way::Stock);
     let pass = mean(&by_pair(runs, at, None, SECONDS));
-    // Where memory holds a part of the tree alone, the second run is no run over cached data.
+    // Where memory holds only a part of the tree, the second run is not over cached data.
     let fits = !at.tree.is_larger_than_memory();
     let cached = mean(&by_pair(runs, at, stock, AGAIN)).filter(|_| fits);
     let oracle = pass.zip(cached).map(|(pass, cached)| pass.max(cached));
@@ -111,7 +111,7 @@ fn judge(runs: &[WalkRun], at: On, ways: &[Way]) -> Cell {
     }
 }
 
-/// Judges what is aimed at.
+/// Judges the aims.
 #[must_use]
 pub(crate) fn aims(runs: &[WalkRun], cells: &[Cell]) -> Vec<Aim> {
     let gains = [
@@ -147,7 +147,7 @@ pub(crate) fn aims(runs: &[WalkRun], cells: &[Cell]) -> Vec<Aim> {
     all
 }
 
-/// What happens beside a program: a second program gains as well, and a reader waits no longer than it may.
+/// The load beside a program: a second program gains as well, and a reader waits no longer than the bound.
 fn beside(cells: &[Cell], way: Way) -> Vec<Aim> {
     let ratios = |what: Beside| {
         entries(cells, way)
@@ -174,7 +174,7 @@ fn entries(cells: &[Cell], way: Way) -> impl Iterator<Item = (&Cell, &Entry)> {
     cells.iter().filter_map(move |cell| Some((cell, cell.entries.iter().find(|entry| entry.way == way)?)))
 }
 
-/// The cell in which a bound on ratios comes out worst.
+/// The cell with the worst value of a bound on ratios.
 fn worst<'a>(aim: String, bound: Bound, values: impl Iterator<Item = (&'a Cell, Summary)>) -> Aim {
     let worst = values.min_by(|(_, a), (_, b)| bound.margin(a).total_cmp(&bound.margin(b)));
     let place = worst
@@ -183,7 +183,8 @@ fn worst<'a>(aim: String, bound: Bound, values: impl Iterator<Item = (&'a Cell, 
     Aim::of(aim + &place, bound, worst.map(|(_, value)| value))
 }
 
-/// Pair by pair over all programs that read contents and are no peers; of pairs in which every one of them was measured.
+/// Pair by pair over all programs that read contents, except peers; only pairs in which every one of them was
+/// measured count.
 fn geometric_mean(runs: &[WalkRun], cells: &[Cell], tree: Tree, way: Way) -> Option<Summary> {
     let counts = |cell: &Cell| cell.tree == tree && cell.program.0.reads_alone() && !cell.program.0.peer;
     let programs = entries(cells, way).filter(|(cell, _)| counts(cell));
@@ -232,7 +233,7 @@ mod tests {
         let grep = cells.iter().find(|cell| cell.program.0.name == "grep").expect("measured");
         let warm = &grep.entries[1];
         assert!((warm.gain.as_ref().expect("pairs").mean - 5.0).abs() < 1e-9);
-        // The pass of 3 s is more than the second run of 1 s.
+        // The pass of 3 s is longer than the second run of 1 s.
         assert!((warm.over_oracle.as_ref().expect("a pass").mean - 4.0 * 1.02 / 3.0).abs() < 0.01);
         let aims = aims(&runs, &cells);
         let fresh = &aims[0];

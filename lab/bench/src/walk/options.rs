@@ -1,4 +1,4 @@
-//! What is measured.
+//! The options of the measurement.
 
 use super::program::{ALL, Named};
 use super::record::On;
@@ -15,13 +15,13 @@ use std::path::PathBuf;
 pub struct Options {
     /// Which trees.
     pub trees: Vec<Tree>,
-    /// Which programs, each on the trees that it is meant for.
+    /// The programs; each runs on the trees that it is meant for.
     pub programs: Vec<Named>,
     /// In which ways; the stock one first.
     pub ways: Vec<Way>,
-    /// How often each of them.
+    /// How often each is measured.
     pub pairs: u32,
-    /// The share of the files that a tree has.
+    /// The share of a tree's files that is made.
     pub share: f64,
     /// The seed of the trees.
     pub seed: u64,
@@ -33,7 +33,7 @@ pub struct Options {
     pub time_scale: f64,
     /// The file system.
     pub file_system: FileSystem,
-    /// Where the emulated disk keeps its data, and programs write what they write.
+    /// Where the emulated disk keeps its data, and where programs write.
     pub disk_space: Option<PathBuf>,
     /// Where raw runs and the report go.
     pub out: PathBuf,
@@ -87,7 +87,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// A look within 20 minutes: a tenth of the files, two trees, few programs, one pair.
+    /// A short measurement, within 20 minutes: a tenth of the files, two trees, few programs, one pair.
     #[must_use]
     pub fn quick(self) -> Self {
         let programs = ["tar", "grep", "rsync-dry-run", "du", "sha256sum"];
@@ -103,7 +103,7 @@ impl Options {
     }
 
     /// # Errors
-    /// [`Error::Option`] for values that make no sense.
+    /// [`Error::Option`] for values that are not valid.
     pub(crate) fn check(&self) -> Result<()> {
         let wrong = |what: &str| Err(Error::Option { what: what.to_owned() });
         if !(0.0005..=4.0).contains(&self.share) {
@@ -134,7 +134,7 @@ impl Options {
     }
 }
 
-/// The settings that must be the same in all runs of a file.
+/// The settings that must be the same for all runs of a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Plan {
     profile: String,

@@ -1,8 +1,8 @@
-//! The least time in which a disk brings what a program needs: one ascending pass by direct I/O over contents, directories and, on
-//! ext4, blocks of inodes, with what lies less than a gap apart read in one request.
+//! The least time in which a disk reads what a program needs: one ascending pass by direct I/O over contents,
+//! directories and, on ext4, blocks of inodes. Ranges that lie less than a gap apart are read in one request.
 //!
-//! It is no lower bound in the strict sense: a drive's scheduler could order rotations better. No prefetching can be expected to
-//! reach it, since a tree must be listed before it is known what to read.
+//! It is no strict lower bound: a drive's scheduler could order rotations better. No prefetching can be
+//! expected to reach it, since a tree must be listed before it is known what to read.
 
 use super::tree::each_below;
 use crate::{Error, Result};
@@ -18,19 +18,19 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What lies closer is read with it: passing over so much takes less than a command of its own.
+/// The largest gap that is read: that takes less time than another command.
 const GAP: Bytes = Bytes::kib(64);
 /// The longest request.
 const REQUEST: Bytes = Bytes::mib(1);
 
-/// What one pass has to read, in order.
+/// The ranges of one pass, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pass {
     spans: Vec<ByteSpan>,
 }
 
 impl Pass {
-    /// Over a tree on a mounted file system. Without contents it is what programs need that read none.
+    /// A pass over a tree on a mounted file system; without contents for programs that read none.
     pub(crate) fn over(root: &Path, contents: bool) -> Result<Self> {
         let mut spans = Vec::new();
         let (mut volumes, mut metadata) = (Volumes::default(), Metadata::default());
@@ -54,12 +54,12 @@ impl Pass {
         Ok(Self { spans: merged(spans) })
     }
 
-    /// How much it reads.
+    /// Its bytes.
     pub(crate) fn bytes(&self) -> Bytes {
         self.spans.iter().map(|span| span.len()).sum()
     }
 
-    /// Makes it.
+    /// Makes it and returns its time.
     pub(crate) fn time(&self, device: &Path, interrupt: &Interrupt) -> Result<Duration> {
         let cannot = |error| Error::io("cannot read", device.display(), error);
         let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
@@ -88,7 +88,7 @@ fn open(path: &Path) -> Result<File> {
     File::open(path).map_err(|error| Error::io("cannot open", path.display(), error))
 }
 
-/// In order, and what lies close together as one.
+/// In order, with ranges that are close together merged.
 fn merged(mut spans: Vec<ByteSpan>) -> Vec<ByteSpan> {
     spans.sort_unstable_by_key(|span| (span.start, span.end));
     let mut merged: Vec<ByteSpan> = Vec::new();

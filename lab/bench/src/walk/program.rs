@@ -1,7 +1,8 @@
-//! Programs that read trees: unmodified ones, as Debian has them.
+//! Programs that read trees: unmodified, as Debian packages them.
 //!
-//! Each is a line for `sh`: `$1` is the tree, `$2` a folder for what it writes, on another disk, which is empty before each run or
-//! holds what was prepared once (for backups a first one, so that each run is a second one that reads everything).
+//! Each is a line for `sh`: `$1` is the tree, `$2` a folder for its output, on another disk. That folder is
+//! empty before each run, or holds what was prepared once (for backups a first one, so that each run is a
+//! second one that reads everything).
 
 use super::beside::Beside;
 use crate::{Error, Result};
@@ -12,25 +13,25 @@ use std::str::FromStr;
 /// A program and how it is run.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Program {
-    /// What it is called here.
+    /// Its name.
     pub name: &'static str,
-    /// The file that is run, and Debian's package of it.
+    /// The file that is run.
     pub binary: &'static str,
-    /// Debian's package, or how it is had.
+    /// Debian's package, or how to get it.
     pub package: &'static str,
-    /// What is done once for each tree, without delays.
+    /// What is run once for each tree, without delays.
     prepare: Option<&'static str>,
     /// What is timed.
     line: &'static str,
-    /// Its exit status where all is well: searches that find nothing end with 1.
+    /// Its exit status of success: searches that find nothing end with 1.
     pub(crate) status: i32,
-    /// Whether it reads contents; otherwise names, sizes and times alone.
+    /// Whether it reads contents; otherwise only names, sizes and times.
     pub contents: bool,
     /// Whether it is run on trees other than the fresh one.
     everywhere: bool,
-    /// What happens beside it.
+    /// The load beside it.
     pub(crate) beside: Option<Beside>,
-    /// Whether it reads in an order of its own: what the others are compared with.
+    /// Whether it is a peer: it reads in an order of its own, and the others are compared with it.
     pub(crate) peer: bool,
 }
 
@@ -127,7 +128,7 @@ impl Program {
         self.everywhere || tree == super::tree::Tree::Fresh
     }
 
-    /// Whether it reads contents, and nothing happens beside it.
+    /// Whether it reads contents, without load beside it.
     pub(crate) fn reads_alone(&self) -> bool {
         self.contents && self.beside.is_none()
     }

@@ -23,19 +23,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-/// Where the disk's data and what programs write lie unless told otherwise.
+/// Where the disk's data and the programs' output lie by default.
 const SPACE: &str = "/var/tmp";
 /// The large setting of `read_ahead_kb`.
 const LARGE: Bytes = Bytes::mib(4);
-/// The least memory that programs are limited to: less does not hold a program and what is started beside it.
+/// The least memory limit: a program and the server beside it need this much.
 const MEMORY_LEAST: Bytes = Bytes::mib(128);
 /// How long making a file system may take.
 const MKFS_LIMIT: Duration = Duration::from_secs(300);
 
-/// Measures what is not measured yet and judges all of it.
+/// Measures what is missing and judges all of it.
 ///
 /// # Errors
-/// Whatever keeps it from beginning or from being written down, and the user. What fails in single runs is in the report.
+/// Whatever keeps it from beginning or from being written, and an interrupt. Failures of single runs are in the
+/// report.
 pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_, Ahead>) -> Result<Report> {
     options.check()?;
     let plan = Plan::of(options);
@@ -55,7 +56,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_, A
     Ok(Report::of(plan, &runs, &options, notes))
 }
 
-/// Takes away programs that are not installed, and tells which.
+/// Removes programs that are not installed; returns which.
 fn leave_out(options: &mut Options) -> Vec<String> {
     let mut left_out = Vec::new();
     options.programs.retain(|named| match Program::find(named.0.binary, named.0.package) {
@@ -74,7 +75,7 @@ struct Bench<'a> {
     interrupt: &'a Interrupt,
     place: CgroupParent,
     foreseek: PathBuf,
-    /// What programs are given of each tree, and how much that is; relative to the disk.
+    /// The part of each tree that programs read, relative to the disk, and its size.
     given: BTreeMap<Tree, (PathBuf, Bytes)>,
     mounted: Option<Mounted>,
     queue: Queue,
@@ -147,7 +148,7 @@ impl<'a> Bench<'a> {
         self.folder.path().join("disk")
     }
 
-    /// Where a program writes what it writes.
+    /// The output folder of a program.
     fn scratch(&self, On { tree, program }: On) -> PathBuf {
         self.folder.path().join(format!("scratch-{}-{program}", tree.name()))
     }
@@ -166,7 +167,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Nothing of the disk is in memory after this.
+    /// Drops the disk's pages from memory.
     fn cool(&mut self) -> Result<()> {
         self.mounted.take().map_or(Ok(()), Mounted::unmount)?;
         self.mount()
@@ -202,14 +203,14 @@ impl<'a> Bench<'a> {
             let _ = fs::remove_dir_all(&scratch);
             create(&scratch)?;
         }
-        // What earlier runs wrote is not to be written back during this one.
+        // So that what earlier runs wrote is not written back during this one.
         let written = fs::File::open(self.folder.path());
         let synced = written.and_then(|folder| Ok(rustix::fs::syncfs(&folder)?));
         synced.map_err(|error| Error::io("cannot write back", self.folder.path().display(), error))?;
         self.cool()?;
         self.queue.set_read_ahead(if way == Way::Stock4M { LARGE } else { DEFAULT_READ_AHEAD })?;
         let made = self.measure_cold(cell, way);
-        // Where it failed half-way they may still be on.
+        // After a failure in the middle of a run they may still be on.
         self.disk.set_delays(false)?;
         made
     }
@@ -263,7 +264,7 @@ impl<'a> Bench<'a> {
         };
         let (seconds, beside_seconds) = timed(way)?;
         let stats = self.disk.stats()?;
-        // A memory monitor (DAMON) may have taken some of it meanwhile: that is brought again without a wait.
+        // A memory monitor (DAMON) may have reclaimed some of it meanwhile: that is read again without a wait.
         self.disk.set_delays(false)?;
         let (again_seconds, _) = timed(if way == Way::Warm { Way::Stock } else { way })?;
         standing.end()?;

@@ -1,7 +1,8 @@
 //! Trees of files, the same for a seed: fresh ones, aged ones, a mail folder, media.
 //!
-//! Sizes are lognormal. Names, sizes and the order of writing are drawn from the seed; contents are text that does not compress to
-//! nothing, so that searches read all of it. All trees have ten top-level directories (a mail folder has one), so that programs can be given a part.
+//! Sizes are lognormal. Names, sizes and the order of writing are drawn from the seed. Contents are text that
+//! does not compress to nothing, so that searches read all of it. All trees have ten top-level directories (a
+//! mail folder has one), so that programs can be run on a part.
 
 use crate::{Error, Result};
 use foreseek_rig::Interrupt;
@@ -54,7 +55,7 @@ impl std::str::FromStr for Tree {
     }
 }
 
-/// What a tree is made of.
+/// The parameters of a tree.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     files: usize,
@@ -70,7 +71,7 @@ impl Tree {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Fresh, Self::Aged, Self::Large, Self::Maildir, Self::Media];
 
-    /// What it is called.
+    /// Its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -101,8 +102,8 @@ impl Tree {
         }
     }
 
-    /// Makes it in a directory that does not exist, with this share of its files. Answers what programs are given: all of it, or of
-    /// an aged tree a tenth, which lies as the rest does.
+    /// Makes it in a directory that does not exist, with this share of its files. Returns the part that
+    /// programs read: all of it, or a tenth of an aged tree, which lies as the rest does.
     pub(crate) fn make(
         self,
         root: &Path,
@@ -134,7 +135,7 @@ impl Tree {
 /// A tree that was made.
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
-    /// What programs are given.
+    /// The part that programs read.
     pub(crate) given: PathBuf,
 }
 
@@ -173,7 +174,7 @@ impl Maker {
             .map(|number| {
                 let folder = &folders[random.random_range(0..folders.len())];
                 let kind = kinds[random.random_range(0..kinds.len())];
-                // The number is hidden, or the order of names would be that of writing.
+                // Names begin with a random number, or their order would be that of writing.
                 folder.join(format!("{:08x}-{number}.{kind}", random.random::<u32>()))
             })
             .collect();
@@ -197,7 +198,7 @@ impl Maker {
         (self.sizes.sample(&mut self.random) as u64).clamp(1, self.largest) as usize
     }
 
-    /// Writes so much of the text, over and over, from somewhere in it.
+    /// Writes this many bytes of the text, over and over, from a random offset.
     fn write(&mut self, file: &mut File, path: &Path, mut length: usize) -> Result<()> {
         let mut start = self.random.random_range(0..TEXT);
         while length > 0 {
@@ -232,7 +233,7 @@ impl Maker {
         self.sync()
     }
 
-    /// Writes some files at a time, a piece of each in turn, so that their blocks lie among each other.
+    /// Writes some files at a time, a piece of each in turn, so that their blocks are interleaved.
     fn write_together(&mut self, interrupt: &Interrupt, progress: &dyn Fn(f64)) -> Result<()> {
         let files = self.files.clone();
         for (number, some) in files.chunks(TOGETHER).enumerate() {
@@ -249,7 +250,7 @@ impl Maker {
                     let piece = (*rest).min(PIECE);
                     self.write(file, path, piece)?;
                     *rest -= piece;
-                    // Blocks are given out when data are written back.
+                    // Blocks are allocated when data are written back.
                     rustix::fs::fdatasync(&*file)
                         .map_err(|error| Error::io("cannot write back", path.display(), error))?;
                 }
@@ -296,7 +297,7 @@ pub(crate) fn bytes_below(root: &Path) -> Result<Bytes> {
     Ok(Bytes(sum))
 }
 
-/// Calls with each file and directory below a directory, and with itself; follows no link.
+/// Calls with each file and directory below a directory, and with itself; follows no links.
 pub(crate) fn each_below(
     root: &Path,
     each: &mut dyn FnMut(&Path, &fs::Metadata) -> Result<()>,

@@ -1,7 +1,8 @@
-//! In which ways a program is run: over stock Linux, after `warm`, beside `watch`, over a mount.
+//! The ways in which a program is run: over stock Linux, after `warm`, beside `watch`, over a mount.
 //!
-//! What is started for a run (a watcher, a mount) is this program itself, with a folder of its own for its state, so that a watcher of the machine's is not
-//! met. It is started before the clock and ended after it; `warm --then` is timed with the program.
+//! Watcher and mount are this program itself, with a state folder of their own, so that they do not meet a
+//! watcher of the machine. They are started before the timing and ended after it; `warm --then` is timed with
+//! the program.
 
 use super::program::Program;
 use crate::server::Server;
@@ -19,7 +20,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
-    /// The kernel as it comes.
+    /// The kernel with its defaults.
     Stock,
     /// `read_ahead_kb` at 4096.
     #[serde(rename = "stock-4m")]
@@ -64,7 +65,7 @@ impl FromStr for Way {
     }
 }
 
-/// What every way needs to know.
+/// What every way needs.
 #[derive(Debug)]
 pub(crate) struct Environment<'a> {
     /// This program.
@@ -76,7 +77,7 @@ pub(crate) struct Environment<'a> {
     pub(crate) view: &'a Path,
     /// Where servers keep their state.
     pub(crate) state: &'a Path,
-    /// All of the memory, where it is limited: programs and what is started beside them share it by halves.
+    /// All of the memory, where it is limited: a server gets half of it, programs the other half.
     pub(crate) memory: Option<Bytes>,
     pub(crate) interrupt: &'a Interrupt,
 }
@@ -84,19 +85,19 @@ pub(crate) struct Environment<'a> {
 /// What was started for a run; ended when dropped.
 #[derive(Debug)]
 pub(crate) struct Standing {
-    /// The directory in which programs find what lies on the disk.
+    /// The directory in which programs find the disk's files.
     pub(crate) root: PathBuf,
     server: Option<Server>,
 }
 
 impl Environment<'_> {
-    /// What programs get of the memory.
+    /// The programs' part of the memory.
     pub(crate) fn programs_memory(&self, way: Way) -> Option<Bytes> {
         let has_server = matches!(way, Way::Watch | Way::Mount);
         self.memory.map(|memory| if has_server { memory / 2 } else { memory })
     }
 
-    /// Gives a server its part of it.
+    /// Limits a server to its part of it.
     fn limit(&self, command: &mut Command) {
         if let Some(memory) = self.memory {
             command.args(["--memory", &(memory / 2).get().to_string()]);
@@ -138,7 +139,7 @@ impl Environment<'_> {
         status.is_ok_and(|status| status.success())
     }
 
-    /// The command of a way for a program. Where it reads no contents, none are brought for it.
+    /// The command of a way for a program. If it reads no contents, none are fetched for it.
     pub(crate) fn shell(&self, way: Way, program: &Program, tree: &Path, scratch: &Path) -> Vec<OsString> {
         let mut all: Vec<OsString> = Vec::new();
         if way == Way::Warm {

@@ -1,9 +1,10 @@
-//! The tables of results in README and docs are those of the raw rows under `benches/results` which they name. With
-//! `FORESEEK_WRITE_PAGE=1` the test writes the tables.
+//! The tables of results in README and docs agree with the raw rows under `benches/results` that they name.
+//! With `FORESEEK_WRITE_PAGE=1` the test writes the tables.
 //!
-//! A table stands between two comments ([`marks`]). The first names the study and the file; the newest date that has it is meant, so
-//! that a new run is taken in by writing the pages again. What stands in the comment is the table with places for numbers
-//! ([`template`]); where nothing stands there, the measurement's own report is the table. [`raw`] reads the files.
+//! A table stands between two comments ([`marks`]). The first names the study and the file; the newest date
+//! that has the file is used, so that a new run is taken in by writing the pages again. The comment contains
+//! the table with placeholders for numbers ([`template`]); if it is empty, the measurement's own report is the
+//! table. [`raw`] reads the files.
 
 mod marks;
 mod raw;
@@ -16,7 +17,7 @@ fn is_elsewhere(source: &str) -> bool {
     source.starts_with("reproduction/") && source.ends_with(".json")
 }
 
-/// What should stand between the marks of a block; nothing where it is not this test's.
+/// The table between the marks of a block; `None` where another test writes it.
 fn table(block: &marks::Block<'_>) -> Result<Option<String>, String> {
     if block.sources.iter().any(|source| is_elsewhere(source)) {
         return Ok(None);
@@ -45,7 +46,8 @@ fn tables_of_results_are_those_of_the_raw_rows() {
     assert!(blocks > 8, "{blocks} tables");
 }
 
-/// The tables of a page that stand between no marks and of whose cells, but for the first of a line, half and more are numbers.
+/// The tables of a page without marks in which at least half of the cells, except for the first of each line,
+/// are numbers.
 fn tables_of_numbers_by_hand(page: &str) -> Vec<String> {
     let (mut tables, mut table, mut is_made) = (Vec::new(), Vec::new(), false);
     for line in page.lines().chain([""]) {
@@ -72,7 +74,7 @@ fn tables_of_numbers_by_hand(page: &str) -> Vec<String> {
 fn tables_of_results_are_made_by_a_command() {
     for path in marks::pages() {
         let name = path.strip_prefix(marks::root()).unwrap_or(&path).display().to_string();
-        // What a page of internals says of numbers belongs to what it explains.
+        // Numbers in a page of internals belong to what it explains.
         if name.contains("docs/internals/") {
             continue;
         }

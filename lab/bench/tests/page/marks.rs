@@ -19,18 +19,18 @@ const END: &str = "<!-- end of table -->";
 pub(crate) struct Block<'a> {
     /// Files of raw results, as `STUDY/NAME`, or `STUDY/DATE/NAME` for one that is not the newest.
     pub(crate) sources: Vec<&'a str>,
-    /// Lines with places for values.
+    /// Lines with placeholders.
     pub(crate) template: &'a str,
 }
 
-/// What stands between the marks of a block; nothing where it is to be left as it is.
+/// The table between the marks of a block; `None` to leave it as it is.
 type Table<'f> = &'f dyn Fn(&Block<'_>) -> Result<Option<String>, String>;
 
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A file of results: that of the date which is named, or the newest.
+/// A file of results: of the given date, or the newest.
 pub(crate) fn file(source: &str) -> Result<PathBuf, String> {
     let results = root().join("benches/results");
     let (study, name) = source.split_once('/').ok_or("a source is STUDY/NAME")?;
@@ -45,7 +45,7 @@ pub(crate) fn file(source: &str) -> Result<PathBuf, String> {
         }
     };
     let name = name.rsplit('/').next().unwrap_or(name);
-    // A name may say which of several kinds is meant.
+    // A name may include its ending, to choose between several kinds.
     let files = |date: &PathBuf| {
         ["", ".jsonl", ".jsonl.gz", ".json", ".txt"].map(|kind| date.join(format!("{name}{kind}")))
     };
@@ -53,7 +53,7 @@ pub(crate) fn file(source: &str) -> Result<PathBuf, String> {
     found.ok_or_else(|| "no such file of results".to_owned())
 }
 
-/// The page with what it should have between each pair of marks, and how many blocks were written.
+/// The page with the right table between each pair of marks, and how many blocks were written.
 fn written(page: &str, table: Table<'_>) -> Result<(String, usize), String> {
     let (mut written, mut rest, mut count) = (String::new(), page, 0);
     while let Some((before, after)) = rest.split_once(BEGIN) {
@@ -79,7 +79,8 @@ pub(crate) fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// Compares each page with what it should be, or writes it if `FORESEEK_WRITE_PAGE` is set. Answers the number of blocks.
+/// Compares each page with the right one, or writes it if `FORESEEK_WRITE_PAGE` is set. Returns the number of
+/// blocks.
 pub(crate) fn check(table: impl Fn(&Block<'_>) -> Result<Option<String>, String>) -> usize {
     let (mut blocks, mut wrong) = (0, Vec::new());
     for path in pages() {

@@ -1,8 +1,9 @@
 //! Raw results as rows of named values.
 //!
-//! Rows come from tables in text files (with lines as the commands print them, those of `scripts/bench-sqlite` and of `scripts/sweep-walks`),
-//! from lines of JSON, from the report of `foreseek lab reproduce --adaptive`, from lists of levels ([`levels`]), of claims ([`claims`]) and
-//! of disk requests ([`disk_requests`]), and from measurements of the mount, which are judged anew from their runs.
+//! Rows come from tables in text files (as the commands, `scripts/bench-sqlite` and `scripts/sweep-walks` print
+//! them), from lines of JSON, from the report of `foreseek lab reproduce --adaptive`, from lists of levels
+//! ([`levels`]), of claims ([`claims`]) and of disk requests ([`disk_requests`]), and from measurements of the
+//! mount, which are judged anew from their runs.
 
 use super::marks;
 use flate2::read::MultiGzDecoder;
@@ -12,10 +13,10 @@ use std::fs;
 use std::io::Read as _;
 use std::ops::Range;
 
-/// A policy's name in raw files, and today's.
+/// A policy's name in older raw files, and its present name.
 const RENAMED: [&str; 2] = ["adaptive-told", "adaptive-known-lengths"];
 
-/// A row: what it is called by column, and where it stands.
+/// A row: its values by column, and where it stands.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     /// The file, the paragraph above the table, and the table's first column.
@@ -57,7 +58,7 @@ pub(crate) fn rows(sources: &[&str]) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// A policy that had another name has today's, in columns and values.
+/// Replaces a policy's older name, in columns and values.
 fn rename((column, value): &mut (String, String)) {
     let [old, today] = RENAMED;
     for text in [column, value] {
@@ -67,7 +68,7 @@ fn rename((column, value): &mut (String, String)) {
     }
 }
 
-/// The rows of a text. Runs below a plan are judged anew; which measurement's they are shows by the plan.
+/// The rows of a text. Runs below a plan are judged anew; the plan shows which measurement they belong to.
 fn rows_of(text: &str) -> Result<Vec<Row>, String> {
     let said = |error: foreseek_bench::Error| error.to_string();
     let plan = text.lines().next().unwrap_or_default();
@@ -168,8 +169,8 @@ fn disk_requests(text: &str) -> Vec<Row> {
     rows
 }
 
-/// Lines `NAME KIND COLUMN NUMBER COLUMN NUMBER ... in SECONDS s`: a row each. What stands above them, back to the lines before, is the
-/// heading.
+/// Lines `NAME KIND COLUMN NUMBER COLUMN NUMBER ... in SECONDS s`: a row each. The text above them, back to the
+/// previous such lines, is the heading.
 fn figures(text: &str) -> Vec<Row> {
     let (mut rows, mut above, mut heading) = (Vec::new(), String::new(), String::new());
     for line in text.lines() {
@@ -191,7 +192,7 @@ fn figures_of(line: &str) -> Option<Vec<(String, String)>> {
     let (kinds, figures) = words.split_at_checked(2)?;
     let figure = |pair: &[&str]| {
         let name = if pair[0] == "in" { "seconds" } else { pair[0] };
-        // What is too far off has a mark.
+        // A number that is too far off has a mark.
         let number: f64 = pair.get(1)?.trim_end_matches('!').parse().ok()?;
         Some((name.to_owned(), number.to_string()))
     };
@@ -202,8 +203,8 @@ fn figures_of(line: &str) -> Option<Vec<(String, String)>> {
     named.chain(figures.chunks(2).map(figure)).collect()
 }
 
-/// The tables and the aims of `foreseek lab reproduce --adaptive`. What a table's rows are called is in the columns `where`, and `device`
-/// and `level` if it names both.
+/// The tables and the aims of `foreseek lab reproduce --adaptive`. The names of a table's rows are in the
+/// column `where`, and in `device` and `level` if they have both.
 fn adaptive(report: &Value) -> Vec<Row> {
     let list = |of: &Value, field: &str| of[field].as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -285,7 +286,7 @@ fn judged(outcome: &Outcome) -> Vec<Row> {
     rows
 }
 
-/// Cells of a measurement of walks. Its own table has rounded numbers, which would be rounded again.
+/// Cells of a measurement of walks. Its own table has rounded numbers, which would be rounded twice.
 fn walked(report: &walk::Report) -> Result<Vec<Row>, serde_json::Error> {
     let report: Value = serde_json::from_str(&report.to_json())?;
     let mut rows = Vec::new();
@@ -313,7 +314,7 @@ fn interval(value: &foreseek_simulate::experiment::Summary) -> String {
     format!("{}..{}", value.low, value.high)
 }
 
-/// A row for each object, or for each of its `runs`; what lies deeper is named `outer.inner`.
+/// A row for each object, or for each of its `runs`; nested values are named `outer.inner`.
 fn objects(text: &str) -> Result<Vec<Row>, serde_json::Error> {
     let mut rows = Vec::new();
     for object in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
@@ -342,8 +343,8 @@ fn flatten(name: &str, value: &Value, into: &mut Vec<(String, String)>) {
     }
 }
 
-/// The rows of the tables in a text: those with lines between columns, and those whose columns are two spaces apart or more. An empty
-/// first cell repeats the one above it, as the commands print groups.
+/// The rows of the tables in a text: those with lines between columns, and those whose columns are at least two
+/// spaces apart. An empty first cell repeats the one above it, as the commands print groups.
 fn tables(text: &str) -> Vec<Row> {
     // A header stands below an empty line.
     let (mut header, mut marked) = (None, Vec::new());
@@ -360,7 +361,7 @@ fn tables(text: &str) -> Vec<Row> {
     while at < lines.len() {
         let (mut columns, mut cells) = table_at(&lines[at..]);
         if !cells.is_empty() {
-            // Below an empty line a table goes on without a header.
+            // After an empty line a table continues without a header.
             let numbers = columns.iter().any(|column| is_number(column));
             let goes_on = at.checked_sub(1).is_some_and(|before| lines[before].trim().is_empty());
             if numbers && goes_on && columns.len() == above.len() {
@@ -390,12 +391,13 @@ fn tables(text: &str) -> Vec<Row> {
     rows
 }
 
-/// Whether a line is one of a table with so many columns.
+/// Whether a line belongs to a table with this many columns.
 fn is_of_table(line: &str, columns: usize) -> bool {
     line.starts_with(BORDERS) || cells_of(line).len() == columns
 }
 
-/// A line with the mark [`NONE`] below those columns of the header that have nothing; columns are two spaces apart or more.
+/// A line with the mark [`NONE`] below those columns of the header that have no value; columns are at least two
+/// spaces apart.
 fn with_gaps_marked(header: &str, line: &str) -> String {
     let (heads, cells) = (spans(header), spans(line));
     if cells.len() >= heads.len() || cells.len() < 3 {
@@ -411,7 +413,7 @@ fn with_gaps_marked(header: &str, line: &str) -> String {
     texts.collect::<Vec<_>>().join("  ")
 }
 
-/// Where the cells of a line begin and end.
+/// The ranges of the cells of a line.
 fn spans(line: &str) -> Vec<Range<usize>> {
     if !line.is_ascii() {
         return Vec::new();
@@ -423,13 +425,14 @@ fn spans(line: &str) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// What stands in a cell without a value.
+/// The mark of a cell without a value.
 const NONE: &str = "-";
 
 /// What begins a line of a table that has lines.
 const BORDERS: [char; 5] = ['│', '┌', '╞', '└', '├'];
 
-/// The columns and cells of a table whose header is the first line, or stands below it as a border; nothing where there is none.
+/// The columns and cells of a table whose header is the first line, or the line below it if that one is a
+/// border; empty where there is none.
 fn table_at(lines: &[&str]) -> (Vec<String>, Vec<Vec<String>>) {
     let bordered = lines[0].starts_with('┌');
     let mut columns = cells_of(lines.get(usize::from(bordered)).copied().unwrap_or_default());
@@ -440,7 +443,7 @@ fn table_at(lines: &[&str]) -> (Vec<String>, Vec<Vec<String>>) {
         // The column of names has no name.
         columns.insert(0, String::new());
     } else if columns.len() == wide + 1 && columns.last().is_some_and(|last| last.starts_with('(')) {
-        // What stands behind in brackets is no column.
+        // Text in brackets at the end is no column.
         columns.pop();
     }
     let rows = below.iter().take_while(|line| is_of_table(line, columns.len()) && !line.starts_with('┌'));
@@ -474,7 +477,7 @@ fn named(heading: &str, columns: &[String], cells: Vec<Vec<String>>) -> Vec<Row>
     }
     let row = |mut cells: Vec<String>| {
         for (at, above) in above.iter().enumerate() {
-            // Groups go by leading cells.
+            // Leading cells make groups.
             if !cells[at].is_empty() {
                 break;
             }

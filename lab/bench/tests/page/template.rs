@@ -1,9 +1,10 @@
-//! A table with places for values.
+//! A table with placeholders for values.
 //!
-//! `{HEADING / KEY, KEY: COLUMN | FORMAT ...}` is the value of a column in the row whose heading contains the text in front of ` / ` (which
-//! may be left out) and whose values include each key; a key that ends with `...` is a value's beginning, `not KEY` is a value that
-//! the row must not have, and `COLUMN=KEY` one of this column alone: numbers of other columns may be the same. Where several rows match, the last one is meant: a repeated measurement stands
-//! below the first. Formats:
+//! `{HEADING / KEY, KEY: COLUMN | FORMAT ...}` is the value of a column in the row whose heading contains the
+//! text before ` / ` (which may be left out) and whose values include each key. A key that ends with `...` is
+//! the beginning of a value, `not KEY` excludes a value, and `COLUMN=KEY` looks in this column only, for
+//! numbers that other columns have, too. Where several rows match, the last one is used: a repeated measurement
+//! stands below the first. Formats:
 //!
 //! | format | |
 //! |---|---|
@@ -27,7 +28,7 @@
 use super::raw::Row;
 use std::fmt;
 
-/// The template with the values in their places.
+/// The template with its values.
 pub(crate) fn filled(template: &str, rows: &[Row]) -> Result<String, String> {
     let (mut text, mut pattern, mut least) = (String::new(), None, false);
     for line in template.lines() {
@@ -66,7 +67,7 @@ fn value(place: &str, rows: &[Row]) -> Result<String, String> {
     let formats: Vec<&str> = formats.split(" | ").collect();
     let (keys, column) = place.rsplit_once(": ").ok_or("no column")?;
     let (heading, keys) = keys.split_once(" / ").unwrap_or(("", keys));
-    // A name may have commas itself.
+    // A name may contain commas itself.
     let has = |row: &Row, key: &str| row.values.iter().any(|(_, value)| is(value, key));
     let of_column = |row: &Row, key: &str| {
         let (column, key) = key.split_once('=')?;
@@ -104,7 +105,7 @@ fn value(place: &str, rows: &[Row]) -> Result<String, String> {
     Ok(applied.try_fold(shown, |shown, format| shown.with(format, &meant, column))?.to_string())
 }
 
-/// A number, or the ends of an interval, and how it is written.
+/// A number, or the ends of an interval, with its format.
 struct Shown {
     value: Vec<f64>,
     /// The column by which it was divided.
@@ -112,9 +113,9 @@ struct Shown {
     digits: Digits,
     italic: bool,
     thousands: bool,
-    /// Ends that are written alike are one number.
+    /// Whether ends that are written alike become one number.
     once: bool,
-    /// What is written in place of the number.
+    /// The text in place of the number.
     verdict: Option<&'static str>,
 }
 
@@ -125,7 +126,7 @@ enum Digits {
 }
 
 impl Shown {
-    /// With one format more.
+    /// With one more format.
     fn with(mut self, format: &str, meant: &[&Row], column: &str) -> Result<Self, String> {
         let last = meant.last().ok_or("no such row")?;
         let digits = |count: &str| count.parse::<usize>().map_err(|error| format!("{format}: {error}"));
@@ -206,12 +207,12 @@ impl fmt::Display for Shown {
     }
 }
 
-/// Whether a value is what a key names.
+/// Whether a value matches a key.
 fn is(value: &str, key: &str) -> bool {
     key.strip_suffix("...").map_or(value == key, |begin| value.starts_with(begin))
 }
 
-/// A number, or the two ends of an interval. What stands behind them does not count.
+/// A number, or the two ends of an interval. Text after them does not count.
 fn ends(value: &str) -> Option<Vec<f64>> {
     let end =
         value.find(|of: char| !of.is_ascii_digit() && !['.', ',', '-'].contains(&of)).unwrap_or(value.len());
@@ -230,7 +231,7 @@ fn interval(value: &str) -> Option<[f64; 2]> {
     Some([low.trim().parse().ok()?, high.trim().parse().ok()?])
 }
 
-/// As many significant digits; no decimals where the whole part has as many.
+/// With this many significant digits; without decimals where the whole part has as many.
 fn to_digits(number: f64, digits: usize) -> String {
     if number == 0.0 {
         return "0".to_owned();
@@ -239,7 +240,7 @@ fn to_digits(number: f64, digits: usize) -> String {
         let whole = number.abs().log10().floor() as i64 + 1;
         usize::try_from(digits as i64 - whole).unwrap_or(0)
     };
-    // Rounding may make a digit more: 9.96 is 10, not 10.0.
+    // Rounding may add a digit: 9.96 is 10, not 10.0.
     let rounded: f64 = format!("{number:.*}", decimals(number)).parse().unwrap_or(number);
     format!("{rounded:.*}", decimals(rounded))
 }

@@ -1,21 +1,21 @@
 //! The plot: where on the disk each request began, over time, for both ways of running a query.
 //!
-//! The panels have one scale of addresses; the lower one enlarges the time that Foreseek took. A pass in
-//! disk order is a rising line in it.
+//! Both panels have one scale of addresses; the lower one enlarges the time that Foreseek took. A pass in disk
+//! order is a rising line.
 
 use foreseek_chart::{Panel, Zoomed};
 use foreseek_units::{Bytes, Lba, Nanos};
 use std::fmt::Write;
 
-/// The most marks of a panel: as many as can be told apart, and a file of a few hundred KB. Above
-/// that, marks are left out evenly.
+/// The most marks of a panel: as many as can be told apart, in a file of a few hundred KB. Beyond that, marks
+/// are left out evenly.
 pub const MARKS_A_PANEL: usize = 20_000;
 
-/// The share of addresses at either end that may fall off the plot, so that a few requests for the
-/// file system's own blocks, a gigabyte away, do not squeeze all the others into a line.
+/// The share of addresses at either end that may fall off the plot. Otherwise a few requests for the file
+/// system's own blocks, a gigabyte away, would squeeze all others into a line.
 const OUTLIERS: f64 = 0.002;
 
-/// A request that the disk was given.
+/// A request to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// When, from the start of the run.
@@ -74,7 +74,7 @@ fn addresses<'a>(marks: impl Iterator<Item = &'a Mark>) -> (f64, f64) {
 }
 
 impl Way<'_> {
-    /// Its marks that lie within these addresses, and a line that says which those are.
+    /// Its marks that lie within these addresses, and a line that describes them.
     fn panel(&self, (low, high): (f64, f64), limit: usize) -> Panel {
         let dot = |mark: &Mark| (mark.at.as_secs_f64(), mebibytes(mark.lba));
         let all = self.marks.iter().filter(|mark| mark.at <= self.duration).map(dot);
@@ -92,13 +92,13 @@ impl Way<'_> {
     }
 }
 
-/// Leaves out evenly what is above the limit.
+/// Leaves out evenly what exceeds the limit.
 fn thin<T>(all: &mut Vec<T>, limit: usize) {
     let (count, keep) = (all.len(), all.len().min(limit));
     let mut number = 0;
     all.retain(|_| {
         number += 1;
-        // Bresenham's way: one is kept when the count steps on.
+        // As in Bresenham's algorithm: a mark is kept when the count steps on.
         number * keep / count != (number - 1) * keep / count
     });
 }

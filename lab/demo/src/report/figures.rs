@@ -3,16 +3,16 @@
 use super::blocks::grouped;
 use crate::outcome::{Measured, Outcome, QueryRun};
 
-/// A line of the table.
+/// A row of the table.
 pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) stock: String,
     pub(super) foreseek: String,
-    /// Whether it is what the reader came for.
+    /// Whether it is a main result.
     pub(super) strong: bool,
 }
 
-/// What was run on what, in a line.
+/// The set-up, in one line.
 pub(super) fn setting(outcome: &Outcome) -> String {
     format!(
         "{} rows in {}, on an emulated {} of {}{}",
@@ -24,7 +24,7 @@ pub(super) fn setting(outcome: &Outcome) -> String {
     )
 }
 
-/// What the disk's times are scaled to, where they are.
+/// The scale of the disk's times, where they are scaled.
 pub(super) fn time_scale(outcome: &Outcome) -> String {
     match outcome.time_scale {
         1.0 => String::new(),
@@ -32,7 +32,7 @@ pub(super) fn time_scale(outcome: &Outcome) -> String {
     }
 }
 
-/// What a run is called.
+/// The heading of a run.
 pub(super) fn heading(run: &QueryRun) -> String {
     let mut letters = run.title.chars();
     let first = letters.next().map(|letter| letter.to_ascii_uppercase());
@@ -88,7 +88,7 @@ pub(super) fn count(number: u64) -> String {
     grouped(usize::try_from(number).unwrap_or(usize::MAX))
 }
 
-/// Seconds with two digits that matter or more.
+/// Seconds with at least two significant digits.
 pub(super) fn seconds(seconds: f64) -> String {
     if seconds < 10.0 { format!("{seconds:.2}") } else { format!("{seconds:.1}") }
 }

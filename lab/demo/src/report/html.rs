@@ -1,4 +1,4 @@
-//! The outcome as one page that opens without a network: no script, no font, nothing from outside.
+//! The outcome as one page that opens without a network: it loads no script, font or other file.
 
 use super::blocks::{self, Way};
 use super::figures::{self, Row};

@@ -11,8 +11,8 @@ use crate::{Error, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Makes the folder of a report where it is missing, and sees that it can be written: to be asked
-/// before minutes are spent on what would then go nowhere.
+/// Makes the folder of a report if it is missing, and checks that it can be written to: before minutes are
+/// spent on a result that could not be stored.
 ///
 /// # Errors
 /// Where it cannot be made or written.
@@ -23,7 +23,7 @@ pub fn prepare(folder: &Path) -> Result<()> {
 }
 
 /// Writes the page, the plots and the JSON into a folder, which is made where it is missing.
-/// Answers the page.
+/// Returns the page's path.
 ///
 /// # Errors
 /// Where the folder cannot be made or a file not be written.

@@ -1,16 +1,16 @@
 //! A layout as an index tree: a `dm_layout_g4` block.
 //!
-//! `TP` lists the kinds of tracks: first sector, last sector, sectors per track. `IDX` lists the nodes of
-//! the tree, the last of which is its root. An entry of a node says where in the node's addresses it
-//! begins, on which cylinder and at which angle from those of the node; how many addresses and
-//! cylinders it has and by which angle it turns each time it is repeated; how many it has in all (fewer
-//! than none of cylinders where they descend); and what it consists of: tracks of one kind on one
-//! surface, or another node. `Slips` are pairs, the first of some places left out and how many; `Remaps`
-//! tell of some addresses where their data lie instead.
+//! `TP` lists the kinds of tracks: first sector, last sector, sectors per track. `IDX` lists the nodes of the
+//! tree; the last one is its root. An entry of a node has the address at which it begins within the node, its
+//! cylinder and its angle relative to the node's; how many addresses and cylinders it has and by which angle it
+//! rotates each time it is repeated; how many it has in all (a negative number of cylinders where they
+//! descend); and its content: tracks of one kind on one surface, or another node. `Slips` are pairs of an
+//! address and the number of sectors left out there. `Remaps` give the place to which the data of an address
+//! were moved.
 //!
-//! Source: diskmodel of the DiskSim 4.0 distribution (`layout_g4.c`: how an address finds its track, and
-//! the angle of a track). Where both differ from one another by a slip of the pen, what they mean is
-//! followed: the root's first entry counts once, and sectors of a kind of track count from its first.
+//! Source: diskmodel of the DiskSim 4.0 distribution (`layout_g4.c`: how an address finds its track, and the
+//! angle of a track). Where both contradict each other by an obvious error, the intention is followed: the
+//! root's first entry counts once, and sectors of a kind of track count from its first.
 
 mod parts;
 mod sections;
@@ -24,14 +24,14 @@ use foreseek_device::spec::limits::{
 use parts::{Entry, Kind, Of, Remap};
 use sections::Sections;
 
-/// Most addresses that a number in a file may name.
+/// Largest address that a number in a file may name.
 const PLACES_LIMIT: f64 = (1u64 << 42) as f64;
-/// Angles, in turns.
+/// Largest angle, in revolutions.
 const ANGLES: f64 = 1e3;
 /// Most numbers of a flat list.
 const LIST_LIMIT: usize = 6 * SLIPS_LIMIT;
 
-/// Reads the block. Notes what of it could not be taken over.
+/// Reads the block. Notes which parts could not be used.
 pub(super) fn read(reader: Reader<'_>, notes: &mut Vec<String>) -> Result<TracksShape, ExtractedError> {
     let kinds = read_kinds(reader)?;
     let nodes = reader.list_if("IDX", RUNS_LIMIT)?;

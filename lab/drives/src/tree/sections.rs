@@ -1,5 +1,5 @@
-//! From the tree to sections: its two lowest levels stay patterns and their repetitions, what is above
-//! them is spread out.
+//! From the tree to sections: the two lowest levels stay patterns and their repetitions, all above them is
+//! expanded.
 
 use super::parts::{Entry, Kind, Of, Remap};
 use crate::block::Reader;
@@ -7,7 +7,7 @@ use crate::error::ExtractedError;
 use foreseek_device::geometry::{RunShape, SectionShape, TracksShape};
 use foreseek_device::spec::limits::{CYLINDERS_LIMIT, RUNS_LIMIT, SECTIONS_LIMIT};
 
-/// Deepest tree: as deep as diskmodel goes.
+/// Deepest tree: the limit of diskmodel.
 const DEPTH_LIMIT: usize = 16;
 
 /// Where a node lies.
@@ -24,14 +24,14 @@ pub(super) struct Sections<'a> {
     nodes: &'a [Vec<Entry>],
     /// The pattern that a node of tracks makes.
     patterns: Vec<Option<usize>>,
-    /// The first sector's number of each run of each pattern.
+    /// The number of the first sector of each run of each pattern.
     lows: Vec<Vec<u64>>,
     runs: usize,
     pub(super) shape: TracksShape,
 }
 
 impl<'a> Sections<'a> {
-    /// The sections of a tree, whose root is its last node.
+    /// The sections of a tree; its last node is its root.
     pub(super) fn of(
         reader: Reader<'a>,
         kinds: &'a [Kind],
@@ -137,7 +137,7 @@ impl<'a> Sections<'a> {
         Ok(())
     }
 
-    /// The pattern that a node makes which holds tracks alone; `None` of another node.
+    /// The pattern of a node that holds only tracks; `None` for another node.
     fn pattern(&mut self, node: usize) -> Result<Option<usize>, ExtractedError> {
         if self.patterns[node].is_some() {
             return Ok(self.patterns[node]);
@@ -196,8 +196,7 @@ impl<'a> Sections<'a> {
         }
     }
 
-    /// The addresses that are remapped, with the places where their data lie. What lies on no track of
-    /// the tree has no angle.
+    /// The remapped addresses with the places of their data. A place on no track of the tree has no angle.
     pub(super) fn places_of(&self, remaps: &[Remap], notes: &mut Vec<String>) -> Vec<(u64, u64)> {
         let mut places = Vec::new();
         let mut lost = 0;

@@ -1,4 +1,4 @@
-//! The tree against a walk down it, address by address, as diskmodel goes.
+//! The tree against a descent of it, address by address, as diskmodel does it.
 
 use super::super::block::{Reader, parse};
 use super::*;
@@ -29,7 +29,7 @@ fn geometry(shape: TracksShape) -> Geometry {
     Geometry::of(&Rules::plain(8, Nanos(TURN), switch), &LayoutShape::Tracks(shape), &moves)
 }
 
-/// The outermost tracks of a published description (Maxtor, 300 GB, 10,000 turns a minute), three times.
+/// The outermost tracks of a published description (Maxtor, 300 GB, 10,000 rpm), three times.
 const PUBLISHED: &str = "dm_layout_g4 {
 TP = [ 0, 1087, 1088, 0, 1169, 1170, 0, 1113, 1114, 0, 1039, 1040, 0, 1143, 1144 ],
 IDX = [
@@ -66,7 +66,7 @@ fn positions_of_a_published_description() {
     };
     for (lba, cylinder, head, angle) in [
         (0, 31, 0, 0.0),
-        // Half a track on; then behind the two slips.
+        // Half a track later; then after the two slips.
         (585, 31, 0, 0.5),
         (1168 - 2, 31, 0, 1168.0 / 1170.0),
         (1170 - 2, 30, 0, 0.240191),
@@ -96,7 +96,7 @@ fn entry(first: u64, e: (i64, f64, u64, i64, f64, u64), of: &str) -> String {
     format!("{first}, {cylinder}, {angle}, {each}, {}, {angle_step}, {sectors}, {all}, {of}", step.abs())
 }
 
-/// One address after the other: cylinder, head and angle, by the rules of the index tree.
+/// One address: cylinder, head and angle, by the rules of the index tree.
 fn walk(kinds: &[Kind], nodes: &[Vec<Entry>], node: usize, lba: u64) -> (i64, u32, f64) {
     let entry = nodes[node]
         .iter()
@@ -186,7 +186,7 @@ proptest! {
             prop_assert_eq!((i64::from(found.cylinder), found.head), (cylinder, head), "place {}", place);
             let turned = (passes.get() % TURN) as f64 / TURN as f64 - angle;
             prop_assert!((turned - turned.round()).abs() < 2e-6, "place {}: off by {} turns", place, turned);
-            // Forth and back, and never earlier than the movement lets it be.
+            // Back and forth, and never earlier than the movement allows.
             let passed = geometry.passed_at(lba + Sectors(1));
             prop_assert_eq!(geometry.reached_at(passes), lba);
             prop_assert_eq!(geometry.reached_at(passed - Nanos(1)), lba);

@@ -1,4 +1,4 @@
-//! How far apart two distributions of response times are.
+//! The difference between two distributions of response times.
 //!
 //! The demerit figure is the root mean square of the horizontal distance between the two cumulative
 //! distributions: the difference between the times below which the same share of the requests lies.
@@ -16,8 +16,8 @@ pub struct Demerit {
 }
 
 impl Demerit {
-    /// Compares measured with modelled times; of these there may be several to each measured one, from
-    /// replays that began differently.
+    /// Compares measured with modelled times. There may be several modelled times for each measured one, from
+    /// replays with different initial states.
     #[must_use]
     pub fn new(mut measured: Vec<Nanos>, mut modelled: Vec<Nanos>) -> Self {
         measured.sort_unstable();

@@ -5,7 +5,7 @@ use super::trace::Measured;
 use foreseek_device::{Device, Io, IoId, Outcome};
 use foreseek_units::{Instant, Nanos, Sectors};
 
-/// What a trace took on a device.
+/// The response times of a trace on a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replay {
     /// The response time of each request, in order of the trace.
@@ -23,11 +23,11 @@ pub enum ReplayError {
     Beyond {
         /// Which request, counted from one.
         number: usize,
-        /// Its first block.
+        /// The block after its last.
         start: u64,
         /// Past its last.
         end: u64,
-        /// What the device has.
+        /// The device's capacity in blocks.
         capacity: u64,
     },
     /// A request that the device did not finish.
@@ -41,7 +41,7 @@ pub enum ReplayError {
 /// Replays `trace` on `device`, which should be a new one.
 ///
 /// # Errors
-/// A request that the device does not hold, or does not finish.
+/// A request that is outside the device, or that the device does not finish.
 pub fn replay(device: &mut dyn Device, trace: &[Measured]) -> Result<Replay, ReplayError> {
     let Sectors(capacity) = device.capacity();
     let mut responses = Vec::with_capacity(trace.len());

@@ -12,12 +12,12 @@ use foreseek_units::{Lba, Nanos, SectorSpan, Sectors};
 const REQUESTS_LIMIT: usize = 10_000_000;
 /// Longest response or gap, in microseconds: an hour.
 const LONGEST_US: f64 = 3.6e9;
-/// Largest request in blocks: what a SCSI command may ask for at most is 65,535, a modern one's more.
+/// Largest request in blocks. An old SCSI command asks for 65,535 at most, a modern one for more.
 const BLOCKS_LIMIT: u64 = 1 << 20;
 /// Furthest block: far beyond every disk.
 const ADDRESS_LIMIT: u64 = 1 << 48;
 
-/// A request and what it took on the drive.
+/// A request and its response time on the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
     /// Read or write.
@@ -42,7 +42,7 @@ pub struct TraceError {
     pub reason: String,
 }
 
-/// Reads a trace. `file` names the text in complaints.
+/// Reads a trace. `file` names the text in errors.
 ///
 /// # Errors
 /// A line that is no request, none at all, too many.
@@ -108,7 +108,7 @@ fn micros(text: &str, name: &str) -> Result<Nanos, String> {
     }
 }
 
-/// A field as a message quotes it.
+/// A field as an error quotes it.
 fn quoted(field: &str) -> String {
     field.chars().take(24).collect()
 }

@@ -1,58 +1,58 @@
-//! Aims and verdicts: at every place of every run that an aim covers.
+//! Aims and verdicts, at every point of every run that an aim covers.
 
 use super::Table;
 use crate::pick::Runs;
 use foreseek_simulate::experiment::{Metric, Point, Policy, Results, Summary};
 use serde_json::{Value, json};
 
-/// An aim: at every place the value is to be at least (or at most) so much.
+/// An aim: at every point the value is to be at least (or at most) this number.
 #[derive(Clone, Debug)]
 pub struct Aim {
-    /// What is aimed at.
+    /// The aim in words.
     pub what: &'static str,
     /// The number.
     pub aim: f64,
     /// Whether the value must not be more than that, instead of not less.
     pub at_most: bool,
-    /// The places and what was measured there.
+    /// The points with their values.
     pub places: Vec<AimPoint>,
 }
 
-/// A place at which an aim is judged.
+/// A point at which an aim is judged.
 #[derive(Clone, Debug)]
 pub struct AimPoint {
-    /// Where.
+    /// Its name.
     pub name: String,
-    /// What was measured.
+    /// The measured value.
     pub value: Summary,
-    /// What the oracle reaches there, which knows each stream's length and reads it at once: where streams are read
-    /// whole and that misses the aim, no rule can reach it.
+    /// What the oracle reaches there: it knows each stream's length and reads it at once. Where streams are
+    /// read whole and the oracle misses the aim, no rule can reach it.
     pub oracle: Option<Summary>,
     /// The ceiling: what the dynamic program reaches that knows the distribution and keeps no bound. Where that
-    /// misses the aim, neither the bound nor the learning is in the way.
+    /// misses the aim, neither the bound nor the learning is the reason.
     pub free: Option<Summary>,
 }
 
 impl AimPoint {
-    /// One that has no ceilings.
+    /// A point without ceilings.
     #[must_use]
     pub fn of(name: String, value: Summary) -> Self {
         Self { name, value, oracle: None, free: None }
     }
 
-    /// What was measured, as a share of the ceiling.
+    /// The measured value as a share of the ceiling.
     fn of_ceiling(&self) -> Option<f64> {
         self.free.as_ref().map(|free| self.value.mean / free.mean)
     }
 
-    /// What was measured, and where.
+    /// The measured value and its point.
     pub(super) fn described(&self) -> String {
         let Summary { mean, low, high, .. } = self.value;
         format!("{mean:.3} ({low:.3} to {high:.3}) at {}", self.name)
     }
 }
 
-/// The verdict on a place.
+/// The verdict on a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reached {
     /// All of the interval reaches the aim.
@@ -79,7 +79,7 @@ impl Aim {
         if self.at_most { value <= self.aim } else { value >= self.aim }
     }
 
-    /// The verdict on a place.
+    /// The verdict on a point.
     #[must_use]
     pub fn at(&self, place: &AimPoint) -> Reached {
         match (self.reached_by(place.value.low), self.reached_by(place.value.high)) {
@@ -89,20 +89,20 @@ impl Aim {
         }
     }
 
-    /// At how many places it is reached, by the mean over the seeds.
+    /// At how many points it is reached, by the mean over the seeds.
     #[must_use]
     pub fn reached(&self) -> usize {
         self.places.iter().filter(|place| self.reached_by(place.value.mean)).count()
     }
 
-    /// Whether it is reached everywhere; an aim that was not measured is not.
+    /// Whether it is reached at every point; an aim that was not measured is not.
     #[must_use]
     pub fn holds(&self) -> bool {
         !self.places.is_empty() && self.reached() == self.places.len()
     }
 
-    /// Of the places that miss it: at how many the oracle misses it too, and at how many the rule does that
-    /// knows the distribution and keeps no bound.
+    /// Of the points that miss it: at how many the oracle misses it too, and at how many the rule that knows
+    /// the distribution and keeps no bound does.
     #[must_use]
     pub fn out_of_reach(&self) -> (usize, usize) {
         let missed = || self.places.iter().filter(|place| !self.reached_by(place.value.mean));
@@ -112,20 +112,20 @@ impl Aim {
         (short(|place| place.oracle.as_ref()), short(|place| place.free.as_ref()))
     }
 
-    /// The place that is furthest from it.
+    /// The point that is furthest from it.
     #[must_use]
     pub fn worst(&self) -> Option<&AimPoint> {
         let order = |one: &&AimPoint, other: &&AimPoint| one.value.mean.total_cmp(&other.value.mean);
         if self.at_most { self.places.iter().max_by(order) } else { self.places.iter().min_by(order) }
     }
 
-    /// The geometric mean over all places.
+    /// The geometric mean over all points.
     #[must_use]
     pub fn mean(&self) -> f64 {
         geometric(self.places.iter().map(|place| place.value.mean))
     }
 
-    /// The same of the ceiling, where it was measured, and what was reached as a share of it.
+    /// The same of the ceiling, where it was measured, and the values' share of it.
     #[must_use]
     pub fn ceiling(&self) -> Option<(f64, f64)> {
         let frees = || self.places.iter().filter_map(|place| place.free.as_ref());
@@ -136,20 +136,20 @@ impl Aim {
         ))
     }
 
-    /// At how many places 0.95 of the ceiling is reached.
+    /// At how many points 0.95 of the ceiling is reached.
     fn near_ceiling(&self) -> usize {
         self.places.iter().filter_map(AimPoint::of_ceiling).filter(|share| *share >= 0.95).count()
     }
 
-    /// At how many places it is reached, and at how many the interval leaves it open.
+    /// At how many points it is reached, and at how many the interval contains it.
     pub(super) fn count(&self) -> String {
         let unsure = self.places.iter().filter(|place| self.at(place) == Reached::Unsure).count();
         let unsure = if unsure > 0 { format!(" ({unsure} within the interval)") } else { String::new() };
         format!("{} of {} places{unsure}", self.reached(), self.places.len())
     }
 
-    /// One line for people; a second one has the ceiling and what was reached of it, a third one how many of the
-    /// misses are the ceilings', too.
+    /// One line; a second one has the ceiling and the share of it, a third one how many of the misses are
+    /// misses of the ceilings, too.
     #[must_use]
     pub fn line(&self) -> String {
         let verdict = if self.holds() { "holds" } else { "MISSED" };
@@ -178,7 +178,7 @@ impl Aim {
         line
     }
 
-    /// Place by place, with the ceilings that there are.
+    /// Point by point, with the ceilings that there are.
     pub(super) fn table(&self) -> Option<Table> {
         self.places.iter().find(|place| place.oracle.is_some() || place.free.is_some())?;
         let mean = |ceiling: &Option<Summary>| ceiling.as_ref().map_or(f64::NAN, |ceiling| ceiling.mean);
@@ -218,7 +218,7 @@ impl Aim {
     }
 }
 
-/// The runs of the four microbenchmarks, and all whose streams are many.
+/// The runs of the four microbenchmarks, and all runs with many streams.
 const MICRO: [&str; 4] =
     ["adaptive-two-rand-0", "adaptive-one-rand-10", "adaptive-one-whole-0", "adaptive-four-64kb-0"];
 const SERVERS: [&str; 4] =
@@ -251,7 +251,7 @@ pub(super) fn of_runs(runs: &Runs) -> Vec<Aim> {
     ]
 }
 
-/// The policy's throughput over another's at each place of a run, and its ceilings: that of the oracle, and
+/// The policy's throughput over another's at each point of a run, and its ceilings: that of the oracle, and
 /// that of the rule with known lengths and without a bound, whose run has the same name and `-free`.
 fn ratios(runs: &Runs, run: &str, theirs: &str) -> Vec<AimPoint> {
     let Some(results) = runs.get(run) else { return Vec::new() };

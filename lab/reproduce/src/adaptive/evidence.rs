@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// The devices of the studies: C = 10.5 ms and R = 51 MB/s, and a disk of today (C R = 2.7 MB).
 const DEVICES: [(&str, Device); 2] = [("536 KB", Device { unit: 130.7 }), ("2.7 MB", Device { unit: 659.0 })];
 
-/// What the studies have found.
+/// The results of the studies.
 #[derive(Default)]
 pub(super) struct Evidence {
     pub(super) aims: Vec<Aim>,
@@ -28,10 +28,11 @@ pub(super) struct Evidence {
 
 /// The streams of the workloads, by their names.
 type Workloads = Vec<(&'static str, Vec<StudiedStream>)>;
-/// The same and what was made of them.
+/// The streams of each workload, and of all workloads together.
 type Sources = Vec<(String, Vec<StudiedStream>)>;
 
-/// Makes all studies: those with a verdict on the streams of every seed, the others on the first one's.
+/// Runs all studies: those with a verdict with the streams of every seed, the others with those of the first
+/// seed.
 pub(super) fn gather(options: &AdaptiveOptions, seeds: &[Workloads]) -> Evidence {
     let mut each: Vec<Sources> = seeds.iter().map(sources).collect();
     let (Some(workloads), Some(sources)) = (seeds.first(), each.first_mut()) else {
@@ -60,7 +61,7 @@ pub(super) fn gather(options: &AdaptiveOptions, seeds: &[Workloads]) -> Evidence
     }
 }
 
-/// Each workload by itself, and all of them together.
+/// Each workload alone, and all of them together.
 fn sources(workloads: &Workloads) -> Sources {
     let mut sources: Sources =
         workloads.iter().map(|(name, reads)| ((*name).to_owned(), reads.clone())).collect();
@@ -72,10 +73,10 @@ fn sources(workloads: &Workloads) -> Sources {
 /// No bound: more than any stream can cost.
 const NO_BOUND: f64 = 1000.0;
 
-/// Places, what was measured there, and what the dynamic program without a bound reaches.
+/// Points, their values, and the values of the dynamic program without a bound.
 type OfSeed = Vec<(String, f64, f64)>;
 
-/// What was measured at each place with each seed, as one value a place.
+/// The values at each point over all seeds.
 fn over_seeds(measured: Vec<OfSeed>) -> Vec<AimPoint> {
     let mut places: Vec<(String, Vec<f64>, Vec<f64>)> = Vec::new();
     for (name, value, free) in measured.into_iter().flatten() {
@@ -94,7 +95,7 @@ fn over_seeds(measured: Vec<OfSeed>) -> Vec<AimPoint> {
     places.into_iter().map(place).collect()
 }
 
-/// The share of the oracle for each policy and source.
+/// The share of the oracle, for each policy and source.
 fn policies(sources: &[(String, Vec<StudiedStream>)]) -> Table {
     let mut rows = Vec::new();
     for (name, device) in DEVICES {
@@ -144,7 +145,7 @@ const SCHEMES: [(&str, Scheme); 7] = [
     ("default", SCHEME),
 ];
 
-/// The share of the oracle by the classes that learning goes by.
+/// The share of the oracle, by the classes that learning uses.
 fn classes(sources: &[(String, Vec<StudiedStream>)]) -> Table {
     let (_, device) = DEVICES[0];
     let row = |(source, reads): &(String, Vec<StudiedStream>)| {
@@ -159,7 +160,7 @@ fn classes(sources: &[(String, Vec<StudiedStream>)]) -> Table {
     Table { title, heads: owned(&heads), rows: sources.iter().map(row).collect() }
 }
 
-/// The share of the oracle by the bound that is kept.
+/// The share of the oracle, by the bound.
 fn rhos(sources: &[(String, Vec<StudiedStream>)]) -> Table {
     const RHOS: [f64; 8] = [2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 8.0, NO_BOUND];
     let mut rows = Vec::new();
@@ -176,8 +177,8 @@ fn rhos(sources: &[(String, Vec<StudiedStream>)]) -> Table {
     Table { title: "Share of the oracle by device time, known lengths, by rho".to_owned(), heads, rows }
 }
 
-/// Against competitive prefetching with slow start, from the first stream on: the aims of throughput, where nothing
-/// but the device takes time.
+/// Against competitive prefetching with slow start, from the first stream on: the aims of throughput, where
+/// only the device takes time.
 fn over_slow_start(seeds: &[Workloads]) -> Vec<Aim> {
     let over = |what, aim, names: &[&str]| {
         let of_seed = |workloads: &Workloads| {
@@ -231,7 +232,7 @@ fn after_200_streams(seeds: &[Sources]) -> Aim {
     Aim { what: "device time after 200 streams, over known lengths", aim: 0.95, at_most: false, places }
 }
 
-/// Pairs of behaviours, one after the other: streams 100 to 200 after the change against the competitive
+/// Pairs of behaviours, one after the other: streams 100 to 200 after the change, against the competitive
 /// depth.
 fn changes(seeds: &[Workloads]) -> Aim {
     const BEFORE: usize = 1000;
@@ -261,8 +262,8 @@ fn changes(seeds: &[Workloads]) -> Aim {
     Aim { what, aim: 1.0, at_most: false, places }
 }
 
-/// What each policy has cost more than with a known distribution, stream by stream; the behaviour
-/// changes in the middle.
+/// The cost of each policy beyond that with a known distribution, stream by stream; the behaviour changes in
+/// the middle.
 fn regret(first: &[StudiedStream], second: &[StudiedStream], device: Device) -> String {
     const EACH: usize = 500;
     let (first, second) = (&first[..EACH], &second[..EACH]);
@@ -291,10 +292,10 @@ fn regret(first: &[StudiedStream], second: &[StudiedStream], device: Device) -> 
     Lines { title, across, scale: Across::Linear, upright, series }.to_svg()
 }
 
-/// How deep each fetch of a stream is after a workload was learnt.
+/// The depth of each fetch of a stream after a workload was learnt.
 fn sequences(workloads: &[(&'static str, Vec<StudiedStream>)]) -> String {
     let (_, device) = DEVICES[0];
-    // The two workloads of random portions are one here.
+    // Both workloads of random portions are equal here.
     let shown = workloads.iter().enumerate().filter(|(n, _)| *n != 1).map(|(_, workload)| workload).take(5);
     let series = shown.map(|(name, reads)| {
         let mut lengths = Lengths::new(Retention::Lasting);
@@ -317,14 +318,14 @@ fn sequences(workloads: &[(&'static str, Vec<StudiedStream>)]) -> String {
     Lines { title, across, scale: Across::Steps, upright, series: series.collect() }.to_svg()
 }
 
-/// What an adversary gets out of the policy after it has learnt each workload, for several bounds.
+/// The worst ratio that an adversary finds after the policy has learnt each workload, for several bounds.
 fn bounds(workloads: &[(&'static str, Vec<StudiedStream>)]) -> Aim {
     /// Streams learnt before, and the longest that the adversary tries.
     const STREAMS: usize = 300;
     const LONGEST: Pages = Pages(1 << 14);
-    /// Pages of each that are learnt: as far as a plan of these streams differs from page to page.
+    /// Pages of each that are learnt: as far as a plan of these streams differs between pages.
     const LEARNT: u64 = 4096;
-    /// Files as long as the adversary's, so that it meets what was learnt.
+    /// Files as long as the adversary's, so that what was learnt applies to them.
     const FILE: Pages = Pages(1 << 19);
     let model = Model { switch: Nanos::from_millis_f64(10.5), rate: Rate::mb_per_second(51.0) };
     let page = PAGE_SIZE as f64 / model.competitive_depth();
@@ -352,7 +353,7 @@ fn bounds(workloads: &[(&'static str, Vec<StudiedStream>)]) -> Aim {
                 }
                 policy.closed(Instant::ZERO, stream);
             }
-            // To the transfer of a page: depths and lengths are whole pages.
+            // Less the transfer of a page: depths and lengths are whole pages.
             let worst = against_policy(&mut *policy, &model, LONGEST).ratio - (rho + 1.0) * page;
             places.push(AimPoint::of(format!("{name}, rho {rho}"), Summary::of(vec![worst / rho])));
         }
@@ -360,8 +361,8 @@ fn bounds(workloads: &[(&'static str, Vec<StudiedStream>)]) -> Aim {
     Aim { what: "what an adversary gets, over rho", aim: 1.0, at_most: true, places }
 }
 
-/// What the adversary that searches by itself gets, for several bounds: the aim, the numbers, and for each bound
-/// the worst case that it has found, in words.
+/// The worst ratio that the searching adversary finds, for several bounds: the aim, the numbers, and for each
+/// bound the worst case in words.
 pub(super) fn searched(runs: usize) -> (Aim, Table, Vec<String>) {
     const RHOS: [f64; 5] = [2.0, 2.5, 3.0, 4.0, 6.0];
     const SEED: u64 = 1;
@@ -385,7 +386,7 @@ pub(super) fn searched(runs: usize) -> (Aim, Table, Vec<String>) {
     (Aim { what, aim: 1.0, at_most: true, places }, Table { title, heads, rows }, words)
 }
 
-/// A memory that has everything.
+/// A memory that holds everything.
 struct Full;
 
 impl View for Full {

@@ -1,5 +1,5 @@
-//! The whole matrix: every run whose processes read in closed loops, on all devices, with 1 to 512 requests
-//! at a time; jobs on all devices.
+//! The whole matrix: every run whose processes read in closed loops, on all devices, with 1 to 512 concurrent
+//! requests; jobs on all devices.
 
 use crate::figure::{Chart, Figure, Kind};
 use foreseek_device::Profile;
@@ -7,12 +7,12 @@ use foreseek_simulate::experiment::{Experiment, Metric};
 
 const DEVICES: [&str; 5] = ["ibm-36g-51", "barracuda-500g", "exos-18t", "raid0-2x-seagate", "network-volume"];
 const LEVELS: [u32; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
-/// What this one shows of two devices and fewer levels, the matrix has of all.
+/// A figure of two devices and fewer levels, which the matrix replaces.
 const NARROWER: &str = "adaptive-levels.toml";
-/// The policies whose curves are drawn: more can't be told apart. Tables have all.
+/// The policies whose curves are drawn: more can't be distinguished. Tables have all.
 const SHOWN: [&str; 6] = ["linux-2.6.3", "on-demand", "aggressive", "competitive", "adaptive", "oracle"];
 
-/// These figures over all of the matrix: a chart for each closed loop and device beside their own.
+/// These figures over the whole matrix: a chart for each closed loop and device beside their own.
 pub(super) fn whole(figures: Vec<Figure>) -> Vec<Figure> {
     let wanted = figures.into_iter().filter(|figure| figure.file != NARROWER);
     wanted.map(widened).collect()

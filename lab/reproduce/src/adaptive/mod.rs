@@ -1,9 +1,9 @@
-//! What learning the lengths of streams is worth: the runs of `experiments/adaptive-*.toml`, traces, and studies
-//! in the time of the device alone, with a verdict on each aim.
+//! What learning the lengths of streams gains: the runs of `experiments/adaptive-*.toml`, traces, and studies
+//! that count device time alone, with a verdict on each aim.
 //!
-//! [`adaptive`] runs all of it. Runs in virtual time show what is left of it in a whole machine; the studies
-//! show what the papers' model promises, which classes of streams pay, which `rho`, how regret grows and
-//! what a change of behaviour costs.
+//! [`adaptive`] runs all of it. Runs in virtual time show what remains of the gain in a whole machine. The
+//! studies show what the papers' model predicts, which classes of streams and which `rho` gain, how regret
+//! grows, and what a change of behaviour costs.
 
 mod aims;
 mod evidence;
@@ -25,65 +25,65 @@ use foreseek_simulate::workload::{Parameters, by_name};
 /// A trace to be replayed through the modelled page cache.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its programs.
     pub made: Made,
 }
 
-/// What is to be run, and how.
+/// The options.
 #[derive(Clone, Debug)]
 pub struct AdaptiveOptions {
     /// Only runs whose names match (`*` and `?`), `traces`, `studies` and `adversary` among them; `None` for all.
     pub only: Option<String>,
-    /// A look: one seed and a fifth of the time.
+    /// A short run: one seed and a fifth of the time.
     pub quick: bool,
     /// The whole matrix: every closed loop on all devices with 1 to 512 concurrent requests.
     pub full: bool,
     /// Threads.
     pub workers: usize,
-    /// Traces to be replayed, too.
+    /// Traces that are replayed, too.
     pub traces: Vec<Trace>,
 }
 
-/// A table: its title, its heads and its rows.
+/// A table: its title, its headers and its rows.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// The heads of its columns.
+    /// The headers of its columns.
     pub heads: Vec<String>,
     /// Its rows: a name and numbers.
     pub rows: Vec<(String, Vec<f64>)>,
 }
 
-/// What has come out.
+/// The outcome.
 #[derive(Clone, Debug)]
 pub struct AdaptiveOutcome {
     /// The aims with their verdicts.
     pub aims: Vec<Aim>,
     /// The studies' and the runs' numbers.
     pub tables: Vec<Table>,
-    /// The worst cases that the adversary has found, in words.
+    /// The worst cases that the adversary found, in words.
     pub worst: Vec<String>,
     /// Charts of runs and studies.
     pub figures: Vec<Drawn>,
     /// Traces that were not replayed, and why.
     pub left_out: Vec<String>,
-    /// Whether it was only a look.
+    /// Whether it was a short run.
     pub quick: bool,
 }
 
 /// The policies with which traces are replayed.
 const TRACE_POLICIES: [&str; 6] =
     ["linux-2.6.3", "on-demand", "aggressive", "competitive", "adaptive", "adaptive-known-lengths"];
-/// The devices on which they are: one of the papers', one of later, one of today.
+/// The devices on which they are replayed: one of the papers', one of later, one of today.
 const TRACE_DEVICES: [&str; 3] = ["ibm-36g-51", "barracuda-500g", "exos-18t"];
-/// The seeds of the studies' streams: those of runs are others.
+/// The seeds of the studies' streams; runs have others.
 const SEEDS: [u64; 3] = [11, 12, 13];
-/// How many cases the adversary that searches may try for each bound, and in a look.
+/// How many cases the searching adversary may try for each bound, and in a short run.
 const SEARCHED: (usize, usize) = (4000, 200);
-/// Virtual time that a run of jobs takes, about, and that of a study: for the progress only.
+/// Approximate virtual time of a run of jobs and of a study, for the progress bar.
 const JOBS_SECONDS: f64 = 200.0;
 
 /// Runs everything.
@@ -142,13 +142,13 @@ pub fn adaptive(
         tables.push(table);
         worst = words;
     }
-    // What was not asked for is no miss.
+    // An aim that was not requested is no miss.
     aims.retain(|aim| options.only.is_none() || !aim.places.is_empty());
     tables.extend(aims.iter().filter_map(Aim::table));
     Ok(AdaptiveOutcome { aims, tables, worst, figures, left_out, quick: options.quick })
 }
 
-/// Whether its processes read in closed loops, so that how many there are can be set; jobs run once.
+/// Whether its processes read in closed loops, so that their number can be set; jobs run once.
 fn closed(run: &Experiment) -> bool {
     by_name(&run.workload, &run.parameters).is_ok_and(|workload| workload.drive() == Drive::Closed)
 }
@@ -159,7 +159,7 @@ fn weight(run: &Experiment) -> f64 {
     runs as f64 * if !closed(run) { JOBS_SECONDS } else { seconds }
 }
 
-/// Replays the traces; those that fit onto no device are told.
+/// Replays the traces; returns those that fit no device as well.
 fn replay(options: &AdaptiveOptions) -> (Vec<Results>, Vec<String>) {
     let (mut results, mut left_out) = (Vec::new(), Vec::new());
     for trace in &options.traces {
@@ -178,7 +178,7 @@ fn replay(options: &AdaptiveOptions) -> (Vec<Results>, Vec<String>) {
     (results, left_out)
 }
 
-/// Throughput (of jobs: time) at each place of a run, a column a policy.
+/// Throughput (of jobs: time) at each point of a run, a column for each policy.
 fn table(results: &Results) -> Table {
     let (metric, unit) = if of_jobs(results) { (Metric::TIME, "s") } else { (Metric::THROUGHPUT, "MB/s") };
     let mut heads: Vec<String> = Vec::new();
@@ -201,7 +201,8 @@ fn of_jobs(results: &Results) -> bool {
     results.points.iter().any(|point| point.runs.iter().any(|run| !run.report.jobs.is_empty()))
 }
 
-/// Of jobs: how long they take under `adaptive` over competitive prefetching, with its interval over the seeds.
+/// Of jobs: their time under `adaptive` over that under competitive prefetching, with its interval over the
+/// seeds.
 fn times(results: &Results) -> Option<Table> {
     let (ours, theirs) = (Policy::new("adaptive"), Policy::new("competitive"));
     let points = results.points.iter().filter(|point| point.policy == ours && of_jobs(results));
@@ -216,7 +217,7 @@ fn times(results: &Results) -> Option<Table> {
     (!rows.is_empty()).then_some(Table { title, heads, rows })
 }
 
-/// The streams of every workload with enough of them to learn from, as one seed has them.
+/// The streams of every workload that has enough of them to learn from, with one seed.
 fn workload_streams(seed: u64) -> Result<Vec<(&'static str, Vec<study::StudiedStream>)>, Error> {
     /// Streams of each: what a busy disk serves in some minutes.
     const STREAMS: u64 = 2000;

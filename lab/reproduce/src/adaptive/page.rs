@@ -50,7 +50,7 @@ impl AdaptiveOutcome {
         })
     }
 
-    /// A page with charts, that opens without a network.
+    /// A page with charts that opens without a network.
     #[must_use]
     pub fn to_html(&self) -> String {
         let look = if self.quick { ", in a look with one seed and no intervals" } else { "" };
@@ -121,7 +121,7 @@ impl Table {
         table.to_string()
     }
 
-    /// A table of the page, shown where it is asked for.
+    /// A table of the page, folded.
     fn write(&self, page: &mut String) {
         let _ = write!(
             page,

@@ -1,8 +1,8 @@
-//! Learning without a machine: streams one after the other, in the time of the device alone.
+//! Learning without a machine: streams one after the other, in device time alone.
 //!
-//! Each stream is first read by what is known, then learnt, as an online policy does; its cost is that of
-//! the papers' model (a switch and the transfer of each fetch), so that the numbers say what learning is
-//! worth and nothing of queues and caches.
+//! As in an online policy, each stream is first read with what is known, then learnt. Its cost is that of the
+//! papers' model (a switch and the transfer of each fetch), so that the numbers show the gain of learning
+//! without the effects of queues and caches.
 
 use foreseek_readahead::depth::Depths;
 use foreseek_readahead::depth::{Plan, RatioBound};
@@ -12,10 +12,10 @@ use foreseek_simulate::program::Workload;
 use foreseek_simulate::truth;
 use foreseek_units::{PageIndex, Pages};
 
-/// After how many streams more a class is planned anew: what the policy does.
+/// After how many further streams a class is planned anew, as in the policy.
 const PLAN_EVERY: u64 = 16;
 
-/// A stream that was read, with what a policy may know of it beforehand.
+/// A stream, with what a policy may know of it beforehand.
 #[derive(Clone, Debug)]
 pub(super) struct StudiedStream {
     pub(super) file: Pages,
@@ -23,13 +23,13 @@ pub(super) struct StudiedStream {
     pub(super) directory: String,
     pub(super) program: String,
     pub(super) length: Pages,
-    /// Whether it ended of itself: not at the end of its file.
+    /// Whether it ended before the end of its file.
     pub(super) ended: bool,
-    /// What was left of the file.
+    /// The rest of the file.
     pub(super) left: Pages,
 }
 
-/// The first streams of a workload's programs; `program` is what they are.
+/// The first streams of a workload's programs, which `program` makes.
 pub(super) fn streams(
     workload: &mut dyn Workload,
     program: &str,
@@ -53,7 +53,7 @@ pub(super) fn streams(
     reads
 }
 
-/// Several lists as one, in turn, each as often as it has streams: programs that run side by side.
+/// Several lists as one, in turn, in proportion to their lengths: programs that run side by side.
 pub(super) fn side_by_side(lists: Vec<Vec<StudiedStream>>) -> Vec<StudiedStream> {
     let mut all: Vec<(f64, StudiedStream)> = Vec::new();
     for list in lists {
@@ -64,7 +64,7 @@ pub(super) fn side_by_side(lists: Vec<Vec<StudiedStream>>) -> Vec<StudiedStream>
     all.into_iter().map(|(_, read)| read).collect()
 }
 
-/// The device in switch costs: what passes in the time of a switch, in pages.
+/// The device in units of a switch: the pages transferred in the time of one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Device {
     pub(super) unit: f64,
@@ -76,7 +76,7 @@ impl Device {
         1.0 + read.length.get() as f64 / self.unit
     }
 
-    /// What fixed depths (in pages) cost.
+    /// The cost of fixed depths (in pages).
     pub(super) fn fixed(self, depths: &Depths, read: &StudiedStream) -> f64 {
         let (mut at, mut cost) = (0.0, 0.0);
         for depth in depths.iter() {
@@ -101,7 +101,7 @@ impl Device {
     }
 }
 
-/// A policy that learns as it reads.
+/// A policy that learns while it reads.
 pub(super) struct Learner {
     classes: Classes<Option<(Plan, u64)>>,
     bound: RatioBound,
@@ -114,7 +114,7 @@ impl Learner {
         Self { classes, bound: RatioBound::new(rho, device.unit), learns: true }
     }
 
-    /// One that knows the distribution of all streams and learns nothing.
+    /// A policy that knows the distribution of all streams and learns nothing.
     pub(super) fn known(reads: &[StudiedStream], rho: f64, device: Device) -> Self {
         let mut known = Self::new(foreseek_readahead::learn::SCHEME, rho, device);
         known.classes = Classes::new(foreseek_readahead::learn::SCHEME, Retention::Lasting);
@@ -123,7 +123,7 @@ impl Learner {
         known
     }
 
-    /// Reads a stream and learns from it: what it cost.
+    /// Reads a stream and learns from it; returns its cost.
     pub(super) fn read(&mut self, read: &StudiedStream) -> f64 {
         let about = StreamInfo { directory: &read.directory, program: &read.program, kind: "" };
         let chain = self.classes.chain(read.file, read.from_start, &about);

@@ -1,4 +1,4 @@
-//! Claims about depths, bounds and the law of seek distances: the code itself is asked.
+//! Claims about depths, bounds and the law of seek distances: the code itself is evaluated.
 
 use super::Row;
 use crate::Measured;
@@ -30,7 +30,7 @@ pub(super) const ROWS: &[Row] = &[
             model.ratio(&depths, length(model, random))
         })
     }),
-    // Measured less P, which the claim adds to the bound.
+    // Measured less P, since the claim adds P to the bound.
     Row::new("EU-slowstart-bound", &[], |c| {
         ratios(c.seeds, |model, random| {
             let first = model.competitive_depth() / f64::from(random.random_range(1..=64u32));
@@ -43,9 +43,9 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("LP-seek-formula", &[], |c| round_distances(c.seeds)),
 ];
 
-/// Streams tried against each bound, a seed: a second's work.
+/// Streams tried against each bound with each seed: a second's work.
 const STREAMS: usize = 100_000;
-/// Depth sequences tried against the lower bound, a seed.
+/// Depth sequences tried against the lower bound with each seed.
 const SEQUENCES: usize = 1000;
 /// How near to 2 the adversary goes.
 const EPSILON: f64 = 0.01;
@@ -62,15 +62,15 @@ fn model(random: &mut Pcg64Mcg) -> Model {
     Model { switch, rate: Rate::mb_per_second(random.random_range(5.0..=500.0)) }
 }
 
-/// A stream's length, from a byte to a hundred competitive depths, as likely in each order of
-/// magnitude; every other one ends right after a depth, where it hurts most.
+/// A stream's length, from a byte to a hundred competitive depths, uniform in the logarithm; every other one
+/// ends right after a depth, where the ratio is worst.
 fn length(model: &Model, random: &mut Pcg64Mcg) -> f64 {
     let depth = model.competitive_depth();
     let length = (100.0 * depth).powf(random.random_range(0.0..=1.0));
     if random.random_bool(0.5) { length } else { (length / depth).ceil() * depth + 1.0 }
 }
 
-/// The cost of streams against the optimum, each on a disk of its own: a bound for every one.
+/// The cost of streams over the optimum, each on a disk of its own: a bound for every one.
 fn ratios(seeds: &[u64], ratio: impl Fn(&Model, &mut Pcg64Mcg) -> f64) -> Option<Measured> {
     let mut all = Vec::with_capacity(seeds.len() * STREAMS);
     for seed in seeds {
@@ -83,8 +83,8 @@ fn ratios(seeds: &[u64], ratio: impl Fn(&Model, &mut Pcg64Mcg) -> f64) -> Option
     Some(Measured::bound(all, f64::max))
 }
 
-/// What the adversary makes of constant depths, of random ones, and of each of our online policies as a
-/// black box: the least of them.
+/// The worst ratios that the adversary finds for constant depths, for random ones, and for each of the online
+/// policies as a black box: the least of them.
 fn lower_bound(seeds: &[u64]) -> Option<Measured> {
     let mut worst = Vec::new();
     for seed in seeds {
@@ -107,8 +107,9 @@ fn lower_bound(seeds: &[u64]) -> Option<Measured> {
     Some(Measured::bound(worst, f64::min))
 }
 
-/// The policies against which the claim was judged, in the registry's order: all but the oracle. One that is added is held to
-/// the bound by the tests of `foreseek-readahead`, and does not change what the report says of the papers.
+/// The policies against which the claim was judged, in the registry's order: all but the oracle. The tests of
+/// `foreseek-readahead` hold a new policy to the bound; it does not change what the report says about the
+/// papers.
 const BOUNDED: [&str; 10] = [
     "none",
     "linux-2.6.3",
@@ -125,8 +126,8 @@ const BOUNDED: [&str; 10] = [
 /// The longest stream that the adversary tries against a policy: a hundred competitive depths.
 const LONGEST: Pages = Bytes::mib(64).pages_floor();
 
-/// The fetches that the competitive policy makes for one sequential stream on the IBM drive, with the
-/// seek costs that it begins with.
+/// The fetches of the competitive policy for one sequential stream on the IBM drive, with its initial seek
+/// costs.
 fn slow_start() -> Option<Measured> {
     /// What the paper lists.
     const STATED: &str = "16 32 64 98 98";
@@ -157,7 +158,7 @@ fn slow_start() -> Option<Measured> {
     Some(Measured::exact(sizes.get(4)?.parse().ok()?, shown, exact))
 }
 
-/// A disk at rest with memory enough.
+/// An idle disk with enough memory.
 struct Idle(PageSpan);
 
 impl View for Idle {
@@ -174,8 +175,8 @@ impl View for Idle {
     }
 }
 
-/// How far C-SCAN goes to the nearest of n fresh requests, for several n and seeds: whether all of them
-/// follow the law at 1 %, which as many tests as these are shares of (Bonferroni).
+/// The distance of C-SCAN to the nearest of n fresh requests, for several n and seeds: whether all of them
+/// follow the law at 1 %, divided by the number of tests (Bonferroni).
 fn seek_distances(seeds: &[u64]) -> Measured {
     const REQUESTS: [u32; 4] = [1, 4, 16, 64];
     const CHOICES: usize = 2000;
@@ -193,7 +194,7 @@ fn seek_distances(seeds: &[u64]) -> Measured {
     Measured::exact(least, shown, least >= 0.01 / tests)
 }
 
-/// The distance that C-SCAN goes, as a share of the disk.
+/// The distance of one step of C-SCAN, as a share of the disk.
 fn nearest(n: u32, random: &mut Pcg64Mcg) -> Option<f64> {
     const DISK: u64 = 1 << 40;
     let request = |id: u32, at: u64| Request {
@@ -213,8 +214,8 @@ fn nearest(n: u32, random: &mut Pcg64Mcg) -> Option<f64> {
     Some(((chosen.range.start.get() + DISK - head) % DISK) as f64 / DISK as f64)
 }
 
-/// How far apart the fetches of libprefetch's rounds lie, K pages drawn from N: whether the mean is that of ATC'09 section 3.5 at
-/// 1 %, for several K and seeds.
+/// The distances between the fetches of libprefetch's rounds, K pages drawn from N: whether the mean is that of
+/// ATC'09 section 3.5 at 1 %, for several K and seeds.
 fn round_distances(seeds: &[u64]) -> Option<Measured> {
     const PAGES: u64 = 1 << 24;
     const BUFFERS: [u64; 4] = [5, 20, 100, 1000];
@@ -234,7 +235,7 @@ fn round_distances(seeds: &[u64]) -> Option<Measured> {
                     Some(way as f64 / k as f64)
                 })
                 .collect::<Option<_>>()?;
-            // The first round has no way back before it.
+            // The first round has no seek back before it.
             let probability = two_sided(&means[1..], stated);
             let mean = means[1..].iter().sum::<f64>() / (ROUNDS - 1) as f64;
             if probability < least {
@@ -257,7 +258,7 @@ fn round(k: u64, n: u64, random: &mut Pcg64Mcg) -> Vec<u64> {
     pump.open(now, (stream, object, ProcessId(1)), length, &[]);
     pump.watch(now, object, Span::at(ByteOffset::ZERO, length));
     let mut fetched = Vec::new();
-    // No pages but those of the round: the floor of the buffer is more than the least K.
+    // Only pages of the round: the least buffer is larger than the least K.
     let accesses: Vec<Access> =
         (0..k).map(|_| Access { object, page: PageIndex(random.random_range(0..n)), mark: false }).collect();
     pump.hint(now, HintMode::Set, &accesses, true);
@@ -277,7 +278,8 @@ fn round(k: u64, n: u64, random: &mut Pcg64Mcg) -> Vec<u64> {
     fetched
 }
 
-/// How likely a mean is that is as far from the stated one, by the normal distribution: there are hundreds of values.
+/// The probability of a mean as far from the stated one, by the normal distribution: there are hundreds of
+/// values.
 fn two_sided(values: &[f64], stated: f64) -> f64 {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;

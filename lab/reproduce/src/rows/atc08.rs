@@ -1,8 +1,9 @@
 //! ATC'08 sections 2.1 and 3.2 to 3.7: the array.
 //!
-//! "SEQP" without a number is the best of its three windows. `+` of the array is the driver's, SEQP the host's: `linux-2.6.18@128K/asp` is
-//! ASP+SEQP128. Throughput of dbench and of the desktop is what is read and written. Every run is on the array whose drives look ahead as ASP-stride1 has it; the other settings are run for the rows
-//! that hang on them, and not judged.
+//! "SEQP" without a number is the best of its three windows. In `linux-2.6.18@128K/asp` the array's driver has
+//! ASP and the host SEQP: it is ASP+SEQP128. Throughput of dbench and of the desktop counts reads and writes.
+//! Every run is on the array whose drives look ahead as ASP-stride1 needs it. The other settings are run for
+//! the rows that depend on them, and are not judged.
 
 use super::{Context, Row};
 use crate::Measured;
@@ -42,7 +43,7 @@ pub(super) const TIO: &[&str] =
     &["atc-tio-06", "atc-tio-08", "atc-tio-10", "atc-tio-12", "atc-tio-16", "atc-tio-20"];
 /// From 1.2 GiB on.
 const LARGE: &[&str] = &["atc-tio-12", "atc-tio-16", "atc-tio-20"];
-/// Where strips pay.
+/// Where strips gain.
 const SMALL: &[&str] = &["atc-tio-06", "atc-tio-08"];
 const HITS: &[&str] = &[
     "atc-tio-06",
@@ -116,7 +117,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("ASP-random-msp", TIO, |c| rates(c, TIO, (ASP_MSP, ASP)).furthest_from(1.0..=1.0)),
     Row::new("ASP-hitrate", HITS, |c| {
         let over = |other| c.runs.all_ratios(HITS, (CULLING, other), &Metric::ARRAY_HITS, &BATCH);
-        // The host's page cache keeps what it reads: without prefetching the driver's cache often has no hit at all.
+        // The host's page cache keeps what it reads: without prefetching the driver's cache often has no hits.
         over(SP).and(over(NONE).of_something()).every_run_at_least()
     }),
     Row::new("ASP-seq1-asp", FORWARD_1, |c| hangs(c, FORWARD_1, (ASP_MSP, ASP))),
@@ -174,12 +175,12 @@ const STRIDES_16: &[&str] = &[
     "atc-look-stride-16",
 ];
 
-/// What a desktop moves under ASP over another policy, by the size of the cache.
+/// The throughput of the desktop under ASP over another policy, by the size of the cache.
 fn desktop(c: &Context<'_>, theirs: &str) -> Sweep {
     c.runs.all_ratios(PCMARK, (ASP, theirs), &Metric::MOVED, &BATCH)
 }
 
-/// What the clients of dbench move.
+/// The throughput of the clients of dbench.
 fn clients(c: &Context<'_>, policies: (&str, &str), within: &RangeInclusive<u32>) -> Sweep {
     c.runs.all_ratios(DBENCH, policies, &Metric::MOVED, within)
 }
@@ -194,7 +195,8 @@ fn speed_ups(c: &Context<'_>, runs: &[&str], (ours, theirs): (&str, &str)) -> Sw
     c.runs.all_ratios(runs, (theirs, ours), &Metric::TIME, &BATCH)
 }
 
-/// A row that hangs on the drives' look-ahead: judged in the first run, shown at all settings in the second.
+/// A row that depends on the drives' look-ahead: judged in the first run, shown with all settings in the
+/// second.
 fn hangs(c: &Context<'_>, runs: &[&str], policies: (&str, &str)) -> Option<Measured> {
     let (judged, shown) = runs.split_at(1);
     Some(beside(rates(c, judged, policies).mean()?, rates(c, shown, policies)))

@@ -1,8 +1,8 @@
-//! ATC'09 sections 3 and 5: the disks alone, read past the page cache, one request at a time; and programs with libprefetch as the
-//! paper had it (`Settings::paper`). What ships by default is run beside and not judged.
+//! ATC'09 sections 3 and 5: the disks alone, read past the page cache, one request at a time; and programs with
+//! libprefetch as in the paper (`Settings::paper`). The defaults are run as well and not judged.
 //!
-//! Where a claim speaks of a range ("below 1 MB", "above 2 MB"), every place of the sweep that is in it is meant, and the one
-//! furthest from what is stated is judged.
+//! Where a claim is about a range ("below 1 MB", "above 2 MB"), every point of the sweep in it counts, and the
+//! one furthest from the stated value is judged.
 
 use super::{Context, Row};
 use crate::Measured;
@@ -23,7 +23,7 @@ const BELOW_1_MB: &[&str] =
     &["4 KiB", "8 KiB", "16 KiB", "32 KiB", "64 KiB", "112 KiB", "256 KiB", "512 KiB"];
 /// Requests that are larger than 64 KiB.
 const LARGER: &[&str] = &["128 KiB", "256 KiB", "512 KiB", "1 MiB", "4 MiB"];
-/// Infill so small that it joins nothing.
+/// Infill too small to join anything.
 const NO_INFILL: &str = "2 KiB";
 const INFILLS: &[&str] = &["lp-infill-16m", "lp-infill-128m", "lp-infill-256m"];
 /// Infill above 2 MB.
@@ -59,7 +59,7 @@ pub(super) const ROWS: &[Row] = &[
         let judged = of("lp-infill-128m").and(of("lp-infill-256m")).largest()?;
         Some(Measured { beside: of("lp-infill-16m").places(), ..judged })
     }),
-    // The larger buffers leave no gap of 2 MB between two of their pages.
+    // The larger buffers have no gap of 2 MB between two of their pages.
     Row::new("LP-infill-2m", INFILLS, |c| {
         let of = |run| infilled(c, run, LARGE_INFILL).on(DISK_2);
         let judged = of("lp-infill-16m").smallest()?;
@@ -102,7 +102,8 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("LP-infill-noharm", INFILL_SCAN, |c| {
         [DISK_1, DISK_2, DISK_3].map(|disk| gained(c, disk)).into_iter().reduce(Sweep::and)?.smallest()
     }),
-    // "The difference in runtime when both libprefetch and infill are used": at the size that is furthest from none.
+    // "The difference in runtime when both libprefetch and infill are used": at the size with the largest
+    // difference.
     Row::new("LP-infill-equal", INFILL_SCAN, |c| {
         c.runs.over_devices("lp-infill-scan", INFILL, &Metric::TIME, (DISK_2, DISK_1)).largest()
     }),
@@ -147,7 +148,7 @@ const UNCONTROLLED_RUNS: &[&str] = &[
 ];
 const INFILL_SCAN: &[&str] = &["lp-infill-scan"];
 
-/// The stock time over that with libprefetch as the paper had it; that of what ships beside it.
+/// The stock time over that with libprefetch as in the paper; that with the defaults beside it.
 fn faster(c: &Context<'_>, run: &str, metric: &Metric, values: &[&str]) -> Option<Measured> {
     let over = |policy| c.runs.ratios_at(run, (LINUX, policy), metric, values);
     Some(Measured { beside: over(SHIPPED).places(), ..over(LIBPREFETCH).mean()? })
@@ -158,7 +159,7 @@ fn scaled(c: &Context<'_>, policy: &str, processes: &str) -> Option<Measured> {
     c.runs.growth("lp-scans", policy, &Metric::TIME, "1").of_values(&[processes]).mean()
 }
 
-/// The stock time of some processes over that of as many whose clients have no contention controller.
+/// The stock time of some processes over that of as many without the contention controller.
 fn without_control(c: &Context<'_>, stock: &str, processes: &str, uncontrolled: &str) -> Sweep {
     let stock = c.runs.values_at(stock, LINUX, &Metric::TIME, &[processes]);
     stock.over(c.runs.values(uncontrolled, UNCONTROLLED, &Metric::TIME, &(0..=u32::MAX)))

@@ -1,7 +1,7 @@
-//! Checks beside the count: what ATC'08 states of its figures without a number or in an order.
+//! Checks beside the count: statements of ATC'08 about its figures without a number, or about an order.
 //!
-//! They are judged like claims, from the same runs, and are no part of any count. Where every place is meant, every run of every place
-//! must keep the relation.
+//! They are judged like claims, from the same runs, and do not count. A statement about every point must hold
+//! for every run at every point.
 
 use super::atc08::{
     ALL_THREE, ASP, ASP_SEQP, BATCH, MSP, MSP_SEQP, NONE, PCMARK, SEQP, SEQP_128, SP, TIO, WITH_ASP,
@@ -51,7 +51,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("CHECK-fig9d-seqp", STRIDES_16, |c| shorter(c, STRIDES_16, &SEQP)?.largest()),
 ];
 
-/// Of one run the best combination with MSP over the best without.
+/// For one run the best combination with MSP over the best without.
 fn best_with_msp(c: &Context<'_>, run: &str) -> Option<Sweep> {
     let without = SEQP.iter().chain(&[ASP, ASP_SEQP]);
     let over_all = |ours: &&str| {
@@ -63,7 +63,7 @@ fn best_with_msp(c: &Context<'_>, run: &str) -> Option<Sweep> {
     ours.into_iter().reduce(Sweep::and)?.best()
 }
 
-/// Exact where nothing has been prefetched anywhere.
+/// Exact if nothing was prefetched anywhere.
 fn nothing(c: &Context<'_>, policies: &[&str], metric: &Metric) -> Option<Measured> {
     let each = REVERSE.iter().flat_map(|run| policies.iter().map(move |policy| (run, policy)));
     let most =

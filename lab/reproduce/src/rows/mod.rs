@@ -1,9 +1,9 @@
 //! How each claim is measured: which runs it needs and how its number is taken from them.
 //!
-//! A claim that names conditions ("low concurrency") is measured at all levels that its paper calls
-//! so. Where a claim speaks of a whole sweep in one number, the number is the mean over the sweep,
-//! seed by seed; where every place is meant ("all concurrency"), it is the place that is furthest
-//! from what is stated. A new claim is one line in one of the lists.
+//! A claim about conditions ("low concurrency") is measured at all levels that its paper calls so. For a claim
+//! about a whole sweep in one number, the number is the mean over the sweep, seed by seed. For a claim about
+//! every point ("all concurrency") it is the point furthest from the stated value. A new claim is one line in
+//! one of the lists.
 
 mod analytic;
 mod atc08;
@@ -18,11 +18,11 @@ use crate::pick::Runs;
 use crate::run::Only;
 use std::collections::BTreeSet;
 
-/// One claim's way.
+/// How one claim is measured.
 pub(crate) struct Row {
     /// The claim.
     pub(crate) id: &'static str,
-    /// The runs that it needs; none for what asks the code itself.
+    /// The runs that it needs; none if it evaluates the code itself.
     pub(crate) needs: &'static [&'static str],
     /// Takes the number.
     pub(crate) measure: fn(&Context<'_>) -> Option<Measured>,
@@ -37,7 +37,7 @@ impl Row {
         Self { id, needs, measure }
     }
 
-    /// Whether nothing is simulated for it: arithmetic on the papers' own inputs, or the theory asked of itself.
+    /// Whether nothing is simulated for it: arithmetic on the papers' own inputs, or theory.
     pub(crate) fn is_arithmetic(&self) -> bool {
         self.needs.is_empty()
     }
@@ -47,7 +47,7 @@ impl Row {
 pub(crate) struct Context<'a> {
     /// The runs.
     pub(crate) runs: &'a Runs,
-    /// Seeds for what draws random numbers itself.
+    /// Seeds for rows that draw random numbers themselves.
     pub(crate) seeds: &'a [u64],
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn with_checks() -> impl Iterator<Item = &'static Row> {
     all().chain(checks::ROWS)
 }
 
-/// The claims of the papers that have rows for which there is none, as far as their names match.
+/// The claims, among those of papers with rows, that have no row, as far as their names match.
 pub(crate) fn not_run(claims: &[Claim], only: &Only) -> Vec<String> {
     let has_row = |id: &str| all().any(|row| row.id == id);
     let papers: BTreeSet<&str> =
@@ -100,7 +100,7 @@ mod tests {
         assert!(rows.iter().all(|id| id.starts_with("CHECK-")));
     }
 
-    /// Of ATC'08 and ATC'09 there are rows for what there are workloads for; the others are listed as not run.
+    /// ATC'08 and ATC'09 have rows where there are workloads; the other claims are listed as not run.
     #[test]
     fn a_claim_of_the_later_papers_has_a_row_or_is_not_run() {
         let claims = Claim::all().expect("built in");
@@ -135,7 +135,7 @@ mod tests {
         }
     }
 
-    /// They are read and checked, though not run.
+    /// They are read and checked, but not run.
     #[test]
     fn the_experiments_that_explain_can_be_read() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

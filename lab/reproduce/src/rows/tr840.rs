@@ -55,7 +55,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("TR-micro-max", MICRO, |c| ratios(c, MICRO, (CP, LINUX), &LOW).largest()),
     Row::new("TR-index-cp", INDEX, |c| ratios(c, INDEX, (CP, LINUX), &LOW).mean()),
     Row::new("TR-index-ap", INDEX, |c| ratios(c, INDEX, (AP, LINUX), &LOW).largest()),
-    // "Up to" four-fold (abstract, section 5.6): the best level, against the best of the others there.
+    // "Up to" four-fold (abstract, section 5.6): the best level, against the best of the others at that level.
     Row::new("TR-index-cpem", INDEX, |c| {
         let over = |other| ratios(c, INDEX, (CPEM, other), &HIGH);
         over(LINUX).least_of(over(AP))?.least_of(over(CP))?.largest()
@@ -89,8 +89,8 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("TR-apache-2", MEDIA, |c| ratios(c, MEDIA, (CP, LINUX), &at(2)).mean()),
     Row::new("TR-apache-1000", MEDIA, |c| ratios(c, MEDIA, (CP, LINUX), &at(1000)).mean()),
     Row::new("POS-apache-64", MEDIA, |c| ratios(c, MEDIA, (CP, LINUX), &at(64)).mean()),
-    // Queries are of one length: requests a second are in proportion to bytes a second, which minutes
-    // of a run tell more exactly than a few finished queries.
+    // Queries have one length: requests a second are in proportion to bytes a second, which are measured more
+    // exactly in minutes of a run than a few finished queries.
     Row::new("TR-blast-low", SEQUENCE, |c| ratios(c, SEQUENCE, (CP, LINUX), &LOW).mean()),
     Row::new("TR-blast-high", SEQUENCE, |c| ratios(c, SEQUENCE, (CPEM, LINUX), &HIGH).mean()),
     Row::new("TR-stream-4m", &["tr-stream-4m"], |c| ratios(c, &["tr-stream-4m"], (CP, LINUX), &at(2)).mean()),
@@ -115,7 +115,7 @@ fn ratios(c: &Context<'_>, runs: &[&str], policies: (&str, &str), within: &Range
     c.runs.all_ratios(runs, policies, &MB_PER_S, within)
 }
 
-/// CPEM's throughput over Linux's, the mean over levels, of the run where it is least.
+/// CPEM's throughput over Linux's, the mean over levels, of the run with the smallest.
 fn least_mean(c: &Context<'_>, runs: &[&str], within: &RangeInclusive<u32>) -> Option<Measured> {
     let means = runs.iter().map(|run| ratios(c, &[run], (CPEM, LINUX), within).mean());
     let means: Vec<Measured> = means.collect::<Option<_>>()?;
@@ -124,8 +124,8 @@ fn least_mean(c: &Context<'_>, runs: &[&str], within: &RangeInclusive<u32>) -> O
     Some(Measured { sweep, ..least })
 }
 
-/// The mean length of a stream (section 5.1): a whole file of 4 MB; from 64 KB to that, evenly; a
-/// block of 64 KB.
+/// The mean length of a stream (section 5.1): a whole file of 4 MB; uniform from 64 KB to that; a block of 64
+/// KB.
 const WHOLE: Bytes = Bytes::mib(4);
 const RANDOM: Bytes = Bytes::kib(2 * 1024 + 32);
 const CHUNK: Bytes = Bytes::kib(64);
@@ -142,9 +142,8 @@ fn optimum(length: Bytes) -> Option<Measured> {
     best(length).map(Measured::number)
 }
 
-/// Competitive prefetching over the estimated optimum, the least over levels 1 to 32 and the four
-/// microbenchmarks; One-Rand-10 alone is excepted, whose think time nothing overlaps (position paper,
-/// section 3.2).
+/// Competitive prefetching over the estimated optimum: the least over levels 1 to 32 and the four
+/// microbenchmarks except One-Rand-10, whose think time nothing overlaps (position paper, section 3.2).
 fn half_of_the_optimum(c: &Context<'_>) -> Option<Measured> {
     let lengths = [WHOLE, RANDOM, RANDOM, CHUNK];
     let mut all = ratios(c, &[], (CP, CP), &LOW);

@@ -1,14 +1,14 @@
 //! A member of an array: a disk behind a block layer.
 //!
-//! Linux has an elevator for each disk, also for those that a driver has put together. The driver submits what it has at one time and
-//! then unplugs the queue, so that neighbours merge before the disk sees the first of them.
+//! Linux has a scheduler for each disk, also for the members of an array. The driver submits all that it has at
+//! one time and then unplugs the queue, so that neighbours merge before the disk gets the first of them.
 
 use crate::block::{BlockLayer, Completed, Scheduler, Settings, Submission, Tag};
 use foreseek_device::{Counters, Device, Finished, Full, Io, IoId, Op, Submitter};
 use foreseek_seam::ProcessId;
 use foreseek_units::{Instant, Sectors};
 
-/// A disk with its elevator.
+/// A disk with its scheduler.
 pub struct Member {
     layer: BlockLayer,
     /// When the driver has submitted all that it has for now.
@@ -17,7 +17,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// An idle one.
+    /// An idle member.
     #[must_use]
     pub fn new(settings: Settings, scheduler: Box<dyn Scheduler>, disk: Box<dyn Device>) -> Self {
         Self { layer: BlockLayer::new(settings, scheduler, disk), unplug: None, completed: Vec::new() }
@@ -35,8 +35,8 @@ impl Device for Member {
         let synchronous = io.op == Op::Read;
         let submission = Submission { tag, op: io.op, range: io.range, who, synchronous };
         self.layer.submit(now, submission).map_err(|_| Full)?;
-        // What is refused has unplugged the queue itself. To arrange it here as well would bring the driver back at once, to be refused
-        // again at the same time, without end.
+        // A refused submission has unplugged the queue itself. Arranging that here as well would call the
+        // driver again at the same time, to be refused again, without end.
         self.unplug = Some(self.unplug.map_or(now, |at| at.min(now)));
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! How the driver of an array is set.
+//! The settings of an array's driver.
 
 use crate::block;
 use foreseek_strips::Following;
@@ -7,21 +7,21 @@ use foreseek_units::{Bytes, Nanos, Pages};
 /// The driver, its cache and what is below it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// The policy of machines whose own policy names none; `None`: there is no driver then, and no cache.
+    /// The policy of machines that name none themselves; `None`: there is no driver and no cache.
     pub policy: Option<String>,
-    /// What the cache holds (ATC'08 section 3.1: 500 MiB).
+    /// The size of the cache (ATC'08 section 3.1: 500 MiB).
     pub size: Bytes,
-    /// The share of it that holds what was written: writes are acknowledged from there and go to the members later. `None`: they
-    /// go through.
+    /// The share of it for written data: writes are acknowledged from there and go to the members later.
+    /// `None`: write-through.
     pub write_share: Option<f64>,
-    /// Processor time for a request that the cache answers, beside copying. Chosen as twice a look-up of the page cache and the
-    /// call of the driver.
+    /// Processor time for a request that the cache answers, beside copying. Chosen as twice a look-up of the
+    /// page cache and the call of the driver.
     pub request: Nanos,
     /// Processor time to copy a page: that of the machine.
     pub copy: Nanos,
-    /// What the engine takes a block to cost that lies directly behind the last one; `None`: as the members do.
+    /// What the engine assumes a block right after the last one to cost; `None`: what it costs the members.
     pub following: Option<Following>,
-    /// The built-in profile whose costs the engine takes its members to have; `None`: what they are.
+    /// The built-in profile whose costs the engine assumes for its members; `None`: their own.
     pub assumed: Option<String>,
     /// The scheduler of each member.
     pub scheduler: String,
@@ -29,15 +29,15 @@ pub struct Settings {
     pub members: block::Settings,
     /// The member that has failed, counted from zero.
     pub failed_member: Option<usize>,
-    /// By how much each request of member 0 takes longer than it would.
+    /// The delay of each request of member 0.
     pub slow: Nanos,
 }
 
-/// A driver that submits with a thread of its own, as md's does: the elevators below see one process.
+/// A driver that submits from a thread of its own, as md's does: the schedulers below see one process.
 const BLIND: &str = "anticipatory-blind-2.6.18";
 
 impl Settings {
-    /// How many blocks what is written may have, where writes do not go through.
+    /// The blocks for written data, unless writes go through.
     #[must_use]
     pub fn written(&self) -> Option<Pages> {
         self.write_share.map(|share| self.size.pages_floor().scale(share))

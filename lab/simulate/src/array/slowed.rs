@@ -1,12 +1,12 @@
-//! A member that is slower than the others: each of its requests takes so much longer.
+//! A member that is slower than the others: each of its requests is delayed.
 //!
-//! Such a disk retries reads, or hangs behind a bad link. Limit: with several requests in the disk the times overlap.
+//! Such a disk retries reads, or has a bad link. Limit: with several requests in the disk the delays overlap.
 
 use foreseek_device::{Counters, Device, Finished, Full, Io, Submitter};
 use foreseek_units::{Instant, Nanos, Sectors};
 use std::collections::VecDeque;
 
-/// A disk, and what it takes beside.
+/// A disk, and its delay.
 pub(super) struct Slowed {
     disk: Box<dyn Device>,
     by: Nanos,

@@ -1,14 +1,15 @@
 //! A driver with a strip cache, above an array: a device around a device.
 //!
-//! It carries out what [`StripEngine`] commands. A read that the cache answers costs the driver's processor time, one read after the
-//! other; all others take as long as the array below needs, and that time.
+//! It carries out what [`StripEngine`] commands. A read that the cache answers costs the driver's processor
+//! time, one read after the other. All others take in addition as long as the array below needs.
 //!
-//! Writes go through: they are acknowledged when the array has them, and the cache forgets what they changed. With a
-//! [write cache](StripDevice::with_write_cache) they are acknowledged at once and go to the array stripe by stripe; reads of what is in it
-//! are answered from there. A flush does not destage: such a cache counts as safe, as one with a battery does.
+//! Writes go through: they are acknowledged when the array has them, and the cache drops what they changed.
+//! With a [write cache](StripDevice::with_write_cache) they are acknowledged at once and go to the array stripe
+//! by stripe; reads of data in it are answered from there. A flush does not destage: such a cache counts as
+//! non-volatile, like one with a battery.
 //!
-//! Limits: the processor time is the driver's own and not that of a processor of the machine above, so that it delays
-//! answers and does not count as processor use there; a read of a part of a page reads the page.
+//! Limits: the processor time is the driver's own, not that of a processor of the machine above. It delays
+//! answers and does not count as processor use there. A read of a part of a page reads the page.
 
 use super::write_cache::{Destage, WriteCache};
 use foreseek_device::{Counters, Device, Finished, Full, Io, IoId, Op, Outcome, Submitter};
@@ -22,7 +23,7 @@ use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many requests it holds: as many as reads may wait in the engine.
+/// How many requests it takes at a time: as many as reads may wait in the engine.
 pub const REQUESTS_LIMIT: usize = strips::WAITING_LIMIT;
 
 /// A request of the host.
@@ -48,17 +49,17 @@ enum Below {
 struct Sent {
     what: Below,
     pages: PageSpan,
-    /// Whether it may touch several members.
+    /// Whether it may involve several members.
     wide: bool,
     begun: Instant,
 }
 
-/// What the cache of a [`StripDevice`] has done, to be looked at from outside.
+/// The statistics of a [`StripDevice`]'s cache, readable from outside.
 #[derive(Clone, Debug, Default)]
 pub struct Seen(Arc<Mutex<Stats>>);
 
 impl Seen {
-    /// Up to now.
+    /// The statistics up to now.
     #[must_use]
     pub fn stats(&self) -> Stats {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -74,18 +75,18 @@ pub struct StripDevice {
     now: Instant,
     processor_free: Instant,
     requests: Slab<Request>,
-    /// Requests below, and those for which it has no room yet.
+    /// Requests below.
     sent: Slab<Sent>,
     unsent: VecDeque<(Io, Submitter)>,
-    /// Requests that leave at a time, in the order of their answers.
+    /// Answers by the time at which they leave, in order.
     leaving: BTreeMap<(Instant, u64), (usize, Outcome)>,
     answers: u64,
-    /// Blocks that have memory.
+    /// Blocks that occupy memory.
     held: Pages,
     writes: Option<WriteCache>,
-    /// Writes that wait for room there, and what of them has none yet.
+    /// Writes that wait for room there, with their blocks that have none yet.
     writers: VecDeque<(usize, PageSpan)>,
-    /// Stripes on their way to the array: requests that are still below, and the blocks.
+    /// Stripes on their way to the array: how many of their requests are still below, and their blocks.
     destaging: BTreeMap<StripeNo, (usize, Vec<PageSpan>)>,
     commands: Commands,
     finished: Vec<Finished>,
@@ -96,8 +97,8 @@ pub struct StripDevice {
 }
 
 impl StripDevice {
-    /// An empty cache above an array at rest. `costs`: processor time of a request that the cache answers, and for each of its
-    /// pages.
+    /// An empty cache above an idle array. `costs`: processor time of a request that the cache answers, and of
+    /// each of its pages.
     #[must_use]
     pub fn new(engine: StripEngine, below: Box<dyn Device>, costs: (Nanos, Nanos)) -> Self {
         Self {
@@ -124,32 +125,33 @@ impl StripDevice {
         }
     }
 
-    /// The same with so many blocks of memory for what is written.
+    /// The same with this many blocks of memory for written data.
     #[must_use]
     pub fn with_write_cache(mut self, geometry: Geometry, blocks: Pages) -> Self {
         self.writes = Some(WriteCache::new(geometry, blocks));
         self
     }
 
-    /// What its cache has done, also when it is part of a machine.
+    /// The statistics of its cache, readable while it is part of a machine.
     #[must_use]
     pub fn seen(&self) -> Seen {
         self.seen.clone()
     }
 
-    /// Its cache, to look at.
+    /// Its cache.
     #[must_use]
     pub fn cache(&self) -> &strips::StripCache {
         self.engine.cache()
     }
 
-    /// Blocks that have memory now.
+    /// Blocks that occupy memory now.
     #[must_use]
     pub fn held(&self) -> Pages {
         self.held
     }
 
-    /// Tells the engine, and carries out what it commands. `whom`: for whom what is read below is read.
+    /// Sends an event to the engine and carries out its commands. `whom`: the process for which reads below are
+    /// made.
     fn tell(&mut self, event: Event, whom: Submitter) {
         let mut commands = std::mem::take(&mut self.commands);
         let mut event = event;
@@ -186,7 +188,7 @@ impl StripDevice {
         }
     }
 
-    /// Answers a request out of the cache, or takes it there.
+    /// Answers a request from the cache, or puts its data there.
     fn serve(&mut self, at: usize) {
         let Some(request) = self.requests.get(at) else { return };
         let time = self.costs.0 + self.costs.1 * pages_of(request.io.range).len().get();
@@ -208,7 +210,7 @@ impl StripDevice {
         self.feed();
     }
 
-    /// Hands on what the array below has room for.
+    /// Submits what the array below has room for.
     fn feed(&mut self) {
         while let Some((io, whom)) = self.unsent.front().copied() {
             if self.below.submit_for(self.now, io, whom).is_err() {
@@ -223,7 +225,7 @@ impl StripDevice {
         }
     }
 
-    /// Takes what waits to be written as far as there is room.
+    /// Takes waiting writes as far as there is room.
     fn take_writes(&mut self) {
         while let (Some(writes), Some((at, rest))) = (&mut self.writes, self.writers.front_mut()) {
             let taken = PageSpan::at(rest.start, writes.write(*rest));
@@ -241,7 +243,7 @@ impl StripDevice {
         }
     }
 
-    /// Sends stripes to the array that are to go.
+    /// Sends the stripes that are due to the array.
     fn destage(&mut self) {
         while let Some(destage) =
             self.writes.as_mut().and_then(|writes| writes.destage(!self.writers.is_empty()))
@@ -265,7 +267,7 @@ impl StripDevice {
         if let Some(writes) = &mut self.writes {
             writes.destaged(stripe);
         }
-        // Blocks of it may have been read from the array, with others, before they were there.
+        // Blocks of it may have been read from the array, with others, before the new ones were there.
         for pages in runs {
             self.tell(Event::Changed { pages }, Submitter::default());
         }
@@ -273,7 +275,7 @@ impl StripDevice {
         self.destage();
     }
 
-    /// The array below has done something.
+    /// The array below has finished a request.
     fn done(&mut self, one: Finished) {
         let Some(Sent { what, pages, wide, begun }) = self.sent.try_remove(one.id.0 as usize) else { return };
         if wide {
@@ -386,7 +388,7 @@ fn sectors_of(pages: PageSpan) -> SectorSpan {
     SectorSpan::new(page(pages.start), page(pages.end))
 }
 
-/// The pages of which a range has a part.
+/// The pages that a range touches.
 pub(super) fn pages_of(range: SectorSpan) -> PageSpan {
     let (start, end) = (range.start.get(), range.end.get());
     PageSpan::new(PageIndex(start / SECTORS_PER_PAGE), PageIndex(end.div_ceil(SECTORS_PER_PAGE)))

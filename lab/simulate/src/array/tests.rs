@@ -1,4 +1,4 @@
-//! The driver against models: what it answers is what it fetched, within its memory, the same each time.
+//! The driver against models: it answers what it fetched, within its memory, and is deterministic.
 
 use super::{Member, Settings, StripDevice};
 use crate::block::scheduler;
@@ -64,9 +64,9 @@ struct SetUp {
     cache: Pages,
     seed: u64,
     unreadable: Vec<SectorSpan>,
-    /// Blocks for what is written, if any.
+    /// Blocks for written data, if any.
     written: Option<Pages>,
-    /// By how much a request of member 0 takes longer.
+    /// The delay of each request of member 0.
     slow: Nanos,
 }
 
@@ -101,7 +101,7 @@ fn driver(policy: &str, set_up: SetUp) -> StripDevice {
     }
 }
 
-/// Requests, each so long after the one before, to their end.
+/// Runs requests to their ends, each at a given time after the one before.
 fn run(driver: &mut StripDevice, requests: &[(Op, u64, u64, u64)]) -> Vec<Finished> {
     let (mut now, mut done) = (Instant::ZERO, Vec::new());
     for (number, (op, page, pages, wait)) in requests.iter().enumerate() {
@@ -121,7 +121,7 @@ fn run(driver: &mut StripDevice, requests: &[(Op, u64, u64, u64)]) -> Vec<Finish
 
 fn requests() -> impl Strategy<Value = Vec<(Op, u64, u64, u64)>> {
     let op = prop_oneof![9 => Just(Op::Read), 3 => Just(Op::Write)];
-    // A few places and, for MSP, runs forward.
+    // A few addresses and, for MSP, forward runs.
     let one = (op, prop_oneof![0..40u64, 3000..3600u64, 0..16_000u64], 1..40u64, 0..20_000u64);
     let runs = (0..15_000u64, 1..9u64).prop_map(|(from, pages)| {
         (0..48).map(|n| (Op::Read, from + n * pages, pages, 300)).collect::<Vec<_>>()
@@ -133,8 +133,8 @@ fn requests() -> impl Strategy<Value = Vec<(Op, u64, u64, u64)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Every request is answered, once; reads out of what was fetched; memory stays within its limit; and the same
-    /// again gives the same.
+    /// Every request is answered once, reads get what was fetched, memory stays within its limit, and a second
+    /// run gives the same.
     #[test]
     fn what_is_answered_was_fetched(
         policy in prop::sample::select(registry::names().collect::<Vec<_>>()),
@@ -215,7 +215,7 @@ fn few_sequential_readers_are_faster_with_whole_stripes() {
     assert!(both.as_secs_f64() < 0.8 * asp.as_secs_f64(), "{both} {asp}");
 }
 
-/// A write is acknowledged at once where there is room for it, and what was written is read without a disk.
+/// A write is acknowledged at once if there is room for it, and written data are read without a disk.
 #[test]
 fn written_blocks_are_acknowledged_at_once_and_read_from_memory() {
     let mut driver = driver("none", SetUp { written: Some(Pages(160)), ..SetUp::default() });
@@ -228,7 +228,8 @@ fn written_blocks_are_acknowledged_at_once_and_read_from_memory() {
     assert!(at(2) > at(1) + Nanos::from_millis(1), "it waits until the first stripe has been destaged");
 }
 
-/// More writes than a member has requests for: what is refused once must not be offered again at the same time, without end.
+/// More writes than a member has requests for: a refused one must not be offered again at the same time,
+/// without end.
 #[test]
 fn a_member_whose_queue_is_full_of_writes_goes_on() {
     let mut driver = driver("none", SetUp::default());

@@ -1,8 +1,9 @@
-//! What the host has written: blocks that the array does not have yet, and those that it got last.
+//! Written data: blocks that the array does not have yet, and those that it got last.
 //!
-//! A write is acknowledged when its blocks are here. They are *dirty* until they have been *destaged*, stripe by stripe: "destaging
-//! dirty blocks from the RAID cache is more efficient when it is managed in stripes than in blocks or strips" (ATC'08 section 2.2).
-//! Then they are *clean*: they stay until their memory is wanted, so that a read of what was just written needs no disk.
+//! A write is acknowledged when its blocks are here. They are *dirty* until they have been *destaged*, stripe
+//! by stripe: "destaging dirty blocks from the RAID cache is more efficient when it is managed in stripes than
+//! in blocks or strips" (ATC'08 section 2.2). Then they are *clean*: they stay until their memory is needed, so
+//! that a read of recently written data needs no disk.
 //!
 //! What the paper leaves open:
 //!
@@ -11,11 +12,11 @@
 //! - *Which.* A stripe all of whose blocks are dirty, since its parity needs no read; else the one that was written least recently.
 //!   All of its dirty blocks go at once, each run of them as a request.
 //! - *How many.* [`DESTAGES`] stripes at a time.
-//! - *What goes.* The clean blocks of the stripe that was used least recently, where memory is wanted. A write that finds no clean block
-//!   waits; the blocks that found room stay.
+//! - *Eviction.* Where memory is needed, the clean blocks of the least recently used stripe. A write that finds
+//!   no clean block waits; its blocks that found room stay.
 //!
-//! Limits: the memory is a fixed share of the cache, where the paper's driver has one memory for both; nothing is destaged because of its
-//! age. A write that fails below is lost, as it is behind any cache that acknowledges early.
+//! Limits: the memory is a fixed share of the cache, while the paper's driver has one memory for both. Age
+//! alone destages nothing. A write that fails below is lost, as behind any cache that acknowledges early.
 
 use foreseek_strips::{Geometry, StripeNo};
 use foreseek_units::{PageIndex, PageSpan, Pages};
@@ -23,16 +24,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Stripes that are destaged at a time: one for each of the paper's members.
 pub(super) const DESTAGES: usize = 5;
-/// Destaging begins when one block of so many is dirty.
+/// Destaging begins when one block in this many is dirty.
 const BACKGROUND: u64 = 4;
 
-/// The written blocks of a stripe. One that is written anew while it is destaged is in `dirty` and in `leaving`.
+/// The written blocks of a stripe. One that is written again while it is destaged is in `dirty` and in
+/// `leaving`.
 #[derive(Clone, Debug, Default)]
 struct Stripe {
     dirty: BTreeSet<u64>,
     leaving: BTreeSet<u64>,
     clean: BTreeSet<u64>,
-    /// When it was written last, and when its clean blocks were used: the keys in the orders.
+    /// When it was last written, and when its clean blocks were last used: the keys of the orders.
     written: u64,
     used: u64,
 }
@@ -53,17 +55,18 @@ pub(super) struct WriteCache {
     held: u64,
     dirty: u64,
     stripes: BTreeMap<StripeNo, Stripe>,
-    /// Stripes with dirty blocks that are not being destaged, the one written least recently first; the full ones of them.
+    /// Stripes with dirty blocks that are not being destaged, the least recently written one first; and the
+    /// full ones of them.
     waiting: BTreeMap<u64, StripeNo>,
     full: BTreeSet<StripeNo>,
-    /// Stripes with clean blocks, the one used least recently first.
+    /// Stripes with clean blocks, the least recently used one first.
     clean: BTreeMap<u64, StripeNo>,
     clock: u64,
     destages: usize,
 }
 
 impl WriteCache {
-    /// An empty one with room for so many blocks.
+    /// An empty cache with room for this many blocks.
     pub(super) fn new(geometry: Geometry, limit: Pages) -> Self {
         Self {
             geometry,
@@ -84,13 +87,13 @@ impl WriteCache {
         pages.end.get() <= self.geometry.length().get()
     }
 
-    /// The host writes blocks: as many of the first as there is room for.
+    /// The host writes blocks: takes as many from the start as there is room for.
     pub(super) fn write(&mut self, pages: PageSpan) -> Pages {
         let taken = pages.iter().take_while(|page| self.write_one(*page)).count();
         Pages(taken as u64)
     }
 
-    /// Whether all of these blocks are here; then they are the ones used last.
+    /// Whether all of these blocks are here; then they become the most recently used.
     pub(super) fn read(&mut self, pages: PageSpan) -> bool {
         let here = self.takes(pages) && pages.iter().all(|page| self.has(page));
         if here {
@@ -115,7 +118,7 @@ impl WriteCache {
         Some(Destage { stripe: no, runs: runs(&stripe.leaving) })
     }
 
-    /// A stripe has been destaged, well or not.
+    /// A stripe has been destaged, successfully or not.
     pub(super) fn destaged(&mut self, no: StripeNo) {
         let Some(stripe) = self.stripes.get_mut(&no) else { return };
         self.destages -= 1;
@@ -182,7 +185,7 @@ impl WriteCache {
         }
     }
 
-    /// The clean blocks of a stripe are the ones used last.
+    /// Makes the clean blocks of a stripe the most recently used.
     fn use_clean(&mut self, no: StripeNo) {
         let Some(stripe) = self.stripes.get_mut(&no) else { return };
         self.clean.remove(&stripe.used);
@@ -193,7 +196,7 @@ impl WriteCache {
         }
     }
 
-    /// The clean blocks of the stripe used least recently go; false where there are none.
+    /// Evicts the clean blocks of the least recently used stripe; returns false if there are none.
     fn evict(&mut self) -> bool {
         let Some((_, no)) = self.clean.pop_first() else { return false };
         if let Some(stripe) = self.stripes.get_mut(&no) {
@@ -211,7 +214,7 @@ impl WriteCache {
     }
 }
 
-/// Blocks that lie together.
+/// Runs of adjacent blocks.
 fn runs(blocks: &BTreeSet<u64>) -> Vec<PageSpan> {
     let mut runs: Vec<PageSpan> = Vec::new();
     for block in blocks.iter().copied().map(PageIndex) {
@@ -259,7 +262,7 @@ mod tests {
         PageSpan::at(PageIndex(from), Pages(count))
     }
 
-    /// Versions of blocks: what was acknowledged last, and what the array has.
+    /// Versions of blocks: the last acknowledged one, and that of the array.
     #[derive(Default)]
     struct Model {
         newest: BTreeMap<u64, u64>,
@@ -300,7 +303,8 @@ mod tests {
     }
 
     proptest! {
-        /// Nothing that was acknowledged is lost, memory keeps its bound, stripes are destaged whole, full ones first.
+        /// Nothing that was acknowledged is lost, memory keeps its bound, stripes are destaged whole, full ones
+        /// first.
         #[test]
         fn it_does_what_a_map_of_versions_does(acts in acts(), limit in 1..80u64) {
             let (mut cache, mut model) = (WriteCache::new(geometry(), Pages(limit)), Model::default());

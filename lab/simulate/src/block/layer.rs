@@ -6,20 +6,20 @@
 //!   pages. It is over when all of them are.
 //! - *Merging.* A piece that begins where a waiting request of its kind ends (or the reverse) becomes
 //!   part of it if the sum is not too long; if that closes a gap, the two requests become one.
-//! - *Pool.* So many requests of each direction exist. A submitter that finds none sleeps, and the
-//!   queue is unplugged for it. A submission that the pool holds in part is taken, and its other
-//!   pieces follow as requests become free; nobody else of that direction is let in before, but a
-//!   process for whose request the scheduler keeps the device idle. Who finds a request free, by coming
-//!   or by having slept for it, takes up to a batch of them (2.6's `ioc_batching`).
-//! - *Plug.* The first request that comes to an empty queue plugs it: nothing goes to the device
-//!   until enough requests wait, somebody waits for one ([`BlockLayer::unplug`]), the time is over,
-//!   or a request completes (drivers run their queue then).
-//! - *Device.* The driver keeps so many requests in the device and takes the next one from the
-//!   scheduler when one completes, before the process that waited for it runs.
+//! - *Pool.* There is a fixed number of requests for each direction. A submitter that finds none sleeps, and
+//!   the queue is unplugged for it. If a submission gets only some of the requests that it needs, it is taken,
+//!   and its other pieces follow as requests become free. Nobody else of that direction gets a request before,
+//!   except a process for which the scheduler keeps the device idle. A process that finds a free request, at
+//!   once or after sleeping, may take up to a batch of them (2.6's `ioc_batching`).
+//! - *Plug.* The first request in an empty queue plugs it: nothing goes to the device until enough requests
+//!   wait, a process waits for one ([`BlockLayer::unplug`]), the time is over, or a request completes (drivers
+//!   run their queue then).
+//! - *Device.* The driver keeps a fixed number of requests in the device. When one completes it takes the next
+//!   one from the scheduler, before the process that waited for it runs.
 //!
-//! Limits: a failed request fails all submissions that have a piece in it (a kernel would retry them
-//! one by one). Who is woken by a free request takes its batch for one submission only, where a kernel lets it
-//! take what is left of the batch for its next ones.
+//! Limits: a failed request fails all submissions that have a piece in it (a kernel would retry them one by
+//! one). A process that a free request wakes uses its batch for one submission only; a kernel lets it use the
+//! rest of the batch for its next ones.
 
 use super::merge::Neighbours;
 use super::{Completed, Full, Metrics, Request, RequestId, Scheduler, Settings, Submission, Tag};
@@ -30,13 +30,13 @@ use foreseek_units::{Instant, Lba, SECTORS_PER_PAGE, SectorSpan, Sectors};
 use slab::Slab;
 use std::collections::VecDeque;
 
-/// A submission that is not over.
+/// A submission that is not complete.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     tag: Tag,
     submitted: Instant,
     outcome: Outcome,
-    /// Pieces that are not over, made or not.
+    /// Pieces that are not complete, whether they have a request or not.
     left: usize,
 }
 
@@ -44,7 +44,7 @@ struct Open {
 #[derive(Clone, Debug)]
 struct Slot {
     request: Request,
-    /// The submissions that it serves: one entry for each of its pieces.
+    /// The submissions that it serves: one entry for each of their pieces.
     owners: Vec<usize>,
 }
 
@@ -66,18 +66,18 @@ pub struct BlockLayer {
     free: Vec<RequestId>,
     open: Slab<Open>,
     neighbours: Neighbours,
-    /// Requests that exist, by direction.
+    /// Requests in use, by direction.
     used: [usize; 2],
     congested: [bool; 2],
-    /// Submissions taken in part, by direction, in order.
+    /// Partly taken submissions, by direction, in order.
     rest: [VecDeque<Rest>; 2],
     /// Until when the queue stays plugged.
     plugged: Option<Instant>,
-    /// A request that the scheduler gave and the device would not take.
+    /// A request from the scheduler that the device did not take.
     held: Option<Request>,
     in_device: usize,
     busy_since: Instant,
-    /// Where the last request that is over ended.
+    /// The end of the last completed request.
     head: Lba,
     finished: Vec<Finished>,
     served: Vec<Served>,
@@ -90,7 +90,7 @@ fn side(op: Op) -> usize {
 }
 
 impl BlockLayer {
-    /// A block layer with an empty queue over a device at rest.
+    /// A block layer with an empty queue over an idle device.
     #[must_use]
     pub fn new(settings: Settings, scheduler: Box<dyn Scheduler>, device: Box<dyn Device>) -> Self {
         Self {
@@ -119,9 +119,9 @@ impl BlockLayer {
     /// Takes a submission. The caller has called [`advance`](Self::advance) up to `now`.
     ///
     /// # Errors
-    /// [`Full`] when no request of its direction is free and none can be merged with, unless the
-    /// scheduler waits for this process: nothing is changed but that the queue is unplugged, and the
-    /// submitter tries again when there is [`room`](Self::room).
+    /// [`Full`] if no request of its direction is free, none can be merged with, and the scheduler does not
+    /// wait for this process. Nothing has changed then, except that the queue is unplugged; the submitter tries
+    /// again when there is [`room`](Self::room).
     pub fn submit(&mut self, now: Instant, submission: Submission) -> Result<(), Full> {
         let Submission { tag, op, range, who, synchronous } = submission;
         let template = Request { id: RequestId(u32::MAX), op, range, who, synchronous, at: now };
@@ -144,7 +144,7 @@ impl BlockLayer {
         Ok(())
     }
 
-    /// Somebody waits for what was submitted: the queue is deferred no longer.
+    /// A process waits for what was submitted: the queue is no longer deferred.
     pub fn unplug(&mut self, now: Instant) {
         self.plugged = None;
         self.dispatch(now);
@@ -168,8 +168,8 @@ impl BlockLayer {
         self.rest[side(op)].is_empty() && self.used[side(op)] < self.settings.requests
     }
 
-    /// Whether the scheduler keeps the device idle for this process: its submission is taken even
-    /// where there is no room, and overtakes those of processes that sleep for a request.
+    /// Whether the scheduler keeps the device idle for this process. Its submission is then taken even if there
+    /// is no room, and overtakes those of processes that sleep for a request.
     #[must_use]
     pub fn awaits(&self, who: ProcessId) -> bool {
         self.scheduler.awaits(who)
@@ -181,19 +181,19 @@ impl BlockLayer {
         self.rest[side(Op::Read)].iter().any(|rest| rest.template.who == who)
     }
 
-    /// How it is set.
+    /// Its settings.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The longest request: whole pages, where it holds one.
+    /// The longest request: whole pages, if it holds one.
     #[must_use]
     pub fn longest(&self) -> Sectors {
         self.piece()
     }
 
-    /// When something happens next, if left alone: the caller then calls [`advance`](Self::advance).
+    /// The time of the next event, if nothing is submitted: the caller then calls [`advance`](Self::advance).
     #[must_use]
     pub fn next(&self) -> Option<Instant> {
         let could_dispatch = self.plugged.is_none() && self.in_device < self.settings.in_device;
@@ -201,7 +201,7 @@ impl BlockLayer {
         [self.device.next(), self.plugged, scheduler].into_iter().flatten().min()
     }
 
-    /// Lets time pass up to `now` and appends the submissions that are over, in order of time.
+    /// Advances the time to `now` and appends the completed submissions, in order of time.
     pub fn advance(&mut self, now: Instant, done: &mut Vec<Completed>) {
         self.served.clear();
         while let Some(at) = self.next().filter(|at| *at <= now) {
@@ -211,20 +211,20 @@ impl BlockLayer {
         self.clock = self.clock.max(now);
     }
 
-    /// The requests that were served during the last [`advance`](Self::advance), in order: what a
-    /// depth rule learns the cost of switching from.
+    /// The requests that were served during the last [`advance`](Self::advance), in order: depth rules learn
+    /// the cost of switches from them.
     #[must_use]
     pub fn served(&self) -> &[Served] {
         &self.served
     }
 
-    /// A process has ended; nobody need wait for its next request.
+    /// A process has ended; nothing need wait for its next request.
     pub fn exited(&mut self, now: Instant, who: ProcessId) {
         self.scheduler.exited(now, who);
         self.dispatch(now);
     }
 
-    /// What has been done so far.
+    /// The metrics so far.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let mut metrics = self.metrics.clone();
@@ -235,13 +235,13 @@ impl BlockLayer {
         metrics
     }
 
-    /// What the device has done so far.
+    /// The device's counters so far.
     #[must_use]
     pub fn device_counters(&self) -> Counters {
         self.device.counters()
     }
 
-    /// The sectors that the device has.
+    /// The device's capacity.
     #[must_use]
     pub fn capacity(&self) -> Sectors {
         self.device.capacity()
@@ -253,7 +253,7 @@ impl BlockLayer {
         self.scheduler.waiting()
     }
 
-    /// The longest piece: whole pages, where the largest request holds one.
+    /// The longest piece: whole pages, if the largest request holds one.
     fn piece(&self) -> Sectors {
         let largest = self.settings.largest.get();
         let pages = largest / SECTORS_PER_PAGE * SECTORS_PER_PAGE;
@@ -264,14 +264,14 @@ impl BlockLayer {
         range.split(range.start + self.piece())
     }
 
-    /// How many requests there may be for somebody who comes now: who finds one free takes up to a batch of
-    /// them, up to half a pool beyond the limit.
+    /// How many requests a new submitter may bring the pool to: one that finds a free request takes up to a
+    /// batch, up to half a pool beyond the limit.
     fn limit(&self, op: Op) -> usize {
         let (used, Settings { requests, batch, .. }) = (self.used[side(op)], self.settings);
         if used < requests { (used + batch).clamp(requests, requests * 3 / 2) } else { requests }
     }
 
-    /// Makes requests of a submission's pieces until none is free; answers what is left then.
+    /// Makes requests of a submission's pieces until none is free; returns the rest.
     fn feed(&mut self, now: Instant, mut rest: Rest) -> Option<Rest> {
         let limit = self.limit(rest.template.op);
         loop {
@@ -327,7 +327,7 @@ impl BlockLayer {
         request
     }
 
-    /// A waiting request that this one can become part of: behind it rather than before it.
+    /// A waiting request that this one can be merged into: preferably at its end.
     fn neighbour(&self, piece: &Request) -> Option<RequestId> {
         if piece.op == Op::Flush || piece.range.is_empty() {
             return None;
@@ -355,7 +355,7 @@ impl BlockLayer {
             }
         });
         if let Some(other) = other {
-            // The one that begins earlier is kept, as a kernel does.
+            // The earlier one is kept, as in a kernel.
             let later = self.slots[other.0 as usize].request.range.start > request.range.start;
             let (kept, gone) = if later { (id, other) } else { (other, id) };
             self.absorb(now, kept, gone);
@@ -380,7 +380,7 @@ impl BlockLayer {
         self.release(gone, absorbed.op);
     }
 
-    /// Gives a request back to the pool.
+    /// Returns a request to the pool.
     fn release(&mut self, id: RequestId, op: Op) {
         let side = side(op);
         self.used[side] -= 1;
@@ -394,7 +394,7 @@ impl BlockLayer {
             let Some(request) = self.held.take().or_else(|| self.taken(now)) else { return };
             let io = Io { id: IoId(u64::from(request.id.0)), op: request.op, range: request.range };
             if self.device.submit_for(now, io, Submitter(request.who.0)).is_err() {
-                // It holds requests, whose completion brings us here again.
+                // The device holds requests; their completion leads here again.
                 self.held = Some(request);
                 return;
             }
@@ -413,7 +413,7 @@ impl BlockLayer {
         Some(request)
     }
 
-    /// What happens at `now`.
+    /// Handles the events at `now`.
     fn step(&mut self, now: Instant, done: &mut Vec<Completed>) {
         self.plugged = self.plugged.filter(|until| *until > now);
         let mut finished = std::mem::take(&mut self.finished);
@@ -427,7 +427,7 @@ impl BlockLayer {
 
     fn complete(&mut self, finished: Finished, done: &mut Vec<Completed>) {
         let Finished { id, at, outcome } = finished;
-        // The ids that the device knows are ours.
+        // The ids in the device are those of this layer.
         let id = RequestId(id.0 as u32);
         let slot = &mut self.slots[id.0 as usize];
         let request = slot.request;
@@ -454,7 +454,7 @@ impl BlockLayer {
         }
     }
 
-    /// Pieces of these submissions are over; answers whether all of the submissions are.
+    /// Completes pieces of these submissions; returns whether all of the submissions are complete.
     fn pieces_over(
         &mut self,
         owners: &[usize],
@@ -467,7 +467,7 @@ impl BlockLayer {
         }
         let mut whole = true;
         for owner in owners {
-            // One that has several pieces here is found gone the second time.
+            // A submission with several pieces here is gone the second time.
             let Some(open) = self.open.get_mut(*owner) else { continue };
             if outcome == Outcome::Failed {
                 open.outcome = Outcome::Failed;

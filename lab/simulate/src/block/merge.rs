@@ -1,12 +1,12 @@
-//! Finds waiting requests that a new one touches.
+//! Finds waiting requests that are adjacent to a new one.
 
 use super::{Request, RequestId};
 use foreseek_device::Op;
 use foreseek_units::Lba;
 use rustc_hash::FxHashMap;
 
-/// Waiting requests by where they begin and by where they end. Of several that end (or begin) at
-/// one place, which happens only where the same sectors are asked for twice, the last is found.
+/// Waiting requests by their start and by their end. If several end (or begin) at one sector, which happens
+/// only if the same sectors are requested twice, the last one is found.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Neighbours {
     begin: FxHashMap<(Op, Lba), RequestId>,
@@ -30,12 +30,12 @@ impl Neighbours {
         }
     }
 
-    /// A waiting request that ends here: what begins here can be put behind it.
+    /// A waiting request that ends here: one that begins here can be merged into its end.
     pub(super) fn ending(&self, op: Op, at: Lba) -> Option<RequestId> {
         self.end.get(&(op, at)).copied()
     }
 
-    /// A waiting request that begins here: what ends here can be put before it.
+    /// A waiting request that begins here: one that ends here can be merged into its start.
     pub(super) fn beginning(&self, op: Op, at: Lba) -> Option<RequestId> {
         self.begin.get(&(op, at)).copied()
     }

@@ -1,14 +1,13 @@
-//! What the block layer has done.
+//! Metrics of the block layer.
 
 use foreseek_device::Op;
 use foreseek_units::{Lba, Nanos, SectorSpan, Sectors};
 
-/// Request sizes are counted by page up to this one (4 MiB, four times the largest request of any
-/// Linux that is modelled here); longer ones count as this.
+/// Request sizes are counted by page up to this one (4 MiB, four times the largest request of any Linux
+/// modelled here); longer ones count as this.
 pub const SIZES_LIMIT: usize = 1024;
 
-/// Counters of a block layer since it was made. The difference of two of them tells what happened
-/// between.
+/// Counters of a block layer since it was made. The difference of two of them is what happened between.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
     /// Submissions taken.
@@ -37,14 +36,14 @@ pub struct Metrics {
     pub busy: Nanos,
     /// Time that requests spent from their making to their dispatch, summed.
     pub queued: Nanos,
-    /// How many finished requests had so many pages, rounded up; at most [`SIZES_LIMIT`] counted.
+    /// How many completed requests had how many pages, rounded up; at most [`SIZES_LIMIT`].
     pub sizes: Vec<u64>,
     /// How anticipations ended.
     pub anticipations: Anticipations,
 }
 
 impl Metrics {
-    /// Counts a request that is over and answers where the one before it ended.
+    /// Counts a completed request; returns the end of the one before it.
     pub(super) fn served(&mut self, head: &mut Lba, op: Op, range: SectorSpan) -> Lba {
         let from = std::mem::replace(head, range.end);
         self.requests += 1;
@@ -81,14 +80,14 @@ pub struct Anticipations {
     pub near: u64,
     /// Nothing came in time.
     pub timed_out: u64,
-    /// What became known of the process made waiting pointless: it thinks too long, it ended, or an
-    /// older request must not wait any longer.
+    /// Waiting became pointless because of what became known about the process: it thinks too long, it has
+    /// ended, or an older request must not wait any longer.
     pub given_up: u64,
     /// Time during which the device was idle for it although requests waited.
     pub idle: Nanos,
 }
 
-/// How an anticipation comes to its end.
+/// How an anticipation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Met,

@@ -1,10 +1,9 @@
 //! The block layer: between a file system's requests and the device.
 //!
-//! What a kernel submits is split to what the driver takes, merged with waiting neighbours, held
-//! back for a moment ("plugged") so that neighbours may come, put in order by an I/O [`Scheduler`]
-//! and handed to the device, as many at a time as its driver keeps in it. The rules and their
-//! numbers are those of Linux 2.6; [`Settings`] names each with its source, `docs/internals/simulator.md`
-//! tells them as prose.
+//! What a kernel submits is split to the driver's limit, merged with waiting neighbours, deferred for a moment
+//! ("plugged") so that neighbours may come, ordered by an I/O [`Scheduler`], and handed to the device, as many
+//! requests at a time as the driver keeps in it. The rules and their numbers are those of Linux 2.6.
+//! [`Settings`] names each with its source; `docs/internals/simulator.md` explains them.
 
 mod layer;
 mod merge;

@@ -4,11 +4,11 @@ use foreseek_device::{Op, Outcome};
 use foreseek_seam::ProcessId;
 use foreseek_units::{Instant, SectorSpan};
 
-/// The submitter's name for what it submitted; a merged request completes several.
+/// The submitter's name for a submission; a merged request completes several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub u64);
 
-/// What a file system asks the block layer for: sectors that lie together on the device.
+/// What a file system submits to the block layer: contiguous sectors of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submission {
     /// Comes back with [`Completed`].
@@ -17,23 +17,22 @@ pub struct Submission {
     pub op: Op,
     /// Where; of any length.
     pub range: SectorSpan,
-    /// The process for which it is done.
+    /// The process for which it is made.
     pub who: ProcessId,
-    /// Whether somebody waits or will wait for it: reads (read-ahead too), and writes that are
-    /// waited for.
+    /// Whether a process waits or will wait for it: reads, including read-ahead, and synchronous writes.
     pub synchronous: bool,
 }
 
-/// A submission that is over, with all of its pieces.
+/// A completed submission, with all of its pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completed {
     /// The submitter's name for it.
     pub tag: Tag,
     /// When it was submitted.
     pub submitted: Instant,
-    /// When its last piece was over.
+    /// When its last piece was completed.
     pub at: Instant,
-    /// Failed where the request that bore one of its pieces failed.
+    /// Failed if a request with one of its pieces failed.
     pub outcome: Outcome,
 }
 
@@ -42,12 +41,12 @@ pub struct Completed {
 #[error("the block layer's request pool is empty")]
 pub struct Full;
 
-/// The block layer's name for a request from its making to its end; used again afterwards. Small:
-/// schedulers keep tables by it.
+/// The block layer's name for a request until its completion; reused afterwards. Small, since schedulers keep
+/// tables by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u32);
 
-/// What a scheduler orders: neighbours are merged and long ones split before they come to it.
+/// What a scheduler orders: neighbours are merged and long ones split before they reach it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The block layer's name for it.
@@ -56,10 +55,10 @@ pub struct Request {
     pub op: Op,
     /// Where.
     pub range: SectorSpan,
-    /// The process for which it is done; a scheduler that is blind to processes sees one for all.
+    /// The process for which it is made; a scheduler that is blind to processes sees one for all.
     pub who: ProcessId,
-    /// Whether somebody waits for it (reads, and writes that are waited for).
+    /// Whether a process waits for it (reads and synchronous writes).
     pub synchronous: bool,
-    /// When it came to the scheduler.
+    /// When it reached the scheduler.
     pub at: Instant,
 }

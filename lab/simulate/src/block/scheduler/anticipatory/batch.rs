@@ -1,8 +1,8 @@
 //! Batches of one direction: how long they last, and how many writes make one.
 //!
-//! The scheduler wants a write batch to take a set time, but can only count requests: the disk takes
-//! writes into its buffer and does them later. So it counts, looks how long the batch has taken when
-//! the first read after it is over, and adjusts the count.
+//! The scheduler wants a write batch to take a set time, but can only count requests: the disk takes writes
+//! into its buffer and writes them later. So it counts, measures how long the batch has taken when the first
+//! read after it completes, and adjusts the count.
 
 pub(super) const SYNC: usize = 0;
 pub(super) const ASYNC: usize = 1;
