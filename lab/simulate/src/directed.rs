@@ -1,12 +1,11 @@
 //! Application-directed prefetching in a modelled process (ATC'09 section 4): libprefetch as steps of a
 //! program.
 //!
-//! [`Directed`] is what libprefetch holds in a process: the same [`Pump`] as in real ones, whose needs
-//! become [`Step`]s of the program and whose answers are those of the machine. [`Hinted`] puts it in
-//! front of any program: before each read it does what libprefetch does, and where the engine wants to know
-//! what comes, its [`Application`] says it.
+//! [`Directed`] is libprefetch in a process: the same [`Pump`] as in real ones, whose needs become [`Step`]s of
+//! the program; the machine gives the answers. [`Hinted`] puts it in front of any program: before each read it
+//! does what libprefetch does, and when the engine asks what comes, its [`Application`] answers.
 //!
-//! The processor time of the engine itself is not counted; calls are.
+//! The processor time of calls counts, that of the engine itself does not.
 
 use crate::program::{Answer, Drive, FileNumber, FileSpec, Handle, Program, Question, Step, Workload};
 use foreseek_hints::{self as hints, CallbackRequest, Need, Next, Pump, Settings, Stats};
@@ -15,7 +14,7 @@ use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, PageSpan, Pages, Span
 use rand_core::Rng;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// As which the engine sees the process: it knows no other.
+/// The engine's number of the process, the only one that it knows.
 const PROCESS: ProcessId = ProcessId(1);
 
 /// A call of the process to its engine.
@@ -26,7 +25,7 @@ enum Call {
     Answered { want: CallbackRequest },
 }
 
-/// What the machine has answered.
+/// The machine's last answer.
 #[derive(Clone, Debug)]
 enum Answered {
     Advised(Pages),
@@ -36,27 +35,27 @@ enum Answered {
     Budget(Pages),
 }
 
-/// What comes next.
+/// The next step of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
     /// The process makes this step.
     Step(Step),
-    /// The call is over; of a read, this is its answer.
+    /// The call is over; of a read, this is its result.
     Over(hints::Step),
 }
 
-/// libprefetch in a process. A call is begun, then [`next`](Self::next) is asked until it is over.
+/// libprefetch in a process. A call is begun, then [`next`](Self::next) is called until it is over.
 pub struct Directed {
     pump: Pump,
-    /// The call that is still to be made, once its question is answered.
+    /// The call that is to be made once its question is answered.
     call: Option<Call>,
-    /// By which handle each object is open.
+    /// The handle of each open object.
     handles: Vec<(ObjectId, Handle)>,
     answered: Option<Answered>,
 }
 
 impl Directed {
-    /// Around an engine that knows nothing yet.
+    /// With a new engine.
     #[must_use]
     pub fn new(pump: Pump) -> Self {
         Self { pump, call: None, handles: Vec::new(), answered: None }
@@ -74,7 +73,7 @@ impl Directed {
         self.call = Some(Call::Read { stream, range });
     }
 
-    /// The process says what it will read: see [`Pump::hint`].
+    /// The process passes hints on what it will read: see [`Pump::hint`].
     pub fn hint(&mut self, now: Instant, mode: HintMode, accesses: &[Access], done: bool) -> usize {
         self.pump.hint(now, mode, accesses, done)
     }
@@ -100,7 +99,7 @@ impl Directed {
         });
     }
 
-    /// What comes next in the call.
+    /// The next step of the call.
     pub fn next(&mut self, now: Instant) -> Said {
         match self.answered.take() {
             Some(Answered::Advised(pages)) => self.pump.fetched(now, Ok(pages)),
@@ -117,7 +116,7 @@ impl Directed {
             match self.pump.advance() {
                 Next::Do(need) => return Said::Step(self.step(need)),
                 Next::Over(step) if self.call.is_none() => return Said::Over(step),
-                // What hints have led to is done: now the call.
+                // The steps that hints caused are done: now the call.
                 Next::Over(_) => match self.question(now) {
                     Some(question) => return Said::Step(question),
                     None => self.begin(now),
@@ -132,9 +131,9 @@ impl Directed {
         self.pump.stats()
     }
 
-    /// What must be known before the call is made.
+    /// The question that must be answered before the call is made.
     fn question(&self, now: Instant) -> Option<Step> {
-        // The budget is the machine's: any open file will do to ask for it.
+        // The budget is the machine's: any open file serves for the question.
         let (question, of) = match self.call? {
             Call::Open { object, .. } => (Question::Extents, Some(object)),
             Call::Read { .. } if !self.pump.wants_budget(now) => return None,
@@ -171,12 +170,12 @@ impl Directed {
     }
 }
 
-/// How an application gives hints: how, what, and whether that is all; answers how many were taken.
+/// How an application gives hints: mode, accesses, and whether these are all; returns how many were taken.
 pub type Hint<'a> = dyn FnMut(HintMode, &[Access], bool) -> usize + 'a;
 
-/// What an application says when it is asked what it will read.
+/// An application that answers what it will read.
 pub trait Application: Send {
-    /// It has made so many reads and is asked before the next.
+    /// It has made this many reads and is asked before the next.
     fn asked(&mut self, reads: usize, want: CallbackRequest, hint: &mut Hint<'_>);
 }
 
@@ -192,16 +191,15 @@ impl<F: FnMut(&mut Hint<'_>, usize, CallbackRequest) + Send> Application for F {
     }
 }
 
-/// What a [`Hinted`] program does next.
+/// The state of a [`Hinted`] program.
 enum Doing {
-    /// The step of its program.
+    /// A step of its program.
     Program,
-    /// What the engine needs before this step is made, if it is one.
+    /// The engine's needs before this step is made, if there is one.
     Engine(Option<Step>),
 }
 
-/// A program in front of which libprefetch works. Files are objects of their numbers; streams bear the numbers of
-/// handles.
+/// A program with libprefetch in front of it. Objects have the numbers of files, streams those of handles.
 pub struct Hinted<P, A> {
     program: P,
     application: A,
@@ -226,13 +224,13 @@ impl<P: Program, A: Application> Hinted<P, A> {
         }
     }
 
-    /// Where the engine's counters are once the program has ended.
+    /// The engine's counters, readable after the program has ended.
     #[must_use]
     pub fn stats(&self) -> Arc<Mutex<Stats>> {
         Arc::clone(&self.stats)
     }
 
-    /// What the engine has to do with a step of the program; what is left of the step then.
+    /// Reports a step of the program to the engine; returns the rest of the step.
     fn begin(&mut self, now: Instant, step: Step) -> Option<Step> {
         match step {
             Step::Read { handle, range } => {
@@ -259,7 +257,7 @@ impl<P: Program, A: Application> Hinted<P, A> {
         }
     }
 
-    /// The engine wants to know what comes.
+    /// The engine asks what comes.
     fn ask(&mut self, now: Instant, want: CallbackRequest) {
         let Self { application, directed, reads, .. } = self;
         application.asked(*reads, want, &mut |mode, accesses, done| directed.hint(now, mode, accesses, done));
@@ -267,17 +265,17 @@ impl<P: Program, A: Application> Hinted<P, A> {
     }
 }
 
-/// A program and what answers for it.
+/// A program and the application that answers for it.
 pub type Pair = (Box<dyn Program>, Box<dyn Application>);
 
-/// A workload whose programs use libprefetch, as far as they can say what they will read ([`Workload::directed`]).
+/// A workload whose programs use libprefetch, if they know what they will read ([`Workload::directed`]).
 pub struct WithLibprefetch {
     workload: Box<dyn Workload>,
     settings: Settings,
 }
 
 impl WithLibprefetch {
-    /// A workload, and how its programs' clients are set.
+    /// A workload, and the settings of its programs' clients.
     #[must_use]
     pub fn new(workload: Box<dyn Workload>, settings: Settings) -> Self {
         Self { workload, settings }

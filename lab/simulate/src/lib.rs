@@ -1,13 +1,12 @@
 //! Virtual time: machines over modelled devices.
 //!
-//! [`machine`] is a machine of the papers: processes, memory, a page cache with its read-ahead and
-//! replacement, over [`block`] and a device. [`workload`] says what processes do, [`experiment`]
-//! sweeps and repeats.
+//! [`machine`] is a machine of the papers: processes, memory, a page cache with its read-ahead and replacement,
+//! over [`block`] and a device. [`workload`] defines what processes do, [`experiment`] sweeps and repeats.
 //!
 //! [`array`] is the driver of an array with a cache of its own, between the two.
 //!
-//! [`directed`] puts libprefetch into a process of such a machine, [`limit`] tells what no prefetcher of a
-//! memory beats that works in rounds. [`watch`] is the daemon that reads ahead of tree walks.
+//! [`directed`] puts libprefetch into a process of such a machine. [`limit`] is the lower bound of the time of
+//! prefetchers that work in rounds. [`watch`] is the daemon that reads ahead of tree walks.
 #![forbid(unsafe_code)]
 
 pub mod array;

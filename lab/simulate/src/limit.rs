@@ -1,28 +1,27 @@
-//! The modelled time of the best schedule in rounds at a memory size: what no prefetcher of that memory
-//! beats that waits for each buffer-full (ATC'09 section 4.5).
+//! The modelled time of the best schedule in rounds at a memory size: no prefetcher with that memory that waits
+//! for each filling of its buffer is faster (ATC'09 section 4.5).
 //!
-//! The future is known. The accesses are cut into rounds, each of as many unique pages as the memory
-//! holds. A round's pages that the memory already holds are kept; the missing ones are read in one
-//! pass over the device in ascending order (C-LOOK, ATC'09 section 3.1), gaps between them being
-//! read where that is cheaper (infill, section 3.3). The device's own queue is kept full, so that it
-//! may choose among as many requests as it can hold. The next pass begins when the last page of the
-//! one before has arrived. Infill takes no memory here and the processor no time: both are generous
-//! to the limit.
+//! The future is known. The accesses are cut into rounds of as many unique pages as the memory holds. Of a
+//! round's pages, those in memory are kept. The missing ones are read in one pass over the device in ascending
+//! order (C-LOOK, ATC'09 section 3.1); gaps between them are read where that is cheaper (infill, section 3.3).
+//! The device's own queue is kept full, so that it may choose among as many requests as it can hold. The next
+//! pass begins when the last page of the one before has arrived. Infill takes no memory here, and the processor
+//! no time: both make the limit lower.
 //!
-//! Whether reading a gap is cheaper depends on the device and on how dense a round is. Rather than
-//! to guess, the whole schedule is computed with each of [`GAPS`] and the shortest is taken.
+//! Whether reading a gap is cheaper depends on the device and on how dense a round is. The whole schedule is
+//! computed with each of [`GAPS`], and the shortest is taken.
 //!
-//! Limits: it is no bound for one that fetches while the application reads (`Mode::Pipelined`): that has
-//! the memory of a page free as soon as it was read. Rounds are cut greedily; a schedule that leaves a sparse region for a later round could
-//! in principle be shorter. Requests are at most [`LONGEST_REQUEST`] long.
+//! Limits: it is no bound for a prefetcher that fetches while the application reads (`Mode::Pipelined`), which
+//! can reuse the memory of a page as soon as it was read. Rounds are cut greedily; a schedule that leaves a
+//! sparse region for a later round could be shorter. Requests are at most [`LONGEST_REQUEST`] long.
 
 use foreseek_device::{Build, BuildError, Device, Full, Io, IoId, Op, Outcome, Profile};
 use foreseek_units::{Bytes, Instant, Lba, Nanos, Pages, Position, SECTORS_PER_PAGE, SectorSpan, Sectors};
 use std::collections::HashSet;
 
-/// The gaps that are tried as the longest to be read rather than skipped: none, and from a page to
-/// 1 MiB by factors of two to four. A disk passes 1 MiB in about the time of its shortest seek and
-/// a revolution, so that longer gaps are never cheaper read.
+/// The longest gaps to be read that are tried: none, and from a page to 1 MiB by factors of two to four. A disk
+/// passes 1 MiB in about the time of its shortest seek and a revolution, so that reading longer gaps is never
+/// cheaper.
 pub const GAPS: [Bytes; 8] = [
     Bytes::ZERO,
     Bytes::kib(4),
@@ -34,48 +33,48 @@ pub const GAPS: [Bytes; 8] = [
     Bytes::mib(1),
 ];
 
-/// The longest request: Linux's block layer splits longer ones about there (1280 KiB on a loop
-/// device), and requests of more than 64 KiB gain nothing further (ATC'09 figure 5).
+/// The longest request: Linux's block layer splits longer ones at about this size (1280 KiB on a loop device),
+/// and requests of more than 64 KiB gain nothing more (ATC'09 figure 5).
 pub const LONGEST_REQUEST: Bytes = Bytes::mib(1);
 
-/// A schedule and what it costs.
+/// A schedule and its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// Time on the device.
     pub time: Nanos,
-    /// Rounds, which are passes over the device.
+    /// Rounds: passes over the device.
     pub passes: usize,
     /// Pages read, gaps included.
     pub read: Pages,
     /// Requests made.
     pub requests: u64,
-    /// The longest gap that was read rather than skipped.
+    /// The longest gap that was read.
     pub gap: Bytes,
 }
 
-/// Why there is no limit to be told.
+/// Why there is no limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitError {
-    /// The profile makes no such device.
+    /// No device can be built from the profile.
     #[error(transparent)]
     Device(#[from] BuildError),
-    /// Memory for no page at all.
+    /// There is no memory for a single page.
     #[error("a schedule needs memory for at least one page")]
     NoMemory,
     /// The device could not read a page.
     #[error("the modelled device cannot read the page at sector {}", .0.get())]
     Unreadable(Lba),
-    /// The device has requests and does not say when it goes on: a bug of its model.
+    /// The device has requests and no next event: a bug of its model.
     #[error("the modelled device stands still with requests in its queue")]
     Stuck,
 }
 
-/// The best schedule for `accesses`, each the first sector of a page on the device, in the order of
-/// access, with memory for `memory` pages, on a device of this profile that is at rest.
+/// The best schedule for `accesses`, each the first sector of a page on the device, in the order of access,
+/// with memory for `memory` pages, on an idle device of this profile.
 ///
 /// # Errors
-/// Without memory, where the profile makes no such device, or where a page lies outside of it or
-/// cannot be read.
+/// Without memory, where no device can be built from the profile, or where a page lies outside of it or cannot
+/// be read.
 pub fn best_schedule(
     accesses: &[Lba],
     memory: Pages,
@@ -128,7 +127,7 @@ fn missing(needed: &HashSet<Lba>, held: &HashSet<Lba>) -> Vec<Lba> {
     missing
 }
 
-/// Carries the rounds out on a device, reading gaps of up to `gap`.
+/// Runs the rounds on a device, reading gaps of up to `gap`.
 fn schedule(rounds: &[Vec<Lba>], gap: Bytes, device: &mut dyn Device) -> Result<Limit, LimitError> {
     let mut limit = Limit { time: Nanos::ZERO, passes: rounds.len(), read: Pages::ZERO, requests: 0, gap };
     let mut now = Instant::ZERO;
@@ -152,8 +151,8 @@ fn requests(pages: &[Lba], gap: Sectors) -> Vec<SectorSpan> {
             Some(last) if page.start.since(last.end) <= gap && last.hull(page).len() <= longest => {
                 *last = last.hull(page);
             }
-            // A gap that is cheaper read is read, also where it would make a request too long: the
-            // next one then starts where that ends.
+            // A gap that is cheaper to read is read, even if that makes a request too long: the next one then
+            // starts where it ends.
             Some(last) if page.start.since(last.end) <= gap => {
                 let from = last.end;
                 requests.push(SectorSpan::new(from, page.end));
@@ -164,8 +163,8 @@ fn requests(pages: &[Lba], gap: Sectors) -> Vec<SectorSpan> {
     requests
 }
 
-/// One pass: hands the requests over in order, as fast as the device's queue takes them, and answers
-/// when the last was done.
+/// One pass: submits the requests in order, as fast as the device's queue takes them, and returns when the last
+/// was complete.
 fn pass(requests: &[SectorSpan], start: Instant, device: &mut dyn Device) -> Result<Instant, LimitError> {
     let mut now = start;
     let mut done = Vec::new();
@@ -206,8 +205,8 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
-    /// Serves in the order of submission: a seek of 1 ms where the head is not there already, 1 us a
-    /// sector; holds two requests.
+    /// Serves in the order of submission: a seek of 1 ms unless the head is there already, 1 us a sector; holds
+    /// two requests.
     #[derive(Default)]
     struct Slow {
         queue: VecDeque<(Io, Instant)>,
@@ -287,7 +286,7 @@ mod tests {
     }
 
     proptest! {
-        /// Replays the rounds against a memory of that size: every access finds its page.
+        /// Replays the rounds in a memory of that size: every access finds its page.
         #[test]
         fn no_round_holds_more_than_the_memory_and_every_access_is_served(
             pages in proptest::collection::vec(0..40u64, 0..200), memory in 1..50usize,
@@ -300,7 +299,7 @@ mod tests {
             for (at, page) in accesses.iter().enumerate() {
                 if !held.contains(page) {
                     let fetched = rounds.next().expect("a missing page starts a round");
-                    // What the new round needs and is held stays; the rest is dropped first.
+                    // Held pages that the new round needs stay; the others are dropped first.
                     let mut ahead: HashSet<Lba> = HashSet::new();
                     for next in &accesses[at..] {
                         if ahead.len() == memory && !ahead.contains(next) {

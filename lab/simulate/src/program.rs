@@ -1,9 +1,9 @@
-//! What processes do: programs as state machines over a file system.
+//! Programs of processes: state machines over a file system.
 //!
-//! A [`Program`] is asked for its next [`Step`] when the one before is over; it holds no thread and
-//! reads no clock. A [`Workload`] says which files there are and makes programs: one a request of a
-//! server's clients, or one a process of a batch of jobs. Random numbers come from the generator
-//! that the caller hands over, so that a seed fixes a run.
+//! A [`Program`] returns its next [`Step`] when the one before is over; it has no thread and reads no clock. A
+//! [`Workload`] defines the files and makes programs: one for each request of a server's clients, or one for
+//! each process of a batch of jobs. Random numbers come from the caller's generator, so that a seed determines
+//! a run.
 
 use crate::directed::Pair;
 use foreseek_seam::Extent;
@@ -32,7 +32,7 @@ pub struct FileSpec {
 /// The root of the file system, the parent of all directories; its entries are in memory.
 pub const ROOT: u32 = u32::MAX;
 
-/// What a program does next.
+/// A program's step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Opens a file for reading with `read` or by mapping it.
@@ -41,127 +41,125 @@ pub enum Step {
         handle: Handle,
         /// The file.
         file: FileNumber,
-        /// How much will be read through this handle from its first read on: shown to an oracle
-        /// only, to no other policy.
+        /// How much will be read through this handle from its first read on: only for an oracle, not for other
+        /// policies.
         announced: Option<Bytes>,
     },
     /// Reads bytes; over when all of them are in memory and copied.
     Read {
-        /// From what.
+        /// The open file.
         handle: Handle,
-        /// Which.
+        /// The bytes.
         range: ByteSpan,
     },
-    /// Reads pages past the page cache (`O_DIRECT`); over when all of them have come.
+    /// Reads pages past the page cache (`O_DIRECT`); over when all of them have arrived.
     Direct {
-        /// From what.
+        /// The open file.
         handle: Handle,
-        /// Which.
+        /// The pages.
         pages: PageSpan,
     },
     /// Writes pages past the page cache (`O_DIRECT`); over when the device has them.
     DirectWrite {
-        /// To what.
+        /// The open file.
         handle: Handle,
-        /// Which, within the file.
+        /// The pages, within the file.
         pages: PageSpan,
     },
     /// Touches a page of a mapped file; over when it is in memory.
     Touch {
-        /// Of what.
+        /// The open file.
         handle: Handle,
-        /// Which page.
+        /// The page.
         page: PageIndex,
     },
     /// Writes bytes (into the page cache; written back later).
     Write {
-        /// To what.
+        /// The open file.
         handle: Handle,
-        /// Which; past the end the file grows.
+        /// The bytes; past the end the file grows.
         range: ByteSpan,
     },
-    /// Writes what is dirty of a file (`fsync`); over when the device has it.
+    /// Writes a file's dirty pages (`fsync`); over when the device has them.
     Sync {
-        /// Of what.
+        /// The open file.
         handle: Handle,
     },
-    /// Removes a file: what is dirty of it need not be written any more, and its pages leave memory. Its space is
-    /// that of the next file of this number.
+    /// Removes a file: its dirty pages need not be written, and its pages leave memory. The next file of this
+    /// number gets its space.
     Unlink {
-        /// Which.
+        /// The file.
         file: FileNumber,
     },
-    /// Advises the kernel that pages will be read (`POSIX_FADV_WILLNEED`): each run of missing pages
-    /// that lie together becomes a request. Over when the block layer has them all; answered by
-    /// [`Answer::Advised`].
+    /// Advises the kernel that pages will be read (`POSIX_FADV_WILLNEED`): each contiguous run of missing pages
+    /// becomes a request. Over when the block layer has them all; answered by [`Answer::Advised`].
     Advise {
-        /// Of what.
+        /// The open file.
         handle: Handle,
-        /// Which.
+        /// The pages.
         pages: PageSpan,
     },
-    /// Gives clean pages that nobody uses back (`POSIX_FADV_DONTNEED`); answered by
-    /// [`Answer::Forgotten`].
+    /// Gives clean, unused pages back (`POSIX_FADV_DONTNEED`); answered by [`Answer::Forgotten`].
     Forget {
-        /// Of what.
+        /// The open file.
         handle: Handle,
-        /// Which.
+        /// The pages.
         pages: PageSpan,
     },
-    /// Asks the kernel.
+    /// Asks the kernel a question.
     Ask {
-        /// Of what.
+        /// The open file.
         handle: Handle,
-        /// What.
+        /// The question.
         question: Question,
     },
-    /// Asks for a file's attributes (`stat`): over when its inode is in memory.
+    /// Gets a file's attributes (`stat`): over when its inode is in memory.
     Stat {
-        /// Which.
+        /// The file.
         file: FileNumber,
     },
     /// Lists a directory: over when its blocks are in memory.
     List {
-        /// Which, as [`FileSpec::directory`].
+        /// The directory, as [`FileSpec::directory`].
         directory: u32,
     },
-    /// Waits until the daemon to which it belongs has work ([`crate::watch`]).
+    /// Waits until the daemon that it belongs to has work ([`crate::watch`]).
     Await,
-    /// Holds so much private memory from here on.
+    /// Has this much private memory from here on.
     Hold(Bytes),
     /// Closes a handle.
     Close {
-        /// Which.
+        /// The handle.
         handle: Handle,
     },
-    /// Uses a processor for so long.
+    /// Uses a processor for this long.
     Compute(Nanos),
-    /// Waits for so long without a processor.
+    /// Sleeps for this long.
     Sleep(Nanos),
-    /// A part of the work begins: its time counts from here, and not from the end of the one before
-    /// it or the start of the process.
+    /// A part of the work begins: its time counts from here, instead of from the end of the part before it or
+    /// the start of the process.
     Begun,
-    /// A part of the work is done (one request, one query): counted and timed by the metrics.
+    /// A part of the work is complete (one request, one query): counted and timed by the metrics.
     Finished,
-    /// The program ends; what it left open is closed.
+    /// The program ends; its open files are closed.
     Exit,
 }
 
-/// What a program may ask the kernel about an open file.
+/// A question of a program about an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// Which of these pages are in memory or on their way (`cachestat`, `mincore`).
+    /// Which of these pages are in memory or in flight (`cachestat`, `mincore`).
     Resident(PageSpan),
-    /// Where the file lies (`FIEMAP`).
+    /// The file's extents (`FIEMAP`).
     Extents,
-    /// How much memory there is for cached pages (`MemAvailable`, or the control group's limit).
+    /// The memory for cached pages (`MemAvailable`, or the control group's limit).
     Budget,
 }
 
-/// What the kernel answers.
+/// An answer of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer<'a> {
-    /// To [`Step::Advise`]: so many pages from the first on were taken.
+    /// To [`Step::Advise`]: this many pages from the first on were taken.
     Advised(Pages),
     /// To [`Step::Forget`].
     Forgotten,
@@ -177,9 +175,9 @@ pub enum Answer<'a> {
 pub trait Program: Send {
     /// The step that follows the one that is over at `now`; never called again after [`Step::Exit`].
     fn next(&mut self, now: Instant, random: &mut dyn Rng) -> Step;
-    /// The answer to the step before, at the time of the call of [`next`](Self::next) that follows.
+    /// The answer to the step before; comes at the time of the following call of [`next`](Self::next).
     fn answered(&mut self, _answer: Answer<'_>) {}
-    /// Private memory that the process holds while it lives.
+    /// The private memory of the process.
     fn memory(&self) -> Bytes;
 }
 
@@ -197,13 +195,13 @@ impl Program for Box<dyn Program> {
     }
 }
 
-/// How a workload is driven.
+/// How a workload is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drive {
-    /// A server with a closed loop of clients: as many concurrent requests as the concurrency level
-    /// says, a new one as soon as one is over; measured for a time.
+    /// A server with a closed loop of clients: as many concurrent requests as the concurrency level, a new one
+    /// as soon as one is over; measured for a time.
     Closed,
-    /// So many jobs, all started at once and run to their end; measured by how long that takes.
+    /// This many jobs, all started at once and run to their end; their time is measured.
     Jobs(u32),
 }
 
@@ -211,28 +209,27 @@ pub enum Drive {
 pub trait Workload: Send {
     /// The files, in the order in which they were written to the file system.
     fn files(&self) -> Vec<FileSpec>;
-    /// How it is driven.
+    /// How it is run.
     fn drive(&self) -> Drive;
-    /// The files of each directory in the order in which it lists them, where programs walk over a tree.
+    /// The files of each directory in the order of its listing, where programs walk a tree.
     fn tree(&self) -> Option<Arc<Vec<Vec<FileNumber>>>> {
         None
     }
     /// The program of the request (or job) with this number.
     fn program(&mut self, number: u64, random: &mut dyn Rng) -> Box<dyn Program>;
-    /// The same program with what answers for it when libprefetch asks what it will read; none where it does not
-    /// use libprefetch. The programs of one number make the same steps.
+    /// The same program with the application that answers when libprefetch asks what it will read; `None` if it
+    /// does not use libprefetch. The programs of one number make the same steps.
     fn directed(&mut self, _number: u64, _random: &mut dyn Rng) -> Option<Pair> {
         None
     }
 }
 
-/// Parts the generators of a run's programs: an odd constant, so that neighbouring numbers give seeds
-/// that differ in most bits (the golden ratio's, as splitmix64 uses it).
+/// Separates the generators of a run's programs: an odd constant, so that neighbouring numbers give seeds that
+/// differ in most bits (from the golden ratio, as in splitmix64).
 const PARTING: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The program of the request (or job) with this number in a run of this seed, and the generator
-/// that its steps are to draw from: whoever runs it, in virtual or in real time, makes the same
-/// accesses.
+/// The program of the request (or job) with this number in a run of this seed, and the generator for its steps:
+/// the accesses are the same in virtual and in real time.
 pub fn begin(workload: &mut dyn Workload, seed: u64, number: u64) -> (Box<dyn Program>, Pcg64Mcg) {
     let mut random = Pcg64Mcg::seed_from_u64(seed ^ number.wrapping_mul(PARTING));
     (workload.program(number, &mut random), random)

@@ -1,8 +1,8 @@
-//! How long a workload's streams truly are: its programs run without a machine, without time.
+//! The true lengths of a workload's streams: its programs run without a machine and without time.
 //!
-//! A policy that knows the distribution of lengths is what learning is measured against. The distribution
-//! is taken from the workload's own programs, by another seed than any run's, as the policy itself
-//! would follow them if it saw every touch and forgot nothing.
+//! Learning is measured against a policy that knows the distribution of lengths. The distribution is taken from
+//! the workload's own programs, with another seed than any run's, as the policy itself would follow them if it
+//! saw every touch and forgot nothing.
 
 use crate::program::{Drive, FileNumber, FileSpec, Handle, Program, Step, Workload};
 use foreseek_readahead::learn::{self, Classes, FinishedStream, Follower, Retention, SCHEME};
@@ -12,12 +12,11 @@ use rand_pcg::Pcg64Mcg;
 
 /// The seed of the programs: runs have small ones.
 const SEED: u64 = 0x7275_7468;
-/// Streams after which a distribution is known: of a share of one in ten the error is then below 3 % of
-/// it.
+/// Streams after which a distribution is known: for a share of one in ten the error is then below 3 % of it.
 const STREAMS: u64 = 10_000;
-/// Pages after which it is known all the same: a few seconds of work.
+/// Pages after which it counts as known in any case: a few seconds of work.
 const PAGES_LIMIT: u64 = 50_000_000;
-/// The most programs: those that read nothing end it at last.
+/// The most programs, for programs that read nothing.
 const PROGRAMS_LIMIT: u64 = 100_000;
 
 /// What was learnt from a workload's programs, as text ([`Classes::load`]).
@@ -28,8 +27,8 @@ pub fn truth(workload: &mut dyn Workload) -> String {
     classes.save()
 }
 
-/// Follows the streams of a workload's programs, one program after the other, until there were so many
-/// (or too many pages or programs for it); `each` is told of every stream that is over and its file.
+/// Follows the streams of a workload's programs, one program after the other, until there are enough streams
+/// (or too many pages or programs); `each` is called with every closed stream and its file.
 pub fn streams<K: Default>(
     workload: &mut dyn Workload,
     seed: u64,
@@ -53,7 +52,7 @@ pub fn streams<K: Default>(
     }
 }
 
-/// The streams that are open, and what became of others.
+/// The open streams, and the results of closed ones.
 struct Seen<'a, K> {
     classes: &'a mut Classes<K>,
     each: &'a mut dyn FnMut(&FileSpec, FinishedStream),
@@ -71,7 +70,7 @@ impl<K: Default> Seen<'_, K> {
                 Step::Touch { handle, page } => self.touch(handle, Span::at(page, Pages(1)), files),
                 Step::Write { handle, range } => self.write(handle, range, files),
                 Step::Close { handle } => self.close(handle, files),
-                // The programs of workloads read by themselves: none waits for an answer.
+                // The programs of workloads need no answers.
                 Step::Advise { .. } | Step::Forget { .. } | Step::Ask { .. } | Step::Hold(_) => {}
                 Step::DirectWrite { .. } | Step::Sync { .. } | Step::Unlink { .. } => {}
                 Step::Direct { .. } | Step::Stat { .. } | Step::List { .. } | Step::Await => {}

@@ -1,9 +1,10 @@
-//! The daemon that reads ahead of tree walks, in virtual time: the engine of `foreseek watch` and what
-//! carries out its commands.
+//! The daemon that reads ahead of tree walks, in virtual time: the engine of `foreseek watch` and the workers
+//! that carry out its commands.
 //!
-//! [`Watch`] holds the [`Walks`] engine and turns what a machine sees into its events. Two [`Worker`]s, processes of
-//! the machine, carry out its commands by system calls: one lists directories and finds where files lie, the
-//! other fetches. Inodes and blocks of directories are fetched through the device, contents by advice.
+//! [`Watch`] has the [`Walks`] engine and turns what a machine sees into its events. Two [`Worker`]s, processes
+//! of the machine, carry out its commands by system calls: one lists directories and finds the extents of
+//! files, the other fetches. Inodes and blocks of directories are fetched through the device, contents by
+//! advice.
 
 use crate::program::{Answer, FileNumber, FileSpec, Handle, Program, Question, ROOT, Step};
 use crate::workload::Metadata;
@@ -21,11 +22,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The inode of the root.
 const ROOT_INODE: u64 = 2;
 
-/// By which the fetching worker has the device open, and any file.
+/// The fetching worker's handles of the device and of any file.
 const DEVICE: Handle = Handle(0);
 const FILE: Handle = Handle(1);
 
-/// Something that a process did.
+/// An action of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// It opened a directory to list it.
@@ -34,24 +35,24 @@ pub enum Seen {
     Opened(FileNumber),
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug)]
 enum Is {
     File(FileNumber),
     Directory(u32),
 }
 
-/// The tree, as a file system knows it.
+/// The tree, with what a file system knows of it.
 pub struct Tree {
     /// The files of each directory in the order of its listing.
     pub listings: Arc<Vec<Vec<FileNumber>>>,
-    /// The directories in the order in which the root lists them.
+    /// The directories in the order of the root's listing.
     pub directories: Vec<u32>,
     /// The files.
     pub files: Vec<FileSpec>,
-    /// Where each file lies.
+    /// The extents of each file.
     pub extents: Vec<Vec<Extent>>,
-    /// Where inodes and directories lie.
+    /// The places of inodes and directories.
     pub metadata: Metadata,
 }
 
@@ -86,16 +87,16 @@ fn node(inode: u64) -> Node {
 pub struct Watch {
     engine: Walks,
     out: Commands,
-    /// What the two workers are to do.
+    /// Commands for the two workers.
     names: VecDeque<Command>,
     fetches: VecDeque<Command>,
     tree: Arc<Tree>,
     by_inode: Arc<FxHashMap<u64, Is>>,
-    /// Directories of which opened files are reported.
+    /// Directories whose opened files are reported.
     attended: FxHashSet<u32>,
 }
 
-/// The daemon, whoever holds it.
+/// The daemon, locked.
 pub(crate) fn locked(watch: &Mutex<Watch>) -> MutexGuard<'_, Watch> {
     watch.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -123,13 +124,13 @@ impl Watch {
         }
     }
 
-    /// How the engine stands.
+    /// The engine's status.
     #[must_use]
     pub fn status(&self) -> Status {
         self.engine.status()
     }
 
-    /// A process did something; whether it was reported.
+    /// An action of a process; returns whether it was reported.
     pub(crate) fn seen(&mut self, now: Instant, who: ProcessId, what: Seen) -> bool {
         let tree = Arc::clone(&self.tree);
         match what {
@@ -186,7 +187,7 @@ impl Watch {
         }
     }
 
-    /// Gives up a fetch that has not begun.
+    /// Cancels a fetch that has not begun.
     fn cancel(&mut self, now: Instant, cancelled: FetchId) {
         let before = self.fetches.len();
         self.fetches.retain(|command| match command {
@@ -207,9 +208,9 @@ pub struct Worker {
     by_inode: Arc<FxHashMap<u64, Is>>,
     fetches: bool,
     steps: VecDeque<Step>,
-    /// What the steps are for.
+    /// The command of the current steps.
     doing: Option<Command>,
-    /// What of each file is in memory, as the answers came.
+    /// The resident pages of each file, as answers came.
     resident: Vec<Vec<PageSpan>>,
 }
 
@@ -236,7 +237,7 @@ impl Worker {
         self.by_inode.get(&node.inode).copied()
     }
 
-    /// The next command and the steps that it takes; false where there is none.
+    /// Takes the next command and its steps; returns false if there is none.
     fn begin(&mut self) -> bool {
         let mut watch = locked(&self.watch);
         let next = if self.fetches { watch.fetches.pop_front() } else { watch.names.pop_front() };
@@ -289,7 +290,7 @@ impl Worker {
         self.steps.extend([open, step, Step::Close { handle: FILE }]);
     }
 
-    /// The command's steps are made: tells the engine.
+    /// The command's steps are complete: reports to the engine.
     fn finish(&mut self, now: Instant, command: &Command) {
         match command {
             Command::List { directory, .. } => self.listed(now, directory.node),
@@ -419,7 +420,7 @@ fn runs(mut pages: Vec<PageIndex>) -> Vec<PageSpan> {
     runs
 }
 
-/// What of some extents is not in memory.
+/// The parts of some extents that are not in memory.
 fn without(extents: &[Extent], resident: &[PageSpan]) -> Vec<Extent> {
     let mut missing = Vec::new();
     for extent in extents {

@@ -1,4 +1,4 @@
-//! Advice and questions do in the modelled machine what they do in a stock kernel.
+//! Advice and questions have the same effect in the modelled machine as in a stock kernel.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn read(at: u64) -> Step {
     Step::Read { handle: HANDLE, range: page(PageIndex(at)) }
 }
 
-/// What the machine did and what it answered, each with its time.
+/// The machine's report and its answers, each with its time.
 fn run_in(setup: &Setup, steps: Vec<Step>) -> (Result<Report, MachineError>, Vec<(Instant, String)>) {
     let list = List::new(steps);
     let answers: Answers = list.answers();
@@ -42,7 +42,7 @@ fn run(memory: Pages, steps: Vec<Step>) -> (Report, Vec<(Instant, String)>) {
 
 #[test]
 fn advice_makes_one_request_for_each_missing_run_and_does_not_wait() {
-    // The last lies around the first two, of which pages 10, 11 and 14 are on their way.
+    // The last lies around the first two, of which pages 10, 11 and 14 are in flight.
     let steps = vec![advise(10, 12), advise(14, 15), advise(9, 16), resident(0, 20)];
     let (report, answers) = run(PLENTY, steps);
     assert_eq!(report.counters.prefetched, Pages(7));
@@ -76,7 +76,7 @@ fn advice_moves_pages_in_memory_where_the_kernel_is_the_papers() {
 #[test]
 fn direct_reads_pass_the_page_cache_by() {
     let direct = |start, end| Step::Direct { handle: HANDLE, pages: pages(start, end) };
-    // The last goes over the end of an extent: two requests.
+    // The last crosses the end of an extent: two requests.
     let (report, answers) =
         run(PLENTY, vec![direct(500, 501), direct(500, 501), direct(2040, 2056), resident(0, 3000)]);
     assert_eq!((report.device.requests, report.counters.demanded), (4, Pages::ZERO));
@@ -105,7 +105,7 @@ fn a_read_joins_a_page_on_its_way_and_finds_it_the_next_time() {
 #[test]
 fn sequential_reads_are_read_ahead() {
     let (report, _) = run(PLENTY, (0..1000).map(read).collect());
-    // One miss; 1000 pages in windows of 32 once the ramp is over.
+    // One miss; 1000 pages in windows of 32 after the ramp.
     assert_eq!(report.counters.misses, Pages(1));
     assert!(report.device.requests < 40, "{:?}", report.device);
 }
@@ -127,7 +127,7 @@ fn what_is_given_back_is_gone_but_not_what_is_on_its_way() {
         vec![advise(1000, 1002), read(7), forget, resident(0, 2000), read(1001), forget, resident(0, 2000)];
     let (_, answers) = run(PLENTY, steps);
     let said: Vec<&str> = answers.iter().map(|(_, said)| said.as_str()).collect();
-    // The read of page 7 came after that of the advice: nothing is on its way any more.
+    // The read of page 7 came after that of the advice: nothing is in flight any more.
     assert_eq!(said[1..], ["Forgotten", "Resident([])", "Forgotten", "Resident([])"]);
     let (_, answers) = run(PLENTY, vec![advise(1000, 1002), forget, resident(0, 2000)]);
     assert_eq!(answers[2].1, format!("Resident({:?})", [pages(1000, 1002)]));
@@ -138,7 +138,7 @@ fn memory_that_a_process_holds_is_not_there_for_pages() {
     let budget = Step::Ask { handle: HANDLE, question: Question::Budget };
     let whole = Step::Read { handle: HANDLE, range: Span::at(ByteOffset::ZERO, Pages(200).bytes()) };
     let setup = Setup { private_share: 0.95, ..Setup::new(FILE_SIZE, Pages(100)) };
-    // What is read ahead comes meanwhile.
+    // The read-ahead arrives meanwhile.
     let pause = Step::Sleep(Nanos::from_millis(100));
     let steps = vec![whole, budget, pause, Step::Hold(Pages(90).bytes()), budget];
     let (report, answers) = run_in(&setup, steps);

@@ -108,7 +108,7 @@ fn any_key_can_be_swept_beside_windows_that_policies_name() {
     assert!(csv.starts_with("experiment,machine.memory,device,policy,"), "{csv}");
     assert_eq!(csv.lines().count(), 1 + 12);
     assert_eq!(swept.to_json()["points"][3]["value"], "1G");
-    // The windows differ, and each variant is what the same experiment without a sweep gives.
+    // The windows differ, and each variant gives the same as that experiment without a sweep.
     let rate = |at: usize| swept.points[at].summary(&Metric::THROUGHPUT).mean;
     assert!(rate(1) > 1.02 * rate(0), "{} {}", rate(0), rate(1));
     let alone = SWEPT
@@ -186,7 +186,7 @@ fn a_file_overrides_its_set_up_key_by_key() {
     assert_eq!(experiment.block.largest.get(), 512);
     assert_eq!(experiment.prefetch.stream.aggressive.get(), 99);
     assert_eq!(experiment.duration, Nanos::from_millis(1500));
-    // What the file does not name is the set-up's.
+    // Keys that are not in the file have the set-up's values.
     assert_eq!(experiment.block.requests, SetUp::EuroSys.block().requests);
     assert_eq!(experiment.prefetch.stream.generation, SetUp::EuroSys.prefetch().stream.generation);
 }

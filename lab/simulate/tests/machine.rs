@@ -7,8 +7,8 @@ use foreseek_simulate::machine::{Memory, Report};
 use foreseek_units::{Bytes, Nanos, Pages};
 use machine_common::{Setup, Window, run};
 
-/// TR-840 section 5.2: the optimal throughput of streams of length S is S / (S / R + C). Files of 4 MB
-/// read whole by fetches as long as the file come near it on the drive of which R and C are known.
+/// TR-840 section 5.2: the optimal throughput of streams of length S is S / (S / R + C). Files of 4 MB that are
+/// read whole by fetches of that length come near it on a drive with known R and C.
 #[test]
 fn whole_files_in_one_fetch_come_near_the_analytic_optimum() {
     let setup = Setup { concurrency: 1, ..Setup::new("one-whole-0") };
@@ -16,7 +16,7 @@ fn whole_files_in_one_fetch_come_near_the_analytic_optimum() {
     let (rate, switch, size) = (51.3e6, 10.53e-3, 4.0 * 1024.0 * 1024.0);
     let optimum = size / (size / rate + switch) / 1e6;
     let got = report.throughput_mb_per_s();
-    // The processor's work and the gap of an indirect block come on top, and the files' zones differ.
+    // The processor's work and the gap of an indirect block come on top, and the files are in different zones.
     assert!((0.85 * optimum..1.05 * optimum).contains(&got), "{got} MB/s, optimum {optimum}");
 }
 
@@ -81,8 +81,8 @@ fn a_thrashed_page_is_read_again_alone() {
     assert!(single >= thrashed, "{single} fetches of one page, {thrashed} thrashed");
 }
 
-/// TR-840 section 5.5: data that fit into memory leave the processors as the limit, and concurrent
-/// requests use both of them.
+/// TR-840 section 5.5: with data that fit into memory the processors are the limit, and concurrent requests use
+/// both of them.
 #[test]
 fn data_in_memory_are_read_as_fast_as_two_processors_copy() {
     let throughput = |concurrency| {
@@ -120,13 +120,14 @@ fn what_is_written_goes_to_the_device_when_there_is_too_much_of_it() {
     assert!(eager.time > lazy.time, "writes take the disk's time");
 }
 
-/// A competitive reader beside others gives the disk longer work than Linux's 128 KiB.
+/// A competitive reader beside others gives the disk longer requests than Linux's 128 KiB.
 #[test]
 fn alternating_streams_gain_from_the_competitive_depth() {
     let throughput = |policy| {
         let mut experiment = tr840("two-rand-0", policy);
         experiment.concurrency = vec![4];
-        // With more the disk takes the pieces of several fetches in an order of its own, and a fetch is more than one access.
+        // With more the disk takes the pieces of several fetches in its own order, and a fetch is more than one
+        // access.
         experiment.block.in_device = 1;
         report(&experiment).throughput_mb_per_s()
     };

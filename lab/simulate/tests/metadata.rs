@@ -1,4 +1,4 @@
-//! Inodes, directories and indirect blocks are read before what they lead to.
+//! Inodes, directories and indirect blocks are read before the data that they lead to.
 
 mod common;
 
@@ -71,7 +71,7 @@ fn a_file_is_opened_through_its_directory_and_its_inode() {
     let open = Step::Open { handle: HANDLE, file: FileNumber(0), announced: None };
     let close = Step::Close { handle: HANDLE };
     let report = run(FileSystem::Ext3, vec![open, close, open]);
-    // The directory's inode shares a block with the file's; the second time all is there.
+    // The directory's inode shares a block with the file's; the second time both are in memory.
     assert_eq!(report.counters.metadata, Pages(2));
     assert_eq!(report.device.requests, 2);
     let without = run_with(LayoutSettings::default(), vec![open, close, open]);
@@ -115,11 +115,11 @@ fn a_sequential_read_asks_for_the_next_indirect_block_ahead() {
     let read = |at| Step::Read { handle: HANDLE, range: page(PageIndex(at)) };
     let report = run(FileSystem::Ext3, [vec![open], (0..4000).map(read).collect()].concat());
     let opened = run(FileSystem::Ext3, vec![open]).counters.metadata;
-    // The first, behind 12 pages, and the double indirect one are waited for at most.
+    // At most the first, after 12 pages, and the double indirect one are waited for.
     assert!(report.counters.metadata <= opened + Pages(2), "{:?}", report.counters.metadata);
 }
 
-/// No two pieces of the file system share a block, and all lie within the device.
+/// No two extents of the file system share a block, and all lie within the device.
 #[test]
 fn metadata_and_data_lie_apart() {
     let aging = Some(Aging { used: 0.6, free_run: Pages(8) });
@@ -154,7 +154,8 @@ fn metadata_and_data_lie_apart() {
     }
 }
 
-/// What walks are about: in the order of inodes a tree's metadata are read in a fraction of the time.
+/// The basis of reading walks ahead: in the order of inodes a tree's metadata are read in a fraction of the
+/// time.
 #[test]
 fn inodes_in_their_order_cost_less_than_in_the_order_of_hashes() {
     let aging = Some(Aging { used: 0.5, free_run: Pages(16) });

@@ -50,8 +50,8 @@ fn a_mount_that_reads_nothing_ahead_does_what_the_kernel_asks() {
     assert!(stats.reads > 100 && stats.fetched_on_demand == stats.missed, "{stats:?}");
 }
 
-/// What is learnt of the drive while it works lies near what its profile says: 10.5 ms and 51 MB/s, the
-/// first less what its queue and its buffer save.
+/// What is learnt of the drive during the run lies near its profile: 10.5 ms and 51 MB/s, the first less what
+/// its queue and its buffer save.
 #[test]
 fn the_drive_is_learnt() {
     let points = experiment("four-64kb-0", &[1], &["mount:competitive"]);

@@ -1,6 +1,6 @@
-//! What access patterns and lists could make prefetching slower than stock? Each is run both ways on
-//! a modelled disk, in virtual time. Where a list is right the driver must gain; where it is wrong,
-//! late or useless it must cost little.
+//! Which access patterns and lists could make prefetching slower than stock? Each runs both ways on a modelled
+//! disk, in virtual time. Where a list is right prefetching must gain; where it is wrong, late or useless it
+//! must cost little.
 
 mod common;
 
@@ -31,7 +31,7 @@ fn cost_of(
     cost
 }
 
-/// The same of reads.
+/// The same for reads.
 fn cost(
     settings: Settings,
     memory: Pages,
@@ -114,7 +114,7 @@ fn an_application_that_stops_early_or_turns_to_something_else() {
 
 #[test]
 fn many_short_plans_of_which_little_is_read() {
-    // Each plan tells 2,000 reads, of which the first 40 are made (a query with a limit).
+    // Each plan hints 2,000 reads, of which the first 40 are made (a query with a limit).
     let plans: Vec<Vec<PageIndex>> = (0..100).map(|seed| random_pages(seed + 1, 2000, FILE_SIZE)).collect();
     let reads: Vec<PageIndex> = plans.iter().flat_map(|plan| plan[..40].to_vec()).collect();
     let answer = move |hint: &mut Hint<'_>, nth: usize, _: CallbackRequest| {
@@ -149,7 +149,7 @@ fn a_list_longer_than_its_bound() {
     let list: Vec<_> = reads.iter().map(|at| access(*at)).collect();
     let bounded = Settings { list_limit: 1024, ..Settings::default() };
     let mut announced = 0;
-    // The paper's figure 7: it stops when the list is full, and says that it is done either way.
+    // The paper's figure 7: it stops when the list is full, and reports that it is done in either case.
     let answer = move |hint: &mut Hint<'_>, nth: usize, _: CallbackRequest| {
         announced = announced.max(nth);
         for batch in list[announced..].chunks(100) {
@@ -195,7 +195,7 @@ fn a_repeated_page() {
 #[test]
 fn forwards_in_sequence() {
     let reads: Vec<PageIndex> = all_pages().collect();
-    // The kernel's own read-ahead is good at this; the paper found 0.87 to 1.66.
+    // The kernel's own read-ahead is good at this; the paper measured 0.87 to 1.66.
     assert!(cost(Settings::default(), MEMORY, &ranges(&reads), tells(&reads)) < 1.15);
 }
 
@@ -219,11 +219,11 @@ fn everything_is_in_memory_already() {
     };
     let (all, stats) = setup.prefetched(Settings::default(), None, both, application);
     assert_eq!((stats.misses, stats.fetches), (1, 0));
-    // A question about residency for each read is all it costs.
+    // It only costs a question about residency for each read.
     assert!((all - before).as_secs_f64() < 1.5 * stock.as_secs_f64());
 }
 
-/// Others take memory away now and then; the list is right.
+/// Other processes sometimes take memory away; the list is right.
 #[test]
 fn memory_pressure() {
     let pages = random_pages(1, 20_000, FILE_SIZE);
@@ -243,7 +243,7 @@ fn memory_pressure() {
     }
 }
 
-/// The list tells every access; a cache of the application's own answers most of them.
+/// The list has every access; a cache of the application's own answers most of them.
 #[test]
 fn an_application_with_a_cache_of_its_own() {
     let accesses = random_pages(1, 60_000, FILE_SIZE);
@@ -272,7 +272,7 @@ fn an_application_with_a_cache_of_its_own() {
     }
 }
 
-/// Two streams read two lists that were told as one after the other.
+/// Two streams read two lists that were hinted as one after the other.
 #[test]
 fn two_scans_at_once_that_were_told_one_after_the_other() {
     let first = random_pages(1, 5000, FILE_SIZE);

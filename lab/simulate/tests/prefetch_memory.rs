@@ -1,5 +1,5 @@
-//! What a prefetch cache changes in a machine whose memory is short: golden numbers of 512 request
-//! handlers in 512 MB (TR-840 section 5).
+//! The effect of a prefetch cache in a machine that is short of memory: golden numbers of 512 request handlers
+//! in 512 MB (TR-840 section 5).
 
 use foreseek_device::Profile;
 use foreseek_simulate::experiment::{Experiment, Policy, SetUp, run};
@@ -7,7 +7,7 @@ use foreseek_simulate::machine::Counters;
 use foreseek_units::{Nanos, Pages};
 
 /// The queue is never congested: with its 128 requests, read-ahead would be cancelled all the time
-/// (`docs/internals/simulator.md`), and nothing prefetched that could thrash.
+/// (`docs/internals/simulator.md`), and nothing would be prefetched that could thrash.
 const NEVER: usize = 1 << 20;
 
 fn counters(policy: &str) -> Counters {
@@ -16,7 +16,7 @@ fn counters(policy: &str) -> Counters {
     experiment.policies = vec![Policy::from(policy)];
     experiment.concurrency = vec![512];
     experiment.seeds = vec![1];
-    // All begin at once: it takes some three minutes until they are spread, and the ceiling has looked around.
+    // All begin at once: it takes some three minutes until they are spread and the ceiling has settled.
     experiment.warm_up = Nanos::from_secs(200);
     experiment.duration = Nanos::from_secs(40);
     experiment.block.congested_above = NEVER;

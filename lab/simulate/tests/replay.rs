@@ -1,4 +1,4 @@
-//! What an engine did over the modelled kernel, it does again when it is told the same.
+//! Replaying the events of an engine over the modelled kernel gives the same commands.
 
 mod common;
 
@@ -26,7 +26,7 @@ impl Write for Sink {
     }
 }
 
-/// A run with questions, strays, several rounds and a little memory, recorded.
+/// A recorded run with questions, unlisted reads, several rounds and little memory.
 fn recorded(limit: u64) -> String {
     let file = Bytes::mib(32);
     let pages = random_pages(3, 4000, file);

@@ -17,7 +17,7 @@ const FILE: Bytes = Bytes::mib(64);
 const READS: usize = 4000;
 const HANDLE: Handle = Handle(0);
 
-/// So many readers of random pages, each of a file of its own, and one that writes and reads in sequence.
+/// A number of readers of random pages, each of a file of its own, and one that writes and reads in sequence.
 struct Readers {
     readers: u32,
     prefetch: bool,
@@ -78,7 +78,7 @@ fn run(readers: u32, prefetch: bool, scheduler: &str) -> Report {
 
 #[test]
 fn each_of_several_readers_gains_beside_a_neighbour_that_writes() {
-    // Without a scheduler the device gets the requests of the three in turns, whatever order each has.
+    // Without a scheduler the device gets the requests of the three in turn, whatever order each has.
     for (scheduler, least) in [("noop", 1.5), ("deadline", 10.0), ("anticipatory", 10.0), ("cfq", 4.0)] {
         let (stock, prefetched) = (run(3, false, scheduler), run(3, true, scheduler));
         for reader in 0..3 {

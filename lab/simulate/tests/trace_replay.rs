@@ -1,4 +1,4 @@
-//! Replay against a device that takes a millisecond for everything, where the outcome is known.
+//! Replay on a device with a constant time of a millisecond, where the result is known.
 
 use foreseek_device::{Build, Counters, Device, Finished, Full, Io, Outcome, Profile};
 use foreseek_simulate::block::{self, BlockLayer, scheduler};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 const MILLISECOND: Nanos = Nanos::from_millis(1);
 
-/// A device of 1 GiB that takes a millisecond, for as many concurrent requests as there are.
+/// A device of 1 GiB that takes a millisecond, for any number of concurrent requests.
 #[derive(Default)]
 struct Constant {
     flying: VecDeque<(Instant, Io)>,
@@ -83,7 +83,7 @@ fn an_open_loop_keeps_the_recorded_times() {
 
 #[test]
 fn a_closed_loop_thinks_after_each_answer() {
-    // Recorded: 5 ms for each request. Replayed: 1 ms, and the same thinking.
+    // Recorded: 5 ms for each request. Replayed: 1 ms, and the same think time.
     let text = "R Miss 1000 8 5000.0 2000.0\nR Miss 9000 8 5000.0 3000.0\nW Miss 100 8 5000.0 0.0\n";
     let outcome = replay(text, Loop::Closed).expect("valid");
     assert_eq!(outcome.time, Nanos::from_millis(2 + 1 + 3 + 1 + 1));
@@ -93,7 +93,7 @@ fn a_closed_loop_thinks_after_each_answer() {
 
 #[test]
 fn recorded_response_times_are_no_thinking() {
-    // The second request came 0.9 ms after the first was over.
+    // The second request came 0.9 ms after the first was complete.
     let text = "10000,h,0,Read,0,4096,1000\n20000,h,0,Read,81920,4096,1000\n";
     let outcome = replay(text, Loop::Closed).expect("valid");
     assert_eq!(outcome.time, Nanos(1_000_000 + 900_000 + 1_000_000));
@@ -108,7 +108,7 @@ fn devices_lie_one_behind_the_other_and_beyond_the_end_is_refused() {
     let reader = Reader::new("trace", text.as_bytes(), None).expect("valid");
     let starts: Vec<u64> =
         reader.map(|record| addresses.sectors(&record.expect("valid")).start.get()).collect();
-    // Device 3 first; it reaches a little beyond a mebibyte, so that device 7 begins at two.
+    // Device 3 is first; it reaches slightly beyond a mebibyte, so that device 7 begins at two.
     assert_eq!(starts, [4096, 2047, 4096 + 16]);
 
     let far = "1 0 4000000 8 1\n";
@@ -132,7 +132,7 @@ fn a_malformed_line_ends_a_replay_with_its_number() {
     assert!(error.expect_err("malformed").to_string().contains("line 2"));
 }
 
-/// Three reads of one file, the third of what the first two brought in.
+/// Three reads of one file; the third reads what the first two have brought into memory.
 const FIO: &str = "fio version 2 iolog\nf add\nf open\nf read 0 65536\nf wait 1000 0\nf read 65536 65536\n\
     g read 0 4096\nf read 0 131072\nf close\n";
 
@@ -170,7 +170,7 @@ fn through_the_page_cache_what_was_read_is_a_hit() {
     assert!(report.responses.mean * 4 < report.time);
 }
 
-/// Requests of some processes: who, when (ms), where.
+/// Requests of some processes: process, time (ms), address.
 fn requests() -> impl Strategy<Value = Vec<(u32, u64, u64)>> {
     prop::collection::vec((0..5u32, 0..40u64, 0..100_000u64), 1..80).prop_map(|mut requests| {
         requests.sort_by_key(|(_, at, _)| *at);
@@ -191,7 +191,7 @@ proptest! {
     fn a_closed_loop_is_each_processs_sum(requests in requests()) {
         let outcome = replay(&blkparse(&requests), Loop::Closed).expect("valid");
         let origin = requests[0].1;
-        // Naively: the time between two requests of a process is thought, an answer takes 1 ms.
+        // Naively: the time between two requests of a process is think time, an answer takes 1 ms.
         let mut over: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
         for (who, at, _) in &requests {
             let (end, last) = over.get(who).copied().unwrap_or((0, origin));

@@ -1,4 +1,4 @@
-//! Real traces, where they are at hand: all of their lines are read, and their numbers are known.
+//! Real traces, if they are available: all of their lines are read, and their numbers are known.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 
 use flate2::bufread::MultiGzDecoder;
@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// A file of the shared data, beside the repository or beside the folder that it lies in.
+/// A file of the shared data, beside the repository or beside its parent folder.
 fn shared(name: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2)?;
     let found = ["../shared", "../../shared"].map(|up| root.join(up).join("traces").join(name));
@@ -51,7 +51,7 @@ fn a_virtual_disk_of_cloudphysics() {
 
 #[test]
 fn the_validation_traces_of_disksim() {
-    // Mean response times as awk reckons them.
+    // Mean response times as computed by awk.
     for (name, mean_us) in [("atlas_III", 6263), ("barracuda", 6627), ("cheetah9LP", 4272), ("ibm18es", 5260)]
     {
         let Some(path) = shared(&format!("disksim-valid/{name}.trace.gz")) else { return };

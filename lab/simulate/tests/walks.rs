@@ -35,7 +35,8 @@ fn a_walk_over_an_aged_tree_gains() {
     assert!(gain > 6.0, "{gain}");
 }
 
-/// The drive's own look-ahead serves all files of a directory but the first, so that there is little to gain.
+/// The drive's own look-ahead serves all files of a directory except the first, so that there is little to
+/// gain.
 #[test]
 fn a_walk_over_a_fresh_tree_loses_nothing() {
     let gain = gain(FRESH);

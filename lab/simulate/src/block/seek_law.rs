@@ -1,15 +1,14 @@
-//! How far the arm goes when requests are uniform: the law that EuroSys'07 section 4.1 uses.
+//! The distance of the arm's moves when requests are uniform: the law that EuroSys'07 section 4.1 uses.
 //!
-//! Of n requests drawn afresh and uniformly over a disk of size C, C-SCAN takes the nearest ahead of
-//! the head. All n lie farther than x with the probability `(1 - x/C)^n`; the mean is `C / (n + 1)`.
-//! Distances count around the end of the disk: the way back to the lowest sector is not looked at.
+//! Of n requests drawn afresh and uniformly over a disk of size C, C-SCAN takes the nearest ahead of the head.
+//! All n lie farther than x with the probability `(1 - x/C)^n`; the mean is `C / (n + 1)`. Distances wrap
+//! around at the end of the disk: the way back to the lowest sector does not count.
 //!
-//! The law does not hold in a closed loop, where each request served is replaced by one new one and
-//! the others stay: what the head has just passed is empty, and what lies ahead has had time to
-//! fill. There the mean is `C / 2n`.
+//! The law does not hold in a closed loop, where each served request is replaced by one new one and the others
+//! stay: there are none in the region that the head has just passed, and more in the region ahead. There the
+//! mean is `C / 2n`.
 //!
-//! Both are drawn from a real scheduler here; `foreseek_theory::seek_law` is the law
-//! itself and judges them.
+//! Both are drawn from a real scheduler here; `foreseek_theory::seek_law` has the law and the test of fit.
 
 use super::{Request, RequestId, Scheduler};
 use foreseek_device::Op;
@@ -17,10 +16,10 @@ use foreseek_seam::ProcessId;
 use foreseek_units::{Instant, Lba, SectorSpan, Sectors, Span};
 use rand_core::Rng;
 
-/// The length of the drawn requests: a page. It counts as a point against any disk.
+/// The length of the drawn requests: a page, which is a point compared with any disk.
 const LENGTH: Sectors = Sectors(8);
 
-/// Seek distances of a scheduler that orders by C-SCAN: each from a place drawn at random to the one
+/// Seek distances of a scheduler that orders by C-SCAN: each from an address drawn at random to the request
 /// that it chooses of `n` requests drawn at random.
 pub fn fresh(
     make: &dyn Fn() -> Box<dyn Scheduler>,
@@ -40,8 +39,8 @@ pub fn fresh(
         .collect()
 }
 
-/// Seek distances of a scheduler at which `n` requests wait at any time: each that is served is
-/// replaced by one drawn at random. The first `n * n` are not counted, while the loop settles.
+/// Seek distances of a scheduler with `n` requests waiting at any time: each served one is replaced by one
+/// drawn at random. The first `n * n` do not count, while the loop settles.
 pub fn closed_loop(
     scheduler: Box<dyn Scheduler>,
     capacity: Sectors,
@@ -61,7 +60,7 @@ pub fn closed_loop(
     (0..samples).filter_map(|_| next()).collect()
 }
 
-/// A scheduler with requests at random places.
+/// A scheduler with requests at random addresses.
 struct Stage {
     scheduler: Box<dyn Scheduler>,
     capacity: Sectors,

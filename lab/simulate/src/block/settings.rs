@@ -1,42 +1,41 @@
-//! The numbers of the block layer.
+//! The parameters of the block layer.
 
 use foreseek_device::Queue;
 use foreseek_units::{Nanos, Sectors};
 
-/// How the block layer and its driver are set.
+/// The settings of the block layer and its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Requests of each direction that may exist, waiting or in the device; a submitter that finds
-    /// none sleeps.
+    /// Requests of each direction, waiting or in the device; a submitter that finds none sleeps.
     pub requests: usize,
     /// More requests of a direction than this congest the queue.
     pub congested_above: usize,
-    /// A congested queue with fewer requests than this is congested no more.
+    /// With fewer requests than this a congested queue is no longer congested.
     pub uncongested_below: usize,
     /// The longest request; a longer submission is split, at page boundaries of itself.
     pub largest: Sectors,
-    /// So many waiting requests unplug the queue.
+    /// This many waiting requests unplug the queue.
     pub unplug_at: usize,
-    /// A queue stays plugged no longer than this.
+    /// The longest time that a queue stays plugged.
     pub unplug_after: Nanos,
-    /// How many requests a submitter may take at once that finds one free, up to half a pool more than there
-    /// are: 32 in the kernels (`BLK_BATCH_REQ`). With 1 each is given out by itself.
+    /// How many requests a submitter that finds one free may take at once, up to half a pool beyond the limit:
+    /// 32 in the kernels (`BLK_BATCH_REQ`). With 1 each is given out separately.
     pub batch: usize,
-    /// Whether a reader that finds no request free for what it reads ahead sleeps until all of that has one, as
-    /// `get_request_wait` lets it. Without this it goes on until it needs a page.
+    /// Whether a reader sleeps until all of its read-ahead has requests, as in `get_request_wait`. Otherwise it
+    /// goes on until it needs a page.
     pub submitter_sleeps: bool,
     /// How many requests the driver keeps in the device: 1 for IDE, a few for SCSI with tags.
     pub in_device: usize,
-    /// In which order the device serves them: the shortest access first, seek and rotation together, as drives with tags do, or as
-    /// they arrive.
+    /// The order in which the device serves them: the shortest access first, seek and rotation together, as
+    /// drives with tags do, or in order of arrival.
     pub device_order: Queue,
 }
 
 impl Settings {
-    /// Linux 2.6.3 (TR-840): 128 requests, congested above 7/8 of them and one more (TR-840 section
-    /// 6 footnote 4), uncongested below 7/8 less one; requests of at most 255 sectors, since the
-    /// drivers of that time counted in a byte (TR-840 section 6 mentions 320 for another driver);
-    /// unplugged by four requests or 3 ms.
+    /// Linux 2.6.3 (TR-840): 128 requests, congested above 7/8 of them plus one (TR-840 section 6 footnote 4),
+    /// no longer congested below 7/8 less one; requests of at most 255 sectors, since the drivers of that time
+    /// counted in a byte (TR-840 section 6 mentions 320 for another driver); unplugged by four requests or 3
+    /// ms.
     pub const LINUX_2_6_3: Self = Self {
         requests: 128,
         congested_above: 113,
@@ -50,15 +49,16 @@ impl Settings {
         device_order: Queue::Sptf,
     };
 
-    /// Linux 2.6.10 (EuroSys'07): congestion ends another sixteenth lower, so that the queue does
-    /// not swing about its threshold.
+    /// Linux 2.6.10 (EuroSys'07): congestion ends another sixteenth lower, so that the queue does not oscillate
+    /// about its threshold.
     pub const LINUX_2_6_10: Self = Self { uncongested_below: 103, ..Self::LINUX_2_6_3 };
 
     /// Linux 2.6.18 (ATC'08; used for 2.6.16 and 2.6.20 too): requests of at most 1024 sectors.
     pub const LINUX_2_6_18: Self = Self { largest: Sectors(1024), ..Self::LINUX_2_6_10 };
 
-    /// The same above a driver that takes what the file system hands over as it is, without a queue (`make_request_fn`, as md's):
-    /// nothing is plugged, merged or counted as congestion, and all goes to the driver at once.
+    /// The same above a driver that takes the file system's requests directly, without a queue
+    /// (`make_request_fn`, as md's): nothing is plugged, merged or counted as congestion, and all goes to the
+    /// driver at once.
     pub const LINUX_2_6_18_BIO: Self = Self {
         requests: 4096,
         congested_above: 4097,
@@ -68,8 +68,8 @@ impl Settings {
         ..Self::LINUX_2_6_18
     };
 
-    /// What a stock kernel of today has above a loop device: 128 requests of at most 1280 KiB, all of them
-    /// with the device, which takes as many as its queue holds.
+    /// Today's stock kernel above a loop device: 128 requests of at most 1280 KiB, all of them in the device,
+    /// as far as its queue takes them.
     pub const LINUX_6_LOOP: Self = Self {
         requests: 128,
         congested_above: 113,
@@ -79,8 +79,8 @@ impl Settings {
         ..Self::LINUX_2_6_18
     };
 
-    /// What a stock kernel of today has above an emulated disk: requests of at most 1280 KiB, 4 of them with
-    /// the device and 256 above it.
+    /// Today's stock kernel above an emulated disk: requests of at most 1280 KiB, 4 of them in the device and
+    /// 256 above it.
     pub const LINUX_6_EMULATED: Self = Self {
         requests: 256,
         congested_above: 225,
@@ -94,11 +94,11 @@ impl Settings {
 /// When the anticipatory scheduler's timer starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AnticipationTimer {
-    /// When the first piece of a split submission is over: the stock kernel, which therefore often
-    /// gives up before the process can run (TR-840 section 6).
+    /// When the first piece of a split submission is complete: the stock kernel, which therefore often stops
+    /// waiting before the process can run (TR-840 section 6).
     FirstPiece,
-    /// When all pieces of the submission are over: TR-840's correction, on which all of its results
-    /// were measured.
+    /// When all pieces of the submission are complete: TR-840's correction, with which all of its results were
+    /// measured.
     #[default]
     AllPieces,
 }

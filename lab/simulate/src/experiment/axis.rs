@@ -6,7 +6,7 @@
 
 use super::Experiment;
 
-/// A key and the values that it takes.
+/// A key and its values.
 #[derive(Clone, Debug)]
 pub struct Axis {
     /// The key, as it is written in a file: `machine.memory`.
@@ -20,12 +20,12 @@ pub struct Axis {
 pub struct Variant {
     /// The value, as it is written.
     pub value: String,
-    /// The experiment with it; its own axis is not looked at.
+    /// The experiment with it; its own axis is ignored.
     pub experiment: Experiment,
 }
 
 impl Experiment {
-    /// The experiments to be run, each with its value of the fifth axis where there is one.
+    /// The experiments to be run, each with its value of the fifth axis if there is one.
     pub(super) fn variants(&self) -> Vec<(Option<&str>, &Self)> {
         match &self.axis {
             None => vec![(None, self)],

@@ -1,14 +1,14 @@
-//! The numbers that a run is told by.
+//! The metrics of a run.
 
 use crate::machine::Report;
 use foreseek_units::{Nanos, SECTOR_SIZE};
 
-/// One number of a run.
+/// One metric of a run.
 #[derive(Clone, Copy)]
 pub struct Metric {
     /// Its name in results, unit last.
     pub name: &'static str,
-    /// What it is.
+    /// Its meaning.
     pub meaning: &'static str,
     /// Takes it from a report.
     pub of: fn(&Report) -> f64,
@@ -75,7 +75,7 @@ impl Metric {
         meaning: "the longest fetch before it is split",
         of: |report| report.fetch_sizes.iter().rposition(|count| *count > 0).unwrap_or(0) as f64,
     };
-    /// Blocks that the cache of an array's driver answered, % of those that were read through it.
+    /// Blocks from the cache of an array's driver, % of those read through it.
     pub const ARRAY_HITS: Self = Self {
         name: "array_hits_percent",
         meaning: "blocks that the cache of an array's driver had or was fetching, of those read through it",
@@ -93,7 +93,7 @@ impl Metric {
         meaning: "misses whose strip an array's driver did not prefetch because its upstream had shrunk, where the virtual costs allowed it",
         of: |report| report.array.map_or(0.0, |stats| stats.refused_by_size as f64),
     };
-    /// What processes have read and written, MB/s.
+    /// What processes read and wrote, MB/s.
     pub const MOVED: Self = Self {
         name: "moved_mb_per_s",
         meaning: "bytes that processes have read and written, in MB of 10^6 a second",
@@ -111,7 +111,7 @@ impl Metric {
         meaning: "share of all processors' time that was used",
         of: |report| 100.0 * report.processor_use(),
     };
-    /// Processor time a MB that was read, ms.
+    /// Processor time for each MB read, ms.
     pub const PROCESSOR_COST: Self = Self {
         name: "processor_ms_per_mb",
         meaning: "processor time for each MB of 10^6 that processes have read",

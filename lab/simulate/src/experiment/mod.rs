@@ -1,11 +1,11 @@
-//! Experiments: what is run, over which sweep, and what comes out.
+//! Experiments: what is run, over which sweep, and the results.
 //!
-//! An [`Experiment`] is made in code or read from TOML ([`Experiment::parse`]). [`run`] makes one
-//! machine for each value of an [`Axis`], device, policy, concurrency level and seed, runs them on as many threads as it is
-//! given, and answers [`Results`] in the order of the sweep: the same experiment and seeds give the
-//! same bytes, however many threads there are. Seeds are the repetitions from which [`Summary`] takes
-//! its intervals; runs of the same seed differ in nothing but what the sweep varies, so that ratios
-//! are best taken seed by seed ([`Point::ratio`]).
+//! An [`Experiment`] is made in code or read from TOML ([`Experiment::parse`]). [`run`] makes one machine for
+//! each value of an [`Axis`], device, policy, concurrency level and seed, runs them on the given number of
+//! threads, and returns [`Results`] in the order of the sweep: the same experiment and seeds give the same
+//! bytes, whatever the number of threads. Seeds are the repetitions from which [`Summary`] takes its intervals.
+//! Runs of the same seed differ only in what the sweep varies, so that ratios are best taken seed by seed
+//! ([`Point::ratio`]).
 
 mod axis;
 mod error;
@@ -38,19 +38,19 @@ use foreseek_seam::Extent;
 use foreseek_units::{Bytes, Nanos};
 use std::sync::Arc;
 
-/// Most concurrency levels, policies, devices or seeds of one experiment, each: more is a slip of the
-/// pen, and results are kept in memory until all are there.
+/// The most concurrency levels, policies, devices or seeds of one experiment, each: more is a typing error, and
+/// results are kept in memory until the end.
 pub const SWEEP_LIMIT: usize = 64;
 
 /// The longest window or depth in pages: a gibibyte, more than any memory should give to one fetch.
 pub(crate) const FETCH_LIMIT: u64 = Bytes::gib(1).pages_floor().get();
 
-/// What is to be run.
+/// An experiment.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// Its name, which results bear.
+    /// Its name, also in results.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub description: String,
     /// The devices to compare.
     pub devices: Vec<Profile>,
@@ -60,7 +60,7 @@ pub struct Experiment {
     pub block: block::Settings,
     /// The I/O scheduler's name.
     pub scheduler: String,
-    /// The driver of an array with a cache of its own, where a policy has one.
+    /// The array's driver with a cache of its own, for policies with one.
     pub array: array::Settings,
     /// The settings of all prefetchers.
     pub prefetch: kernels::Settings,
@@ -68,23 +68,22 @@ pub struct Experiment {
     pub policies: Vec<Policy>,
     /// The workload's name.
     pub workload: String,
-    /// What is varied in it.
+    /// The workload's parameters.
     pub parameters: Parameters,
-    /// A workload made in code, in place of the named one, which then only lends its name: the replay
-    /// of a trace.
+    /// A workload made in code that replaces the named one, such as the replay of a trace.
     pub made: Option<Made>,
-    /// How its files lie.
+    /// The layout of its files.
     pub layout: LayoutSettings,
-    /// Requests at a time, of a closed loop; of jobs their number is the workload's, and this is 1.
+    /// Concurrent requests, of a closed loop; for jobs their number is the workload's, and this is 1.
     pub concurrency: Vec<u32>,
     /// One run for each.
     pub seeds: Vec<u64>,
-    /// One thing more that is varied.
+    /// A further key that is varied.
     pub axis: Option<Axis>,
-    /// Time before the measurement, at least.
+    /// Minimum time before the measurement.
     pub warm_up: Nanos,
-    /// Time before the measurement for each request at a time, where that comes to more: what many handlers
-    /// do settles as late as they are many, since each has its share of the disk.
+    /// Time before the measurement for each concurrent request, if that is longer: with many handlers the state
+    /// settles later, since each has its share of the disk.
     pub warm_up_a_handler: Nanos,
     /// Time measured, or the longest that jobs may take.
     pub duration: Nanos,
@@ -95,7 +94,7 @@ pub struct Experiment {
 pub struct Made {
     /// Makes it.
     pub workload: Arc<dyn Fn() -> Box<dyn Workload> + Send + Sync>,
-    /// Where its files lie; a file system places them where this does not say.
+    /// The extents of its files; without them a file system places the files.
     pub extents: Option<Arc<Vec<Vec<Extent>>>>,
 }
 
@@ -105,18 +104,17 @@ impl std::fmt::Debug for Made {
     }
 }
 
-/// Seeds of an experiment that names none: three, the fewest from which the reference lets an
-/// interval be taken.
+/// Default seeds: three, the fewest with which the reference takes an interval.
 pub const SEEDS: [u64; 3] = [1, 2, 3];
 
-/// Measured time of an experiment that names none: some thousand requests of a disk.
+/// Default measured time: some thousand requests of a disk.
 pub const DURATION: Nanos = Nanos::from_secs(100);
 
-/// Time before it: a cache of 512 MB is filled at 25 MB/s.
+/// Default time before it: fills a cache of 512 MB at 25 MB/s.
 pub const WARM_UP: Nanos = Nanos::from_secs(20);
 
 impl Experiment {
-    /// An experiment in a paper's set-up, with that paper's device and policies, one stream at a time.
+    /// An experiment with a paper's set-up, device and policies, one stream at a time.
     #[must_use]
     pub fn new(name: &str, set_up: SetUp, workload: &str) -> Self {
         let machine: Settings = set_up.machine();
@@ -143,7 +141,8 @@ impl Experiment {
         }
     }
 
-    /// The same with one seed, no interval and a fifth of the measured time, after the whole warm-up. For a look, not for a result.
+    /// The same with one seed, no interval and a fifth of the measured time, after the whole warm-up: for a
+    /// first impression.
     #[must_use]
     pub fn quick(self) -> Self {
         self.each(&|one| {
@@ -154,8 +153,8 @@ impl Experiment {
         })
     }
 
-    /// Virtual time of a run, and how much of it is before the measurement; of jobs the longest that they
-    /// may take.
+    /// Virtual time of a run, and the part of it before the measurement; for jobs the longest that they may
+    /// take.
     #[must_use]
     pub fn period(&self, concurrency: u32) -> Period {
         let warm_up = self.warm_up.max(self.warm_up_a_handler * u64::from(concurrency));

@@ -67,7 +67,8 @@ impl Results {
         written
     }
 
-    /// One line a run: the value of the sweep's own key if it has one, device, policy, concurrency, seed and every metric.
+    /// One line for each run: the value of the sweep's own key if it has one, device, policy, concurrency, seed
+    /// and every metric.
     #[must_use]
     pub fn to_csv(&self) -> String {
         let key = self.key.as_deref().map(|key| format!("{},", field(key))).unwrap_or_default();

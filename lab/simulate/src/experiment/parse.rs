@@ -1,8 +1,8 @@
 //! Reading experiments from TOML.
 //!
-//! A file names a set-up (or none: then TR-840's), a workload and what is swept. Everything else has
-//! the set-up's value and may be overridden, key by key, in the tables `machine`, `costs`,
-//! `write_back`, `block`, `prefetch` and `layout`. `docs/internals/simulator.md` lists the keys.
+//! A file names a set-up (TR-840's by default), a workload and what is swept. Everything else has the set-up's
+//! value and may be overridden, key by key, in the tables `machine`, `costs`, `write_back`, `block`, `prefetch`
+//! and `layout`. `docs/internals/simulator.md` lists the keys.
 
 use super::axis::{Axis, Variant};
 use super::policy::Policy;
@@ -22,14 +22,14 @@ use serde::Deserialize;
 /// The longest text of an experiment: a few hundred lines. It keeps a wrong path from being parsed.
 const LENGTH_LIMIT: usize = 1 << 20;
 
-/// The tables of which a key can be swept.
+/// The tables whose keys can be swept.
 const TABLES: [&str; 8] =
     ["machine", "costs", "write_back", "block", "array_cache", "prefetch", "layout", "workload"];
 
 /// The most requests of a pool: 256 for each handler of the largest benchmark.
 const REQUESTS_LIMIT: u64 = 1 << 20;
 
-/// An experiment as it is written.
+/// An experiment as a file has it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -65,7 +65,7 @@ struct Written {
     sweep: toml::Table,
 }
 
-/// A size as people write it.
+/// A size as a file has it.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "String")]
 struct Size(Bytes);
@@ -109,7 +109,7 @@ struct WrittenWorkload {
 }
 
 impl WrittenWorkload {
-    /// What is read past the page cache, where a key says something of it.
+    /// The reads past the page cache, if a key is about them.
     fn direct(&self) -> Option<DirectReads> {
         let Self { distance, backward, reorder, infill, request, offset, .. } = self;
         let sizes = [distance, reorder, infill, request, offset];
@@ -125,7 +125,7 @@ impl WrittenWorkload {
         })
     }
 
-    /// How a tree is walked, where a key says something of it.
+    /// The walk of a tree, if a key is about it.
     fn walk(&self, think: Nanos) -> Option<Walk> {
         let Self { order, reversed, threads, opened, read, think_ms, scattered, .. } = self;
         let said = [
@@ -250,8 +250,8 @@ struct WrittenLayout {
 }
 
 impl Experiment {
-    /// Reads an experiment. `file` is what messages call the text; `device` finds the profile of a
-    /// device's name or path.
+    /// Reads an experiment. `file` is the text's name in errors; `device` finds the profile of a device's name
+    /// or path.
     ///
     /// # Errors
     /// The text is no experiment; the message names the file, the line or key, and the reason.
@@ -299,7 +299,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The fifth axis: each value is put in its place in the text, which is then read as any other.
+    /// The fifth axis: each value is put in its place in the text, which is then read as usual.
     fn axis(
         &self,
         text: &str,
@@ -393,7 +393,7 @@ impl Reader<'_> {
         Ok(experiment)
     }
 
-    /// A complaint about a key of an experiment that came from a file names the file.
+    /// An error about a key of an experiment from a file names the file.
     fn place(&self, error: ExperimentError) -> ExperimentError {
         match error {
             ExperimentError::Key { key, reason, .. } => self.wrong(&key, reason),
@@ -419,7 +419,7 @@ impl Reader<'_> {
         unit: f64,
         default: Nanos,
     ) -> Result<Nanos, ExperimentError> {
-        /// Virtual time that an experiment may name: a year, long before nanoseconds overflow.
+        /// The longest virtual time: a year, long before nanoseconds overflow.
         const LONGEST: f64 = 365.0 * 86_400.0 * 1e9;
         match given {
             None => Ok(default),

@@ -1,4 +1,4 @@
-//! What has come out.
+//! The results.
 
 use super::{Metric, Policy, Summary};
 use crate::machine::Report;
@@ -8,34 +8,34 @@ use crate::machine::Report;
 pub struct SeedRun {
     /// Its seed.
     pub seed: u64,
-    /// What it came to.
+    /// Its report.
     pub report: Report,
 }
 
-/// The runs of one place of the sweep, one a seed.
+/// The runs at one point of the sweep, one for each seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// With this value of the sweep's own key, if it has one.
+    /// The value of the sweep's own key, if it has one.
     pub value: Option<String>,
-    /// On this device.
+    /// The device.
     pub device: String,
-    /// With this policy.
+    /// The policy.
     pub policy: Policy,
-    /// So many concurrent requests.
+    /// Concurrent requests.
     pub concurrency: u32,
     /// In the order of the experiment's seeds.
     pub runs: Vec<SeedRun>,
 }
 
 impl Point {
-    /// A number of all runs, with its interval.
+    /// A metric over all runs, with its interval.
     #[must_use]
     pub fn summary(&self, metric: &Metric) -> Summary {
         Summary::of(self.runs.iter().map(|run| (metric.of)(&run.report)).collect())
     }
 
-    /// A number of these runs over the same number of others, seed by seed: runs of one seed have the
-    /// same requests, so that the interval is that of what differs.
+    /// A metric of these runs over the same metric of others, seed by seed: runs of one seed have the same
+    /// requests, so that the interval is that of the difference.
     #[must_use]
     pub fn ratio(&self, against: &Self, metric: &Metric) -> Summary {
         let pairs = self.runs.iter().zip(&against.runs);
@@ -55,20 +55,20 @@ impl Point {
 pub struct Results {
     /// The experiment's name.
     pub experiment: String,
-    /// What it is for.
+    /// Its purpose.
     pub description: String,
     /// The workload.
     pub workload: String,
     /// The I/O scheduler.
     pub scheduler: String,
-    /// The key of which points name the value.
+    /// The swept key, whose value points have.
     pub key: Option<String>,
-    /// Every place of the sweep.
+    /// Every point of the sweep.
     pub points: Vec<Point>,
 }
 
 impl Results {
-    /// The first point of a place of the sweep.
+    /// The first point with this device, policy and concurrency.
     #[must_use]
     pub fn point(&self, device: &str, policy: &Policy, concurrency: u32) -> Option<&Point> {
         self.points.iter().find(|point| {

@@ -5,20 +5,20 @@ use foreseek_hints::Settings;
 use foreseek_units::{Bytes, Pages};
 use std::fmt;
 
-/// Read-ahead and page replacement together: what the papers compare.
+/// Read-ahead and page replacement together, as the papers compare them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {
-    /// The name of the prefetcher (`foreseek_kernels::by_name`); after `mount:` that of a mount
-    /// (`foreseek_readahead::serving`) through which a kernel with stock read-ahead reads; after `watch:` that of
-    /// a kernel beside which the daemon of [`crate::watch`] works; after one of [`CLIENTS`] that of a kernel
-    /// whose processes use libprefetch.
+    /// The name of the prefetcher (`foreseek_kernels::by_name`). After `mount:` it is that of a mount
+    /// (`foreseek_readahead::serving`) through which a kernel with stock read-ahead reads; after `watch:` that
+    /// of a kernel beside the daemon of [`crate::watch`]; after one of [`CLIENTS`] that of a kernel whose
+    /// processes use libprefetch.
     pub prefetcher: String,
-    /// The largest window that it reads ahead, where that is not the experiment's (`prefetch.window_pages`).
+    /// The largest window of its read-ahead, if it is not the experiment's (`prefetch.window_pages`).
     pub window: Option<Bytes>,
     /// The name of the page replacement (`foreseek_simulate::machine::reclaim::by_name`).
     pub reclaim: String,
-    /// The policy of the array's driver (`foreseek_strips::registry`); without one that of the experiment
-    /// (`array_cache.policy`), and without that either there is no such driver.
+    /// The policy of the array's driver (`foreseek_strips::registry`). By default it is that of the experiment
+    /// (`array_cache.policy`); if that has none either, there is no such driver.
     pub array: Option<String>,
 }
 
@@ -34,34 +34,34 @@ impl Policy {
         }
     }
 
-    /// The kernel's prefetcher where a daemon reads ahead of tree walks beside it (`watch:on-demand`).
+    /// The kernel's prefetcher where a daemon reads ahead of tree walks (`watch:on-demand`).
     #[must_use]
     pub fn watched(&self) -> Option<&str> {
         self.prefetcher.strip_prefix("watch:")
     }
 
-    /// The kernel's prefetcher where processes use libprefetch (`libprefetch:linux-2.6.18`), and how their clients are
-    /// set.
+    /// The kernel's prefetcher where processes use libprefetch (`libprefetch:linux-2.6.18`), and the settings
+    /// of their clients.
     #[must_use]
     pub fn directed(&self) -> Option<(MakeSettings, &str)> {
         let (client, kernel) = self.prefetcher.split_once(':')?;
         CLIENTS.iter().find(|(name, _)| *name == client).map(|(_, settings)| (*settings, kernel))
     }
 
-    /// The prefetcher of the mount, where there is one.
+    /// The prefetcher of the mount, if there is one.
     #[must_use]
     pub fn mounted(&self) -> Option<&str> {
         self.prefetcher.strip_prefix("mount:")
     }
 }
 
-/// How clients are set on a device.
+/// The settings of clients on a device.
 pub(crate) type MakeSettings = fn(&Profile) -> Settings;
 
-/// The ways in which processes use libprefetch: as ATC'09 did, and as it ships.
+/// The ways in which processes use libprefetch: as in ATC'09, and with the defaults.
 pub const CLIENTS: &[(&str, MakeSettings)] = &[
     ("libprefetch", |_| Settings::paper()),
-    // "Infill amounts up to 32KB can help" (section 3.3). Here it is the library that reads gaps, and they take memory.
+    // "Infill amounts up to 32KB can help" (section 3.3). Here the library reads gaps, and they take memory.
     ("libprefetch-infill", |_| Settings { infill: INFILL, ..Settings::paper() }),
     ("libprefetch-uncontrolled", |_| Settings { controlled: false, ..Settings::paper() }),
     ("libprefetch-shipped", |device| Settings {
@@ -73,12 +73,12 @@ pub const CLIENTS: &[(&str, MakeSettings)] = &[
 /// The longest gap that the paper reads.
 const INFILL: Pages = Bytes::kib(32).pages_floor();
 
-/// The page replacement of a policy that names none.
+/// The default page replacement.
 const DEFAULT_RECLAIM: &str = "linux-2.6";
 
 impl From<&str> for Policy {
-    /// `prefetcher[@window][+reclaim][/array]`, as in `linux-2.6.18@32K+cpem` and `linux-2.6.18@32K/asp+msp`. What follows the `@` and is no size stays
-    /// a part of the prefetcher's name, which then is not known.
+    /// `prefetcher[@window][+reclaim][/array]`, as in `linux-2.6.18@32K+cpem` and `linux-2.6.18@32K/asp+msp`.
+    /// Text after the `@` that is no size stays a part of the prefetcher's name, which then is unknown.
     fn from(text: &str) -> Self {
         let (host, array) = text.rsplit_once('/').map_or((text, None), |(host, array)| (host, Some(array)));
         let (ahead, reclaim) = host.split_once('+').unwrap_or((host, DEFAULT_RECLAIM));

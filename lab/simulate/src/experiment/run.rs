@@ -1,4 +1,4 @@
-//! Running an experiment: one machine a place of the sweep and seed, on all processors.
+//! Runs an experiment: one machine for each point of the sweep and seed, on all processors.
 
 use super::{Experiment, ExperimentError, FETCH_LIMIT, Point, Policy, Results, SWEEP_LIMIT, SeedRun};
 use crate::array::{self, Member, Seen, StripDevice};
@@ -21,28 +21,28 @@ use foreseek_walks::Walks;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Most threads that runs are spread over: each holds a machine, some tens of MiB.
+/// The most threads: each holds a machine, some tens of MiB.
 pub const WORKERS_LIMIT: usize = 64;
 
-/// The read-ahead of the kernel in front of a mount: that of a kernel which has FUSE.
+/// The read-ahead of the kernel in front of a mount: that of a kernel with FUSE.
 const IN_FRONT: &str = "on-demand";
 
-/// How far an experiment is.
+/// The progress of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// Runs that are over.
+    /// Completed runs.
     pub over: usize,
     /// Runs in all.
     pub runs: usize,
-    /// The share of all virtual time that has passed; of jobs, which end when they end, the share of
-    /// runs that are over.
+    /// The share of all virtual time that has passed; for jobs, whose end is not known, the share of completed
+    /// runs.
     pub share: f64,
 }
 
 /// One run to be made.
 #[derive(Clone, Copy, Debug)]
 struct PlannedRun<'a> {
-    /// Which variant of the experiment, and its value of the fifth axis.
+    /// The index of the experiment's variant, and its value of the fifth axis.
     variant: usize,
     value: Option<&'a str>,
     experiment: &'a Experiment,
@@ -52,7 +52,7 @@ struct PlannedRun<'a> {
     seed: u64,
 }
 
-/// Where the workload's files, and their metadata if they are read, lie on one device.
+/// The extents of the workload's files, and of their metadata if they are read, on one device.
 struct Placed {
     extents: Vec<Vec<Extent>>,
     metadata: Option<Metadata>,
@@ -60,9 +60,9 @@ struct Placed {
 
 /// What is made once for all runs of a variant.
 struct Made {
-    /// Where the files lie on each device, for each seed; for the first only, where all seeds have one file system.
+    /// The extents on each device, for each seed; only for the first one if all seeds have one file system.
     placed: Vec<Vec<Placed>>,
-    /// How long the workload's streams are, where a policy is to be told.
+    /// The lengths of the workload's streams, if a policy knows them.
     truth: Option<String>,
 }
 
@@ -77,7 +77,7 @@ impl Made {
         Ok(Self { placed, truth })
     }
 
-    /// Where the files lie in a run.
+    /// The extents of a run.
     fn placed(&self, place: PlannedRun<'_>) -> &Placed {
         let of_seeds = &self.placed[place.device];
         let seed = place.experiment.seeds.iter().position(|seed| *seed == place.seed);
@@ -89,8 +89,8 @@ impl Made {
 /// called from any of them.
 ///
 /// # Errors
-/// The experiment is not one that can be run, or a run failed: of several the first in the order of
-/// the sweep among those that were made before the experiment was given up.
+/// The experiment cannot be run, or a run failed: of several failures the first in the order of the sweep among
+/// those that were made before the rest was cancelled.
 pub fn run(
     experiment: &Experiment,
     workers: usize,
@@ -104,7 +104,7 @@ pub fn run(
     Ok(experiment.results(reports))
 }
 
-/// Makes every run; the reports come in the order of the places.
+/// Makes every run; the reports are in the order of the points.
 fn run_all(
     made: &[Made],
     places: &[PlannedRun<'_>],
@@ -142,7 +142,7 @@ struct Clock<'a> {
     progress: &'a (dyn Fn(Progress) + Sync),
     over: AtomicUsize,
     runs: usize,
-    /// Virtual milliseconds that have passed, of those that will.
+    /// Virtual milliseconds that have passed, of all.
     passed: AtomicU64,
     all: u64,
 }
@@ -164,7 +164,7 @@ impl<'a> Clock<'a> {
         (self.progress)(Progress { over, runs: self.runs, share: share.min(1.0) });
     }
 
-    /// A run's clock has gone on.
+    /// A run's clock has advanced.
     fn pass(&self, from: Instant, to: Instant) {
         let ms = |at: Instant| at.get() / 1_000_000;
         self.passed.fetch_add(ms(to) - ms(from), Ordering::Relaxed);
@@ -194,7 +194,7 @@ fn run_one(made: &Made, place: PlannedRun<'_>, clock: &Clock<'_>) -> Result<Repo
     Ok(Report { array: seen.map(|seen| seen.stats()), ..report })
 }
 
-/// Places the workload's files on a device, for runs of this seed.
+/// Lays the workload's files out on a device, for runs of this seed.
 fn lay_out(experiment: &Experiment, profile: &Profile, seed: u64) -> Result<Placed, ExperimentError> {
     if let Some(extents) = experiment.made.as_ref().and_then(|made| made.extents.as_ref()) {
         return Ok(Placed { extents: extents.to_vec(), metadata: None });
@@ -215,10 +215,10 @@ impl Experiment {
         ExperimentError::Key { file: format!("experiment {}", self.name), key: key.to_owned(), reason }
     }
 
-    /// Whether it can be run, as far as that can be told beforehand.
+    /// Checks that it can be run, as far as possible beforehand.
     ///
     /// # Errors
-    /// A list is empty or too long, or something is named that is not known.
+    /// A list is empty or too long, or a name is unknown.
     pub fn check(&self) -> Result<(), ExperimentError> {
         let values = self.axis.as_ref().map_or(1, |axis| axis.variants.len());
         if !(1..=SWEEP_LIMIT).contains(&values) {
@@ -268,8 +268,8 @@ impl Experiment {
         self.members_scheduler()
     }
 
-    /// Whether the sizes given fit onto the devices: a slip of a unit would else make files by the
-    /// billion before the layout finds that they have no room.
+    /// Checks that the given sizes fit onto the devices: an error in a unit would make files by the billion
+    /// before the layout fails.
     fn check_sizes(&self) -> Result<(), ExperimentError> {
         let Parameters { file_size, data_size, .. } = &self.parameters;
         for device in &self.devices {
@@ -293,7 +293,7 @@ impl Experiment {
             .map_err(|cause| ExperimentError::Workload { experiment: self.name.clone(), cause })
     }
 
-    /// The workload, whose programs use libprefetch where the policy says so.
+    /// The workload; its programs use libprefetch if the policy says so.
     fn workload_of(&self, policy: &Policy, profile: &Profile) -> Result<Box<dyn Workload>, ExperimentError> {
         let workload = self.workload()?;
         Ok(match policy.directed() {
@@ -326,7 +326,7 @@ impl Experiment {
         kernels::by_name(name, &prefetch, &costs).map_err(|error| self.wrong("policies", error.to_string()))
     }
 
-    /// The engine of a policy that reads through a mount, with the settings that a mount ships with but for the
+    /// The engine of a policy that reads through a mount, with the mount's default settings except for the
     /// experiment's bound. Its frames take a quarter of the memory.
     fn mount(&self, policy: &Policy, device: &Profile) -> Result<Option<ServingEngine>, ExperimentError> {
         let Some(name) = policy.mounted() else { return Ok(None) };
@@ -345,7 +345,8 @@ impl Experiment {
         self.wrong("policies", reason.to_owned())
     }
 
-    /// The daemon of a policy that watches: what it brings and is not used yet takes at most half of the memory.
+    /// The daemon of a policy that watches: what it has read ahead and was not used yet takes at most half of
+    /// the memory.
     fn watch(&self, profile: &Profile, placed: &Placed) -> Result<Watch, ExperimentError> {
         let workload = self.workload()?;
         let (Some(listings), Some(metadata)) = (workload.tree(), placed.metadata.clone()) else {
@@ -360,7 +361,7 @@ impl Experiment {
         Ok(Watch::new(Walks::new(settings, Arc::new(profile.clone())), tree))
     }
 
-    /// What the frames of a mount take of the memory.
+    /// The memory of a mount's frames.
     fn mounts_memory(&self) -> Bytes {
         self.machine.memory.total.scale(0.25)
     }
@@ -433,7 +434,7 @@ impl Experiment {
         Ok((machine, seen))
     }
 
-    /// The device, behind the driver of an array where the policy has one.
+    /// The device, behind the driver of an array if the policy has one.
     fn device(
         &self,
         policy: &Policy,
@@ -464,7 +465,7 @@ impl Experiment {
         Ok((Box::new(driver), Some(seen)))
     }
 
-    /// The engine of an array's driver, where the policy has one.
+    /// The engine of an array's driver, if the policy has one.
     fn strips(
         &self,
         policy: &Policy,
@@ -522,7 +523,7 @@ impl Experiment {
         ExperimentError::Machine { experiment: self.name.clone(), run, cause: Box::new(cause) }
     }
 
-    /// Puts the reports, which come in the order of the places, to their points.
+    /// Assigns the reports, which are in the order of the points, to their points.
     fn results(&self, reports: Vec<Report>) -> Results {
         let mut reports = reports.into_iter();
         let mut points: Vec<Point> = Vec::new();

@@ -1,4 +1,4 @@
-//! The papers' set-ups, and one of today: one set of parameters for each, everything else common.
+//! The papers' set-ups, and one of today: a set of parameters for each, everything else in common.
 
 use super::policy::Policy;
 use crate::block;
@@ -6,32 +6,34 @@ use crate::machine::{Costs, Settings};
 use foreseek_kernels as kernels;
 use foreseek_units::{Bytes, Sectors};
 
-/// The longest request of the papers' machine: "e.g., 320 disk sectors" (TR-840 section 6), under Linux
-/// 2.6.3 and taken for 2.6.10, of which EuroSys'07 says nothing. It is the host adapter's driver's, so
-/// that it goes with the kernel: under 2.6.16 the same drive was no longer deferred by software
-/// (EuroSys'07 section 5), and the guest of its section 6.3 has its own kernel's limit. It
-/// matters much: a window of 128 KiB goes to the disk in one piece, so that its reader learns of it
-/// when the disk is already idle or elsewhere, while a longer fetch comes in several.
+/// The longest request of the papers' machine: "e.g., 320 disk sectors" (TR-840 section 6), under Linux 2.6.3,
+/// and assumed for 2.6.10, for which EuroSys'07 gives none. It is the limit of the host adapter's driver and so
+/// belongs to the kernel: under 2.6.16 the same drive was no longer delayed by software (EuroSys'07 section 5),
+/// and the guest of its section 6.3 has its own kernel's limit. It matters much: a window of 128 KiB goes to
+/// the disk in one piece, so that its reader wakes when the disk is already idle or elsewhere, while a longer
+/// fetch arrives in several pieces.
 const LARGEST_REQUEST: Sectors = Sectors(320);
 
-/// Requests that the adapter's driver keeps in the device. 320 sectors are 40 pages, which is how many pieces
-/// the driver of LSI's Fusion MPT adapters gathers by default (`CONFIG_FUSION_MAX_SGE`, 40, in 2.6.3 and 2.6.10; other drivers of
-/// the time have other numbers). That driver gives a disk with tags and an Ultra160 bus 31 commands (`MPT_SCSI_CMD_PER_DEV_HIGH` in
-/// `drivers/message/fusion/mptscsih.h` up to 2.6.5). Others of the time are of the same order: `aic7xxx` 32 by
-/// default, `aacraid`, behind which the array is, 128. So it is 31 in all set-ups.
+/// Requests that the adapter's driver keeps in the device. 320 sectors are 40 pages, the default number of
+/// pieces that the driver of LSI's Fusion MPT adapters gathers (`CONFIG_FUSION_MAX_SGE`, 40, in 2.6.3 and
+/// 2.6.10; other drivers of the time have other numbers). That driver gives a disk with tags and an Ultra160
+/// bus 31 commands (`MPT_SCSI_CMD_PER_DEV_HIGH` in `drivers/message/fusion/mptscsih.h` up to 2.6.5). Others of
+/// the time are of the same order: `aic7xxx` has 32 by default, `aacraid`, which drives the array, 128. So it
+/// is 31 in all set-ups.
 const IN_DEVICE: usize = 31;
 
-/// Who takes the last free request, or sleeps for one, may take so many (`BLK_BATCH_REQ` of `ll_rw_blk.c`, 2.6.3 to 2.6.11). With
-/// that goes that a submitter sleeps (`get_request_wait`).
+/// A submitter that takes the last free request, or sleeps for one, may take this many (`BLK_BATCH_REQ` of
+/// `ll_rw_blk.c`, 2.6.3 to 2.6.11). The sleeping of submitters (`get_request_wait`) belongs to it.
 const BATCH: usize = 32;
 
-/// The longest request of a SATA disk by default in kernels of today, `max_sectors_kb` of 1280.
+/// The default longest request of a SATA disk in today's kernels, `max_sectors_kb` of 1280.
 const LARGEST_REQUEST_TODAY: Sectors = Sectors(2560);
 
 /// Commands that a SATA disk queues (NCQ).
 const NCQ: usize = 32;
 
-/// What ATC'09's machine of 512 MB has for processes and their pages: "500MB of memory available after bootup" (section 5.6).
+/// The memory for processes and their pages on ATC'09's machine of 512 MB: "500MB of memory available after
+/// bootup" (section 5.6).
 const LEFT_AFTER_BOOT: Bytes = Bytes::mib(500);
 
 /// A paper's machine, kernel and device.
@@ -42,18 +44,18 @@ pub enum SetUp {
     Tr840,
     /// EuroSys'07 section 6: the same processors, 2 GB, Linux 2.6.10, the IBM drive at 37.3 MB/s.
     EuroSys,
-    /// EuroSys'07 section 6.3: the same machine under Xen 3.0.2 with Linux 2.6.16 (the rules of
-    /// 2.6.18), whose scheduler sees one process, and the drive at the rate that it has there. The guest's
-    /// memory is not stated; taken is the machine's.
+    /// EuroSys'07 section 6.3: the same machine under Xen 3.0.2 with Linux 2.6.16 (the rules of 2.6.18), whose
+    /// scheduler sees one process, and the drive at the rate that it has there. The guest's memory is not
+    /// stated; the machine's is assumed.
     EuroSysXen,
-    /// ATC'08 section 3.1: two 3 GHz Xeons, 512 MiB for the host (section 3.3), Linux 2.6.18, RAID-5 of five disks of
-    /// 15,000 rpm. Its driver has no elevator above it; the members have (`array_cache`).
+    /// ATC'08 section 3.1: two 3 GHz Xeons, 512 MiB for the host (section 3.3), Linux 2.6.18, RAID-5 of five
+    /// disks of 15,000 rpm. There is no scheduler above its driver; the members have one each (`array_cache`).
     Atc08,
     /// ATC'09 section 5.1: a 3.2 GHz Pentium 4, 512 MB of which 500 MB are left after boot (section 5.6), Linux 2.6.20 (the rules of
     /// 2.6.18) with CFQ (section 4.7) and advice that moves pages (section 4.5), a SATA disk of 7,200 rpm.
     Atc09,
-    /// No paper's: 2 GB, a SATA disk with NCQ below a kernel of today, where private memory is no page of the page cache's lists and no scheduler
-    /// sorts. Processors are the papers', so that their times can be compared.
+    /// No paper's: 2 GB and a SATA disk with NCQ below a kernel of today, where private memory is not in the
+    /// page cache's lists and there is no scheduler. Processors are the papers', so that times can be compared.
     Today,
 }
 
@@ -117,8 +119,8 @@ impl SetUp {
     pub fn scheduler(self) -> &'static str {
         match self {
             Self::Tr840 => "anticipatory",
-            // Its "Linux" is "the original Linux 2.6.10 kernel" (section 6.2), and it tells of no correction of the scheduler, as of
-            // none of what congestion cancels.
+            // Its "Linux" is "the original Linux 2.6.10 kernel" (section 6.2), and it mentions no correction of
+            // the scheduler or of what congestion cancels.
             Self::EuroSys => "anticipatory-stock",
             Self::EuroSysXen => "anticipatory-blind-2.6.18",
             Self::Atc08 | Self::Today => "noop",
@@ -126,7 +128,8 @@ impl SetUp {
         }
     }
 
-    /// Whether each seed has a file system of its own. All other runs have one; their seeds differ in the requests.
+    /// Whether each seed has a file system of its own. Otherwise all have one, and seeds differ in the
+    /// requests.
     #[must_use]
     pub fn places_by_seed(self) -> bool {
         matches!(self, Self::Tr840 | Self::EuroSys | Self::EuroSysXen)
@@ -143,7 +146,8 @@ impl SetUp {
         }
     }
 
-    /// The kernel's read-ahead: whose windows, how switch costs are averaged, how much is aggressive.
+    /// The kernel's read-ahead: the window machine, the average of switch costs, the size of aggressive
+    /// prefetching.
     #[must_use]
     pub fn prefetch(self) -> kernels::Settings {
         match self {

@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-/// Several values of one quantity, one a seed.
+/// Several values of one quantity, one for each seed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// Their mean.
     pub mean: f64,
-    /// The lower end of the mean's 95 % interval; the mean itself where there is one value.
+    /// The lower end of the mean's 95 % interval; the mean itself if there is one value.
     pub low: f64,
     /// The upper end.
     pub high: f64,
@@ -16,7 +16,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The mean of values and its 95 % interval by Student's t distribution. Of no values all is zero.
+    /// The mean of values and its 95 % interval by Student's t distribution. Without values all is zero.
     #[must_use]
     pub fn of(values: Vec<f64>) -> Self {
         let count = values.len() as f64;
@@ -37,9 +37,9 @@ impl Summary {
 }
 
 impl Summary {
-    /// The same of ratios: the geometric mean, and the interval of the logarithms. A ratio and its
-    /// inverse count alike then, and no end is below zero; the plain mean of ratios that scatter lies
-    /// above 1 either way around. Where one is zero there are no logarithms, and it is [`Summary::of`].
+    /// The same for ratios: the geometric mean, and the interval of the logarithms. A ratio and its inverse
+    /// then count alike, and no end is below zero; the plain mean of ratios that scatter is above 1 in either
+    /// direction. If a value is zero there are no logarithms, and it is [`Summary::of`].
     #[must_use]
     pub fn of_ratios(values: Vec<f64>) -> Self {
         if values.is_empty() || values.iter().any(|value| *value <= 0.0) {

@@ -1,13 +1,13 @@
-//! Advice and questions: what a process tells the kernel of its reads, and what the kernel answers.
+//! Advice and questions: what a process tells the kernel about its reads, and what the kernel answers.
 //!
-//! Advice to fetch (`force_page_cache_readahead` of Linux) makes requests for the missing pages, each as long as
-//! one may be and sent off by itself; the caller sleeps while the queue is full, never for data. A
-//! page for which there is no memory ends the call: the kernel does not try hard for read-ahead
-//! (`__GFP_NORETRY`). Pages in memory stay where they are in the lists. Advice to forget drops clean pages that are
-//! neither on their way nor about to be used.
+//! Advice to fetch (Linux's `force_page_cache_readahead`) makes requests for the missing pages, each as long as
+//! possible and unplugged separately. The caller sleeps while the queue is full, never for data. A page without
+//! free memory ends the call: the kernel does not try hard for read-ahead (`__GFP_NORETRY`). Pages in memory
+//! keep their places in the lists. Advice to forget drops clean pages that are neither in flight nor about to
+//! be used.
 //!
-//! With [`Memory::advice_moves`](super::Memory::advice_moves) pages in memory go to the young end of the inactive list,
-//! as in the kernel of ATC'09 (section 4.5).
+//! With [`Memory::advice_moves`](super::Memory::advice_moves) pages in memory move to the young end of the
+//! inactive list, as in the kernel of ATC'09 (section 4.5).
 
 use super::files::Entry;
 use super::names::FileNo;
@@ -73,7 +73,7 @@ impl Machine {
         Ok(Turn::GoesOn)
     }
 
-    /// Pages in memory go to the young end of their list.
+    /// Moves pages in memory to the young end of their list.
     fn renew(&mut self, file: FileNo, pages: PageSpan) {
         for page in pages.iter() {
             if let Entry::Held(frame) = self.files[file.0 as usize].entry(page) {
@@ -83,12 +83,12 @@ impl Machine {
         }
     }
 
-    /// Whether a read would be taken by the block layer now.
+    /// Whether the block layer would take a read now.
     fn takes_reads(&self) -> bool {
         self.flight.unsent[0].is_empty() && self.block.room(Op::Read)
     }
 
-    /// Requests are over: who waits for room in the queue looks again.
+    /// Requests are complete: processes that wait for room in the queue try again.
     pub(super) fn queue_came(&mut self) {
         if self.flight.short_of_queue.is_empty() || !self.takes_reads() {
             return;
@@ -98,7 +98,7 @@ impl Machine {
         }
     }
 
-    /// Drops what is clean and unused of some pages.
+    /// Drops the clean and unused ones of some pages.
     pub(super) fn forget(&mut self, process: u32, stream: u32, pages: PageSpan) -> Turn {
         let Some(file) = self.file_of(stream) else { return Turn::GoesOn };
         for page in pages.iter() {
@@ -133,7 +133,7 @@ impl Machine {
         }
     }
 
-    /// Hands an answer to a program, which goes on at once.
+    /// Gives an answer to a program, which goes on at once.
     fn reply(&mut self, process: u32, answer: Answer<'_>) -> Turn {
         if let Some(one) = self.processes.get_mut(process as usize) {
             one.program.answered(answer);

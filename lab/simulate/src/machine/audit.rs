@@ -1,4 +1,4 @@
-//! What must hold of a machine at every moment between two events.
+//! Invariants of a machine that hold between any two events.
 
 use super::Machine;
 use super::files::Entry;
@@ -9,14 +9,14 @@ use foreseek_device::Op;
 use foreseek_units::{PageIndex, Pages};
 
 impl Machine {
-    /// Panics where an account does not balance.
+    /// Panics if one does not hold.
     pub(super) fn audit(&self) {
         self.audit_pages();
         self.audit_waits();
         self.audit_conservation();
     }
 
-    /// Each frame in use is the place of exactly one page, and its holds are those that it has.
+    /// Each frame in use holds exactly one page, and its holds are those of the page.
     fn audit_pages(&self) {
         let (mut held, mut dirty, mut writing, mut ahead) = (0, 0, 0, 0);
         for (number, file) in self.files.iter().enumerate() {
@@ -44,12 +44,12 @@ impl Machine {
         assert!(self.frames.used() <= self.most_ever(), "{} of {}", self.frames.used(), self.most_ever());
     }
 
-    /// The cache may hold more than its limit only while what private memory displaced is on its way.
+    /// The cache may exceed its limit only while pages that private memory displaced are in flight.
     fn most_ever(&self) -> Pages {
         self.settings.memory.total.pages_floor() - self.settings.memory.system.pages_ceil()
     }
 
-    /// Who waits for a page is in that page's list, once.
+    /// A process that waits for a page is in that page's list, once.
     fn audit_waits(&self) {
         for (process, one) in &self.processes {
             let Wait::Page(frame) = one.wait else { continue };
@@ -64,8 +64,8 @@ impl Machine {
         }
     }
 
-    /// Every page that was asked of the device was demanded or prefetched; what has not come is on
-    /// its way.
+    /// Every page that was requested from the device was demanded or prefetched; those that have not arrived
+    /// are in flight.
     fn audit_conservation(&self) {
         let counters = &self.metrics.counters;
         let asked = counters.demanded + counters.prefetched + counters.swapped_in + counters.direct;
@@ -83,8 +83,8 @@ impl Machine {
         let in_flight = direct.map(|(_, pending)| pending.pages.len()).fold(Pages(in_flight), |a, b| a + b);
         let read = self.block.metrics().read.pages_ceil();
         assert_eq!(asked, read + in_flight);
-        // Each touch was found in one way; what was found missing was demanded, a write's page may be
-        // demanded without a touch.
+        // Each touch had one result; a missing page was demanded; a write's page may be demanded without a
+        // touch.
         assert!(counters.thrashed <= counters.misses);
     }
 }

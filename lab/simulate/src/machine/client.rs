@@ -1,4 +1,4 @@
-//! Who makes the work: a closed loop of clients, or a batch of jobs.
+//! The source of work: a closed loop of clients, or a batch of jobs.
 
 use super::events::Event;
 use super::process::{Doing, Process};
@@ -11,7 +11,7 @@ use foreseek_units::{Instant, Nanos};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Client {
     pub(super) drive: Drive,
-    /// Requests at a time, of a closed loop.
+    /// Concurrent requests, of a closed loop.
     pub(super) concurrency: u32,
     pub(super) seed: u64,
     /// Programs that were made.
@@ -41,7 +41,7 @@ impl Machine {
         let number = self.client.made;
         self.client.made += 1;
         let (program, random) = program::begin(&mut *self.workload, self.client.seed, number);
-        // Process 0 writes back.
+        // Process 0 is write-back.
         let who = ProcessId(self.client.made as u32);
         let mut process = Process::new((who, number), program, random, self.now);
         process.doing = Doing::Compute(self.settings.costs.create);
@@ -53,7 +53,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A process has ended; its client has a next request.
+    /// A process has ended; its client makes the next request.
     pub(super) fn ended(&mut self, number: u64, born: Instant) {
         match self.client.drive {
             Drive::Closed => self.events.arrange(self.now + self.settings.client_delay, Event::Arrive),

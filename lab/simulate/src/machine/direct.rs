@@ -1,6 +1,7 @@
-//! Reads and writes past the page cache (`O_DIRECT`): what is asked for goes to the block layer as it is, and who asked waits for
-//! all of it. Limits: pages that are in memory are read all the same, dirty ones are not written first, and a write leaves them as
-//! they are; a page that is on its way into the cache counts as come with a direct access to it; a mount does not see these accesses.
+//! Reads and writes past the page cache (`O_DIRECT`): they go to the block layer as they are, and the process
+//! waits for all of it. Limits: pages in memory are read nevertheless, dirty ones are not written first, and a
+//! write leaves them as they are; a page that is in flight into the cache counts as arrived with a direct
+//! access to it; a mount does not see these accesses.
 
 use super::fetch::Pending;
 use super::process::{Doing, Wait};
@@ -11,7 +12,7 @@ use foreseek_seam::ProcessId;
 use foreseek_units::{PageSpan, Span};
 
 impl Machine {
-    /// Reads or writes the next piece that lies together.
+    /// Reads or writes the next contiguous piece.
     pub(super) fn transfer_direct(
         &mut self,
         process: u32,
@@ -40,7 +41,7 @@ impl Machine {
         Ok(Turn::Waits)
     }
 
-    /// What a process reads or writes past the page cache is over.
+    /// A process's read or write past the page cache is complete.
     pub(super) fn direct_came(
         &mut self,
         reader: u32,

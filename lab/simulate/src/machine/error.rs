@@ -6,59 +6,59 @@ use foreseek_units::{Bytes, Nanos};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MachineError {
-    /// The layout is not that of the workload.
+    /// The layout belongs to another workload.
     #[error("the workload has {files} files, the layout places {placed}: lay out the same workload's files")]
     Files {
-        /// Of the workload.
+        /// Files of the workload.
         files: usize,
-        /// Of the layout.
+        /// Files of the layout.
         placed: usize,
     },
-    /// Nothing could run, or too much.
+    /// A number of processors that is not possible.
     #[error("a machine with {processors} processors: give 1 to {most}")]
     Processors {
-        /// What was asked for.
+        /// The requested number.
         processors: u32,
-        /// The most that is possible.
+        /// The largest possible number.
         most: u32,
     },
-    /// More memory than frames are counted in.
+    /// More memory than frame numbers can count.
     #[error("a machine with {total} of memory: give at most {most}")]
     TooMuchMemory {
-        /// What was asked for.
+        /// The requested size.
         total: Bytes,
-        /// The most that is possible.
+        /// The largest possible size.
         most: Bytes,
     },
-    /// More concurrent requests than a machine should hold.
+    /// More concurrent requests than a machine can hold.
     #[error("concurrency {concurrency}: give 1 to {most}")]
     Concurrency {
-        /// What was asked for.
+        /// The requested number.
         concurrency: u32,
-        /// The most that is possible.
+        /// The largest possible number.
         most: u32,
     },
-    /// Nothing would be left for the page cache.
+    /// No memory would be left for the page cache.
     #[error(
         "{total} of memory leave no room for a page cache beside full private memory: give at least {least}"
     )]
     Memory {
-        /// What there is.
+        /// The machine's memory.
         total: Bytes,
-        /// What is needed.
+        /// The least memory.
         least: Bytes,
     },
-    /// A program asked for what cannot be.
+    /// A program made a step that is not possible.
     #[error("program {number}: cannot {step}: {reason}")]
     Program {
         /// The number of its request or job.
         number: u64,
-        /// What it tried.
+        /// The step.
         step: &'static str,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// A page that lies nowhere.
+    /// A page without an address.
     #[error("read of file {file}: the layout does not say where page {page} lies")]
     Unplaced {
         /// The file.
@@ -71,7 +71,7 @@ pub enum MachineError {
     NoSpace {
         /// The file.
         file: u32,
-        /// What the device holds.
+        /// The device's capacity.
         capacity: Bytes,
     },
     /// The device failed.
@@ -83,21 +83,21 @@ pub enum MachineError {
         file: u32,
         /// The first page of the request.
         first: u64,
-        /// The first page past it.
+        /// The page after its last.
         end: u64,
     },
-    /// Everything waits.
+    /// Every process waits and no event is left.
     #[error("the machine is stuck after {at}: nothing is arranged, but {waits}")]
     Stuck {
         /// Virtual time.
         at: Nanos,
-        /// Who waits for what.
+        /// What each process waits for.
         waits: String,
     },
-    /// Jobs that do not end.
+    /// Jobs that did not end in time.
     #[error("{left} jobs have not ended after {limit} of virtual time: raise the duration")]
     TooLong {
-        /// How long they were given.
+        /// The time limit.
         limit: Nanos,
         /// How many are left.
         left: usize,

@@ -1,13 +1,13 @@
-//! What is to happen, in order of time and, at one time, in the order in which it was arranged.
+//! Future events, in order of time and, at one time, in the order in which they were added.
 
 use foreseek_units::Instant;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Something that happens at its time.
+/// A future event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// A processor goes on with its process, or looks for another.
+    /// A processor continues with its process, or takes another.
     Run(u32),
     /// A process's sleep is over.
     Wake(u32),
@@ -15,9 +15,9 @@ pub(super) enum Event {
     Arrive,
     /// Write-back looks for old dirty pages.
     Flush,
-    /// Page replacement has asked to be called.
+    /// Page replacement has asked for a call.
     Reclaim,
-    /// Balancing goes on after its nap.
+    /// Balancing continues after its nap.
     Balance,
 }
 
@@ -40,12 +40,12 @@ impl PartialOrd for Arranged {
     }
 }
 
-/// The events to come. There are never more than a few a process, so that it needs no bound.
+/// The future events. There are at most a few for each process, so that no bound is needed.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     heap: BinaryHeap<Reverse<Arranged>>,
     sequence: u64,
-    /// How many of them are [`Event::Reclaim`], which alone gets nobody further.
+    /// How many of them are [`Event::Reclaim`], which alone makes no process continue.
     ticks: usize,
 }
 
@@ -56,7 +56,7 @@ impl Events {
         self.sequence += 1;
     }
 
-    /// When the first is.
+    /// The time of the first.
     pub(super) fn next(&self) -> Option<Instant> {
         self.heap.peek().map(|Reverse(first)| first.at)
     }
@@ -68,7 +68,7 @@ impl Events {
         Some(event)
     }
 
-    /// Whether nothing is to come that could get a process further.
+    /// Whether no future event could make a process continue.
     pub(super) fn only_ticks(&self) -> bool {
         self.ticks == self.heap.len()
     }

@@ -1,16 +1,17 @@
 //! From pages to requests and back.
 //!
-//! A range that is to be read becomes one submission for each run of missing pages that lie together
-//! on the device. Its pages are put into the cache at once, held and in flight; they arrive piece by
-//! piece, as the device serves the block layer's requests, so that a reader of the first page of a
-//! long fetch does not wait for the last. A submission that the block layer has no request for
-//! waits in a queue of its direction; its pages are in flight meanwhile.
+//! A range that is to be read becomes one submission for each run of missing pages that are contiguous on the
+//! device. Its pages are put into the cache at once, held and in flight. They arrive piece by piece, as the
+//! device serves the block layer's requests, so that a reader of the first page of a long fetch does not wait
+//! for the last. A submission for which the block layer has no request waits in a queue of its direction; its
+//! pages are in flight meanwhile.
 //!
-//! *Who finds no request* ([`Settings::submitter_sleeps`](crate::block::Settings)) sleeps in the middle of its call, as in
-//! `get_request_wait` of Linux 2.6.3 to 2.6.11: `__make_request` calls it for every bio that does not bear the flag of `READA`, and read-ahead submits with
-//! plain `READ` (`mpage_readpages`). Sleepers are woken one by one, in order, by requests that become free
-//! (`prepare_to_wait_exclusive`). Limits: writes do not sleep; the pages of a reader that sleeps are on
-//! their way at once, where a kernel puts those of its later pieces into the page cache as it submits them.
+//! *A submitter that finds no request* ([`Settings::submitter_sleeps`](crate::block::Settings)) sleeps in the
+//! middle of its call, as in `get_request_wait` of Linux 2.6.3 to 2.6.11: `__make_request` calls it for every
+//! bio without the flag `READA`, and read-ahead submits with plain `READ` (`mpage_readpages`). Requests that
+//! become free wake sleepers one by one, in order (`prepare_to_wait_exclusive`). Limits: writes do not sleep;
+//! the pages of a reader that sleeps are in flight at once, while a kernel puts those of its later pieces into
+//! the page cache as it submits them.
 
 use super::files::Entry;
 use super::frames::{Frame, NOBODY, Swapping};
@@ -26,44 +27,44 @@ use foreseek_seam::{ObjectId, ProcessId, StreamId};
 use foreseek_units::{Lba, PageIndex, PageSpan, Pages, SECTORS_PER_PAGE, SectorSpan, Span};
 use std::collections::{BTreeMap, VecDeque};
 
-/// A submission on its way.
+/// A submission in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending {
     pub(super) op: Op,
     pub(super) file: FileNo,
     pub(super) pages: PageSpan,
     lba: Lba,
-    /// Who reads or writes it past the page cache.
+    /// The process that reads or writes it past the page cache.
     pub(super) reader: Option<u32>,
 }
 
-/// What is on its way.
+/// All that is in flight.
 #[derive(Debug, Default)]
 pub(super) struct IoInFlight {
     pub(super) pending: slab::Slab<Pending>,
-    /// What is still to be read, by where it begins: up to where, and for which submission. These
-    /// never overlap, since a page is on its way once; what has come of a long submission may be
-    /// evicted and read again before the rest of it comes.
+    /// Ranges that are still to be read, by their start: their end and their submission. They never overlap,
+    /// since a page is in flight once; the arrived part of a long submission may be evicted and read again
+    /// before the rest arrives.
     reads: BTreeMap<Lba, (Lba, usize)>,
-    /// What the block layer had no request for: reads, writes.
+    /// Submissions for which the block layer had no request: reads, writes.
     pub(super) unsent: [VecDeque<Submission>; 2],
     /// Processes that wait for room in the queue.
     pub(super) short_of_queue: VecDeque<u32>,
-    /// Readers that sleep until all that they read ahead has a request, in the order in which they came.
+    /// Readers that sleep until all of their read-ahead has requests, in order of arrival.
     asleep: VecDeque<(u32, ProcessId)>,
     completed: Vec<Completed>,
     served: Vec<Served>,
 }
 
 impl Machine {
-    /// Fetches what the prefetcher answered to a touch.
+    /// Fetches the ranges that the prefetcher returned for a touch.
     pub(super) fn fetch(&mut self, touched: Touched, ahead: Ahead) -> Result<(), MachineError> {
         let Some(file) = self.file_of(touched.stream) else { return Ok(()) };
         let end = self.files[file.0 as usize].end();
         let range = ahead.range.intersection(Span::new(PageIndex::ZERO, end));
         self.ask_for_mapping(touched, file, range);
         let mut run = PageSpan::new(range.start, range.start);
-        // How many pages from here on lie in one piece.
+        // Number of contiguous pages from here on.
         let mut piece = Pages::ZERO;
         for page in range.iter() {
             if piece.is_zero() {
@@ -84,7 +85,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Reads one page alone; false where there is no memory for it.
+    /// Reads one page alone; returns false if there is no memory for it.
     pub(super) fn fetch_one(&mut self, touched: Touched, why: Why) -> Result<bool, MachineError> {
         let Some(file) = self.file_of(touched.stream) else { return Ok(true) };
         self.place(file, touched.page)?;
@@ -96,7 +97,7 @@ impl Machine {
         Ok(true)
     }
 
-    /// Where a page lies.
+    /// The address of a page.
     pub(super) fn place(&self, file: FileNo, page: PageIndex) -> Result<(Lba, Pages), MachineError> {
         let place = self.files[file.0 as usize].place(page);
         place.ok_or(MachineError::Unplaced { file: file.0, page: page.get() })
@@ -162,7 +163,7 @@ impl Machine {
         self.submit(Op::Read, file, pages, who, true);
     }
 
-    /// Hands pages that lie together to the block layer.
+    /// Submits contiguous pages to the block layer.
     pub(super) fn submit(
         &mut self,
         op: Op,
@@ -179,7 +180,7 @@ impl Machine {
         }
     }
 
-    /// The same, without telling what arrives of it: answers its number.
+    /// The same without reports of what arrives of it; returns its number.
     pub(super) fn hand_over(
         &mut self,
         op: Op,
@@ -202,12 +203,12 @@ impl Machine {
         Some(at)
     }
 
-    /// The block layer may have got something to do earlier than was known.
+    /// The block layer may have something to do earlier than was known.
     pub(super) fn look_at_block(&mut self) {
         self.block_next = self.block.next();
     }
 
-    /// Lets the block layer work up to now: what it has served arrives.
+    /// Runs the block layer up to now: what it has served arrives.
     pub(super) fn serve_block(&mut self) -> Result<(), MachineError> {
         let mut completed = std::mem::take(&mut self.flight.completed);
         let mut served = std::mem::take(&mut self.flight.served);
@@ -233,7 +234,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Sectors have come off the device: the pages that were waited for there are in memory.
+    /// Sectors have been read from the device: their pages are in memory.
     fn arrive(&mut self, range: SectorSpan) {
         let before = self.flight.reads.range(..=range.start).next_back().map(|(lba, _)| *lba);
         let mut from = before.unwrap_or(range.start);
@@ -285,8 +286,8 @@ impl Machine {
         Ok(())
     }
 
-    /// The device has failed: what nobody waits for yet is out of the cache again, and read anew by who
-    /// wants it; a process that waits cannot go on.
+    /// The device has failed. Pages that no process waits for leave the cache and are read again when they are
+    /// touched; a process that waits cannot go on.
     fn failed(&mut self, at: usize, pending: Pending) -> Result<(), MachineError> {
         let Pending { op, file, pages, .. } = pending;
         let error = MachineError::Device { file: file.0, first: pages.start.get(), end: pages.end.get() };
@@ -311,7 +312,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Lets a reader sleep for whose read-ahead there is no request yet; answers whether it does.
+    /// Puts a reader to sleep whose read-ahead has no requests yet; returns whether it sleeps.
     pub(super) fn sleeps_for_request(&mut self, process: u32) -> bool {
         if !self.block.settings().submitter_sleeps {
             return false;
@@ -325,12 +326,12 @@ impl Machine {
         true
     }
 
-    /// Whether something that this process submitted has no request yet.
+    /// Whether a submission of this process has no request yet.
     fn lacks_request(&self, who: ProcessId) -> bool {
         self.block.owes(who) || self.flight.unsent[0].iter().any(|one| one.who == who)
     }
 
-    /// Wakes those whose read-ahead has its requests, in the order in which they fell asleep.
+    /// Wakes readers whose read-ahead has its requests, in the order in which they fell asleep.
     fn requests_came(&mut self) {
         while let Some(&(process, who)) = self.flight.asleep.front() {
             if self.lacks_request(who) {

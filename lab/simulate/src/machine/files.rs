@@ -1,27 +1,27 @@
-//! The files: where each lies on the device and which of its pages are in memory.
+//! The files: their extents on the device and their pages in memory.
 //!
-//! The page table of a file is a flat array of 4 bytes a page: nothing is hashed to find a page, and the
-//! zeroed parts of an array that no process has touched take no memory. 24 GB of files need 24 MB.
+//! The page table of a file is a flat array of 4 bytes a page: nothing is hashed to find a page, and the zeroed
+//! parts of an array that no process has touched take no memory. 24 GB of files need 24 MB.
 
 use super::names::FrameNo;
 use foreseek_seam::Extent;
 use foreseek_units::{Bytes, Lba, PageIndex, Pages};
 
-/// What a page's place in the table holds.
+/// A page's entry in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// Neither in memory nor on its way.
+    /// Neither in memory nor in flight.
     Absent,
-    /// Evicted before its first use: read ahead for this opening of the file.
+    /// Evicted before its first use: it was read ahead for this opening of the file.
     Evicted(u32),
-    /// In this frame, or on its way to it.
+    /// In this frame, or in flight to it.
     Held(FrameNo),
 }
 
 /// Set in the word of a page that was evicted before its first use.
 const EVICTED: u32 = 1 << 31;
 
-/// Openings are counted in so many bits, beside [`EVICTED`]; then the count starts anew.
+/// The mask of the number of an opening, beside [`EVICTED`]; then counting begins again.
 pub(super) const OPENINGS: u32 = EVICTED - 1;
 
 impl Entry {
@@ -46,12 +46,12 @@ impl Entry {
 #[derive(Debug)]
 pub(super) struct File {
     pub(super) length: Bytes,
-    /// Ascending, apart from one another.
+    /// Ascending and disjoint.
     extents: Vec<Extent>,
     table: Vec<u32>,
-    /// What lies from here on has never been written: no write of it reads first.
+    /// Pages from here on have never been written: a write of a part of one does not read it first.
     pub(super) written_end: PageIndex,
-    /// Pages that wait to be written, ascending.
+    /// Dirty pages, ascending.
     pub(super) dirty: std::collections::BTreeSet<u32>,
     /// How many are being written.
     pub(super) writing: Pages,
@@ -84,7 +84,7 @@ impl File {
     pub(super) fn set(&mut self, page: PageIndex, entry: Entry) {
         let at = page.get() as usize;
         if at >= self.table.len() {
-            // At once for the whole file: the allocator gives zeroed memory, touched page by page.
+            // At once for the whole file: the allocator gives zeroed memory, which is used page by page.
             let pages = (self.pages().get() as usize).max(at + 1);
             if self.table.is_empty() {
                 self.table = vec![0; pages];
@@ -95,7 +95,7 @@ impl File {
         self.table[at] = entry.word();
     }
 
-    /// Where a page lies, and how many pages from it on lie in one piece.
+    /// The address of a page, and the number of contiguous pages from it on.
     pub(super) fn place(&self, page: PageIndex) -> Option<(Lba, Pages)> {
         let after = self.extents.partition_point(|extent| extent.page <= page);
         let extent = self.extents.get(after.checked_sub(1)?)?;
@@ -103,17 +103,17 @@ impl File {
         (into < extent.pages).then(|| (extent.lba + into.sectors(), extent.pages - into))
     }
 
-    /// Where it lies, ascending.
+    /// Its extents, ascending.
     pub(super) fn extents(&self) -> &[Extent] {
         &self.extents
     }
 
-    /// The first page that has no place.
+    /// The first page without an address.
     pub(super) fn placed_end(&self) -> PageIndex {
         self.extents.last().map_or(PageIndex::ZERO, |extent| extent.page + extent.pages)
     }
 
-    /// Adds a piece at the end.
+    /// Adds an extent at the end.
     pub(super) fn extend(&mut self, extent: Extent) {
         self.extents.push(extent);
     }

@@ -6,21 +6,21 @@ use foreseek_units::{PageIndex, Pages};
 /// No process.
 pub(super) const NOBODY: u32 = u32::MAX;
 
-/// A page in memory or on its way.
+/// A page in memory or in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     pub(super) file: FileNo,
     pub(super) page: u32,
-    /// The opening of a file that it was read for: whose loss its eviction is.
+    /// The opening of the file that it was read for, to which its eviction counts.
     pub(super) opening: u32,
-    /// The first process that waits for it; the others are linked through the processes.
+    /// The first process that waits for it; further ones are linked through the processes.
     pub(super) waiter: u32,
-    /// How many reasons there are not to reclaim it: on its way in or out, dirty, about to be used.
+    /// The number of reasons not to reclaim it: in flight in either direction, dirty, about to be used.
     pub(super) holds: u16,
     pub(super) in_flight: bool,
     /// Read ahead, and not used yet.
     pub(super) ahead: bool,
-    /// Touching it asks the prefetcher to go on.
+    /// Touching it makes the prefetcher go on.
     pub(super) marker: bool,
     pub(super) dirty: bool,
     pub(super) writing: bool,
@@ -29,11 +29,11 @@ pub(super) struct Frame {
     pub(super) swap: Swapping,
 }
 
-/// Whether a page of private memory is being swapped out; it is on no list then.
+/// The state of a page of private memory that is being swapped out; it is on no list then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Swapping {
     No,
-    /// When it is written it goes.
+    /// It is freed when it is written.
     Out,
     /// It was touched meanwhile and stays.
     Restored,
@@ -45,7 +45,7 @@ impl Frame {
     }
 }
 
-/// The frames in use, by number; numbers of freed ones are given again first.
+/// The frames in use, by number; numbers of freed ones are reused first.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     frames: Vec<Frame>,

@@ -1,16 +1,18 @@
-//! Memory: who has it, and making room in it.
+//! Memory: its users, and how room is made in it.
 //!
-//! *Where private memory is pages* ([`Memory::paged`](super::Memory::paged), the papers' machines), all that the system's own
-//! part leaves is pages on the lists ([`super::private`]). Room is made as 2.6.3 does it (`balance_pgdat`,
-//! `try_to_free_pages`): when no more than `low` pages are free, kswapd makes passes until `high` are, of a priority that rises from 12
-//! to 1 while that does not suffice, with a nap of 100 ms after each (`blk_congestion_wait`; woken earlier only by a queue of writes
-//! that is no longer congested, which is left out). Where no more than `min` are free, a process that wants one
-//! makes a pass for 32 itself, of the priority that kswapd is at, and waits where that gives nothing.
+//! *Where private memory consists of pages* ([`Memory::paged`](super::Memory::paged), the papers' machines),
+//! all memory except the system's own part is pages on the lists ([`super::private`]). Room is made as in 2.6.3
+//! (`balance_pgdat`, `try_to_free_pages`). When no more than `low` pages are free, kswapd makes passes until
+//! `high` are. Their priority rises from 12 to 1 while that does not suffice, with a nap of 100 ms after each
+//! (`blk_congestion_wait`; that a queue of writes which is no longer congested ends the nap is left out). Where
+//! no more than `min` are free, a process that needs a page makes a pass for 32 itself, with kswapd's priority,
+//! and waits if that frees nothing.
 //!
-//! *Elsewhere* the page cache has what the system's own part and private memory leave. Private memory displaces page cache
-//! up to its share (`Memory::private_share`). What exceeds that counts as swapped out: the kernel takes the pages that have
-//! not been used for longest, which of a request handler are those it will not need again before it ends. No swap traffic.
-//! Pages are reclaimed one by one when no more than `low` are free, until `high` are.
+//! *Elsewhere* the page cache has what the system's own part and private memory leave. Private memory displaces
+//! page cache up to its share (`Memory::private_share`). What exceeds that counts as swapped out: the kernel
+//! takes the least recently used pages, which in a request handler are those that it will not need again before
+//! it ends. There is no swap traffic. Pages are reclaimed one by one when no more than `low` are free, until
+//! `high` are.
 
 use super::events::Event;
 use super::files::Entry;
@@ -24,12 +26,12 @@ const FOR_ITSELF: Pages = Pages(32);
 /// How long kswapd naps between two passes: `HZ/10`.
 const NAP: Nanos = Nanos::from_millis(100);
 
-/// Who has the memory now.
+/// The present use of the memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Held {
     /// The processes' private memory, swapped or not.
     pub(super) private: Pages,
-    /// What that leaves for the page cache.
+    /// The rest, for the page cache.
     pub(super) limit: Pages,
     /// Nothing could be reclaimed, and nothing has changed since.
     pub(super) stuck: bool,
@@ -83,7 +85,7 @@ impl Machine {
         self.cache_limit() - self.frames.used()
     }
 
-    /// Whether there is a page to be had; reclaims where few are left.
+    /// Whether a page can be had; reclaims where few are free.
     pub(super) fn room(&mut self) -> bool {
         let memory = self.settings.memory;
         if memory.paged {
@@ -107,7 +109,7 @@ impl Machine {
         !self.free().is_zero()
     }
 
-    /// The same where pages go by passes.
+    /// The same where pages are reclaimed by passes.
     fn room_by_passes(&mut self) -> bool {
         let low = self.settings.memory.low;
         let min = low / 2;
@@ -125,7 +127,7 @@ impl Machine {
         self.free() > min
     }
 
-    /// One pass of kswapd. Ends the balancing, or arranges the next pass.
+    /// One pass of kswapd. Ends the balancing, or schedules the next pass.
     fn balance(&mut self) {
         let Some(priority) = self.memory.balancing else { return };
         let high = self.settings.memory.high;
@@ -169,7 +171,7 @@ impl Machine {
         }
     }
 
-    /// A page that page replacement knows no longer leaves the cache.
+    /// A page that page replacement has removed from its lists leaves the cache.
     pub(super) fn evict(&mut self, victim: FrameNo) {
         let frame = self.frames.remove(victim);
         let entry = if frame.ahead {
@@ -190,7 +192,7 @@ impl Machine {
         }
     }
 
-    /// One reason less: somebody may have waited for it.
+    /// One reason less: a process may have waited for that.
     pub(super) fn let_go(&mut self, frame: FrameNo) {
         let page = self.frames.get_mut(frame);
         page.holds -= 1;
@@ -201,7 +203,7 @@ impl Machine {
         self.memory_came();
     }
 
-    /// There may be a page to be had again.
+    /// A page may be available again.
     pub(super) fn memory_came(&mut self) {
         self.memory.stuck = false;
         while let Some(process) = self.short_of_memory.pop_front() {
@@ -212,7 +214,7 @@ impl Machine {
         }
     }
 
-    /// Arranges the next call of page replacement.
+    /// Schedules the next call of page replacement.
     pub(super) fn arrange_reclaim(&mut self) {
         if let Some(at) = self.reclaim.deadline().filter(|at| *at > self.now) {
             self.events.arrange(at.max(Instant::ZERO), super::events::Event::Reclaim);

@@ -1,12 +1,13 @@
 //! Reading metadata: inodes, directories and indirect blocks before the data that they lead to.
 //!
-//! The device itself is one more file, of which pages of metadata are read as a kernel reads them through
-//! the device's page cache: a page that is missing is waited for, an inode's page comes with its
-//! neighbours ([`Metadata::around`]). A file is opened when its directory's inode, the block that names it and its
-//! own inode are in memory, read where its indirect blocks are. Read-ahead beyond the reach of an indirect block
-//! asks for that block and goes on at once, where a kernel's caller would wait for it.
+//! The device itself is one more file, whose pages hold the metadata and are read as a kernel reads them
+//! through the device's page cache: a process waits for a missing page, and an inode's page comes with its
+//! neighbours ([`Metadata::around`]). A file can be opened when its directory's inode, the block that names it
+//! and its own inode are in memory, and read when its indirect blocks are. Read-ahead beyond the range of an
+//! indirect block requests that block and goes on at once, while a kernel's caller would wait for it.
 //!
-//! Limits: an inode that is in use can be evicted with its page; metadata are not written; a mount does not see them.
+//! Limits: an inode that is in use can be evicted with its page; metadata are not written; a mount does not see
+//! them.
 
 use super::files::{Entry, File};
 use super::names::FileNo;
@@ -31,7 +32,7 @@ pub(super) struct Tables {
 }
 
 impl Machine {
-    /// The same machine, which reads metadata from its device.
+    /// The same machine, with metadata that are read from its device.
     #[must_use]
     pub fn with_metadata(mut self, metadata: Metadata) -> Self {
         let device = FileNo(self.files.len() as u32);
@@ -81,8 +82,8 @@ impl Machine {
         Ok(Turn::GoesOn)
     }
 
-    /// Reads the indirect blocks through which a page is found that is not in memory; whether the process
-    /// waits for one of them.
+    /// Reads the indirect blocks that are needed to find a missing page; returns whether the process waits for
+    /// one of them.
     pub(super) fn find(&mut self, touched: Touched) -> Result<bool, MachineError> {
         if self.tables.is_none() {
             return Ok(false);
@@ -111,7 +112,7 @@ impl Machine {
         Ok(false)
     }
 
-    /// Asks for the indirect blocks of a range that is read ahead.
+    /// Requests the indirect blocks of a range that is read ahead.
     pub(super) fn ask_for_mapping(&mut self, touched: Touched, file: FileNo, range: PageSpan) {
         let Some((device, stream)) = self.tables.as_ref().map(|tables| (tables.device, tables.stream)) else {
             return;
@@ -132,7 +133,7 @@ impl Machine {
         tables.map_or_else(Vec::new, |tables| tables.metadata.mapping(FileNumber(file.0), page).to_vec())
     }
 
-    /// Brings a page of metadata into memory, and what is read with it.
+    /// Brings a page of metadata into memory, with those that are read together with it.
     fn bring_metadata(&mut self, process: u32, page: PageIndex) -> Result<Brought, MachineError> {
         let Some(tables) = &self.tables else { return Ok(Brought::Waits) };
         let (device, range) = (tables.device, tables.metadata.around(page));

@@ -1,4 +1,4 @@
-//! What a machine counts, and what a run is summed up in.
+//! A machine's counters, and the report of a run.
 
 use crate::block;
 use foreseek_device::Counters as DeviceCounters;
@@ -11,17 +11,16 @@ use hdrhistogram::Histogram;
 /// the longest run has some thousands.
 pub const USE_PERIOD: Nanos = Nanos::from_secs(1);
 
-/// Fetches longer than this many pages (8 MiB) are counted as this long; no policy but an oracle
-/// makes longer ones.
+/// Fetches of more pages than this (8 MiB) count as this long; only an oracle makes longer ones.
 pub const FETCH_SIZES_LIMIT: usize = 2048;
 
-/// Digits of response times that are kept.
+/// Significant digits of response times.
 const DIGITS: u8 = 3;
 
 /// Response times are kept in microseconds up to a day; longer ones count as that.
 const LONGEST_US: u64 = 86_400 * 1_000_000;
 
-/// Counts of pages and bytes, since the machine was made or between two looks.
+/// Counts of pages and bytes, since the machine was made or between two times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Bytes that processes have read.
@@ -30,24 +29,24 @@ pub struct Counters {
     pub written: Bytes,
     /// Touches that found their page in memory.
     pub hits: Pages,
-    /// Touches that found it on its way.
+    /// Touches that found it in flight.
     pub late: Pages,
     /// Touches that did not find it.
     pub misses: Pages,
-    /// Those of the misses whose page had been read ahead for the same opening of the file and
-    /// evicted before its use: thrashing.
+    /// Of the misses, those whose page had been read ahead for the same opening of the file and evicted before
+    /// its use: thrashing.
     pub thrashed: Pages,
     /// Pages read because a process waited for them.
     pub demanded: Pages,
     /// Pages read ahead.
     pub prefetched: Pages,
-    /// Pages asked for past the page cache.
+    /// Pages requested past the page cache.
     pub direct: Pages,
     /// Pages read ahead and then used.
     pub used: Pages,
     /// Pages read ahead and evicted without having been used.
     pub wasted: Pages,
-    /// Pages that were to be read ahead when there was no memory for them.
+    /// Pages that were to be read ahead, and for which there was no memory.
     pub dropped: Pages,
     /// Pages reclaimed.
     pub reclaimed: Pages,
@@ -57,7 +56,7 @@ pub struct Counters {
     pub swapped_most: Pages,
     /// Pages of private memory that were written to swap.
     pub swapped_out: Pages,
-    /// Those that were read back.
+    /// Pages of private memory that were read back.
     pub swapped_in: Pages,
 }
 
@@ -74,7 +73,7 @@ impl Counters {
         }
     }
 
-    /// What has been counted since `earlier`; the most of a time stays the most.
+    /// The counts since `earlier`; a maximum stays what it is.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -108,11 +107,11 @@ pub struct Logged {
     pub range: SectorSpan,
 }
 
-/// Counts while a machine runs.
+/// The metrics of a running machine.
 #[derive(Clone, Debug)]
 pub(super) struct Metrics {
     pub(super) counters: Counters,
-    /// How many fetches had so many pages.
+    /// How many fetches had how many pages.
     pub(super) fetches: Vec<u64>,
     pub(super) responses: Histogram<u64>,
     pub(super) response_sum: Nanos,
@@ -122,7 +121,7 @@ pub(super) struct Metrics {
     /// Busy time of all processors in each [`USE_PERIOD`].
     pub(super) busy_by_period: Vec<Nanos>,
     pub(super) log: Vec<Logged>,
-    /// So many requests are logged.
+    /// The most requests that are logged.
     pub(super) log_limit: usize,
 }
 
@@ -142,7 +141,7 @@ impl Metrics {
         }
     }
 
-    /// A processor is busy from now on for so long.
+    /// A processor is busy for this long from now on.
     pub(super) fn processor(&mut self, now: Instant, time: Nanos) {
         self.busy += time;
         for (period, part) in by_period(now, time) {
@@ -153,7 +152,7 @@ impl Metrics {
         }
     }
 
-    /// The run is over before processors have done what they were to do.
+    /// The run ends before processors have spent all of their time.
     fn cut(&mut self, now: Instant, given: impl Iterator<Item = Nanos>) {
         for time in given {
             self.busy -= time;
@@ -165,7 +164,7 @@ impl Metrics {
         self.busy_by_period.truncate(periods);
     }
 
-    /// Pages that lie together are read at once.
+    /// Contiguous pages are submitted.
     pub(super) fn submitted(&mut self, pages: Pages) {
         let size = (pages.get() as usize).min(FETCH_SIZES_LIMIT);
         if size >= self.fetches.len() {
@@ -188,7 +187,7 @@ impl Metrics {
         self.responses.saturating_record(took.get() / 1_000);
     }
 
-    /// From here on what is measured counts.
+    /// Counting begins.
     pub(super) fn begin(&mut self) {
         self.fetches.clear();
         self.responses.reset();
@@ -198,7 +197,7 @@ impl Metrics {
     }
 }
 
-/// The parts of a time that lie in each period.
+/// The parts of a time in each period.
 fn by_period(from: Instant, time: Nanos) -> impl Iterator<Item = (usize, Nanos)> {
     let end = from + time;
     let mut at = from;
@@ -212,59 +211,58 @@ fn by_period(from: Instant, time: Nanos) -> impl Iterator<Item = (usize, Nanos)>
 }
 
 fn empty_histogram() -> Histogram<u64> {
-    // Refused are only a maximum below 2 and more than five digits.
+    // An error occurs only for a maximum below 2 or more than five digits.
     Histogram::new_with_max(LONGEST_US, DIGITS)
         .unwrap_or_else(|_| unreachable!("{DIGITS} digits are allowed"))
 }
 
-/// How long requests took.
+/// The response times of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Responses {
     /// How many were finished.
     pub count: u64,
     /// Their mean.
     pub mean: Nanos,
-    /// Half of them took no longer.
+    /// The median.
     pub median: Nanos,
-    /// 90 in 100 took no longer.
+    /// The 90th percentile.
     pub p90: Nanos,
-    /// 99 in 100 took no longer.
+    /// The 99th percentile.
     pub p99: Nanos,
     /// The longest.
     pub longest: Nanos,
 }
 
-/// What a run has come to, over the time that was measured.
+/// The results of a run, over the measured time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// How long that was: the duration, or until the last job ended.
+    /// The measured time: the duration, or until the last job ended.
     pub time: Nanos,
     /// Pages and bytes.
     pub counters: Counters,
     /// Requests or queries that were finished.
     pub responses: Responses,
-    /// Response times: upper bounds and how many lie between the one before and it.
+    /// Histogram of response times: upper bounds, and how many times lie below each and above the one before.
     pub response_buckets: Vec<(Nanos, u64)>,
-    /// How long each job took, by its number; empty for a closed loop.
+    /// The time of each job, by its number; empty for a closed loop.
     pub jobs: Vec<(u64, Nanos)>,
-    /// What the block layer did.
+    /// The metrics of the block layer.
     pub block: block::Metrics,
-    /// What the device did.
+    /// The counters of the device.
     pub device: DeviceCounters,
-    /// How many fetches (submissions that lie together) had so many pages.
+    /// How many fetches (contiguous submissions) had how many pages.
     pub fetch_sizes: Vec<u64>,
     /// Busy time of all processors.
     pub processor_busy: Nanos,
-    /// How many processors there are.
+    /// The number of processors.
     pub processors: u32,
     /// Busy time of all processors in each second since the machine was made.
     pub processor_busy_by_second: Vec<Nanos>,
-    /// What the engine of a mount has done since the machine was made, and how it stands; none without
-    /// a mount.
+    /// The statistics of a mount's engine since the machine was made; `None` without a mount.
     pub mount: Option<Stats>,
-    /// How the engine of a daemon that watches stands; none without one.
+    /// The status of a watching daemon's engine; `None` without one.
     pub walks: Option<foreseek_walks::Status>,
-    /// What the cache of an array's driver has done since the machine was made; none without one.
+    /// The statistics of the cache of an array's driver since the machine was made; `None` without one.
     pub array: Option<foreseek_strips::Stats>,
     /// The requests that the device has served since the machine was made, where they are [logged].
     ///
@@ -273,7 +271,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Bytes that processes have read in a second, in MB/s of 10^6.
+    /// Bytes that processes read in a second, in MB/s of 10^6.
     #[must_use]
     pub fn throughput_mb_per_s(&self) -> f64 {
         per_second(self.counters.read.get(), self.time) / 1e6
@@ -291,7 +289,7 @@ impl Report {
         share(self.processor_busy, self.time * u64::from(self.processors))
     }
 
-    /// Pages a second that had been read ahead, were evicted before their use and read again.
+    /// Pages a second that had been read ahead, evicted before their use, and read again.
     #[must_use]
     pub fn thrashed_per_second(&self) -> f64 {
         per_second(self.counters.thrashed.get(), self.time)
@@ -306,7 +304,7 @@ fn share(part: Nanos, whole: Nanos) -> f64 {
     if whole.is_zero() { 0.0 } else { part.get() as f64 / whole.get() as f64 }
 }
 
-/// What the layers below had counted when the measurement began.
+/// The counters of the layers below at the beginning of the measurement.
 #[derive(Clone, Debug)]
 pub(super) struct Mark {
     at: Instant,
@@ -317,7 +315,7 @@ pub(super) struct Mark {
 }
 
 impl super::Machine {
-    /// The same machine, which keeps the first so many requests that its device serves: 24 bytes each.
+    /// The same machine, with a log of the first `most` requests that its device serves: 24 bytes each.
     #[must_use]
     pub fn logging(mut self, most: usize) -> Self {
         self.metrics.log_limit = most;
@@ -337,7 +335,7 @@ impl super::Machine {
         };
     }
 
-    /// Sums up what has been measured.
+    /// Makes the report.
     pub(super) fn report(mut self) -> Report {
         self.metrics.cut(self.now, self.processors.given_after(self.now));
         let mount = self.mount.as_ref().map(|mount| mount.stats());

@@ -1,14 +1,14 @@
 //! A machine in virtual time: processes, processors, memory, a page cache, a block layer, a device.
 //!
-//! One event loop. What happens next is the earliest of what is arranged (the order of arrangement
-//! decides at one time) and of what the block layer will do, which goes first. A process on a
-//! processor works page by page; after each it looks whether something else happens before it would
-//! be done, so that nothing ever sees a state of the future. All of it is deterministic: the same
-//! parts and the same seed give the same run to the last bit.
+//! There is one event loop. The next event is the earliest of those that are scheduled (at one time in the
+//! order of scheduling) and of those of the block layer, which go first. A process on a processor works page by
+//! page. After each page it checks whether another event comes before the page's time is over, so that nothing
+//! sees a state of the future. All of it is deterministic: the same parts and the same seed give the same run
+//! to the last bit.
 //!
-//! The parts: [`crate::block`] below, a [`Prefetcher`] asked at each touched page, a [`Reclaim`]
-//! asked for victims, a [`Workload`] that says what processes do. `docs/internals/simulator.md` tells the
-//! rules as prose and what is left out.
+//! The parts: [`crate::block`] below, a [`Prefetcher`] that is called at each touched page, a [`Reclaim`] that
+//! chooses victims, a [`Workload`] that defines what processes do. `docs/internals/simulator.md` explains the
+//! rules and what is left out.
 
 mod advice;
 mod client;
@@ -57,17 +57,17 @@ use process::{OpenStream, Process};
 use slab::Slab;
 use std::collections::VecDeque;
 
-/// Most processors: as many as today's largest machines have; idle ones are looked for in turn.
+/// The most processors: as many as today's largest machines have; idle ones are searched in turn.
 pub const PROCESSORS_LIMIT: u32 = 1024;
 
-/// Most concurrent requests: 16 times the most that the benchmark shows, and more than process ids of
-/// the papers' kernels (32,768).
+/// The most concurrent requests: 16 times the most of the benchmark, and more than the process ids of the
+/// papers' kernels (32,768).
 pub const CONCURRENCY_LIMIT: u32 = 1 << 16;
 
-/// Most memory: frames and page tables count in 31 bits, and two in three of those are left unused.
+/// The most memory: frames and page tables count in 31 bits, of which two thirds are left unused.
 pub const MEMORY_LIMIT: Bytes = Bytes::gib(2048);
 
-/// Everything that makes a machine.
+/// The parts of a machine.
 pub struct Parts {
     /// Memory, processors, costs.
     pub settings: Settings,
@@ -77,19 +77,19 @@ pub struct Parts {
     pub prefetcher: Box<dyn Prefetcher>,
     /// The page replacement.
     pub reclaim: Box<dyn Reclaim>,
-    /// What processes do.
+    /// The programs.
     pub workload: Box<dyn Workload>,
-    /// Where each of the workload's files lies; ascending pieces.
+    /// The extents of each of the workload's files, ascending.
     pub extents: Vec<Vec<Extent>>,
-    /// Requests at a time, where the workload is a closed loop.
+    /// Concurrent requests, if the workload is a closed loop.
     pub concurrency: u32,
-    /// Fixes every random choice.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
 impl Parts {
-    /// A stock kernel of today, alone with this much memory for cached pages (see [`Settings::stock`]), that reads
-    /// ahead on demand up to 128 KiB, over a device without a scheduler.
+    /// A stock kernel of today with this much memory for cached pages and no other users (see
+    /// [`Settings::stock`]), which reads ahead on demand up to 128 KiB, over a device without a scheduler.
     #[must_use]
     pub fn stock(
         memory: Pages,
@@ -116,7 +116,7 @@ impl Parts {
     }
 }
 
-/// How long a run is and which part of it counts.
+/// The length of a run, and the part that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Period {
     /// Time before the measurement; jobs are measured from their start.
@@ -126,29 +126,29 @@ pub struct Period {
 }
 
 impl Period {
-    /// All of it, of a closed loop.
+    /// The whole time, of a closed loop.
     #[must_use]
     pub fn whole(self) -> Nanos {
         self.warm_up + self.duration
     }
 }
 
-/// A machine at work.
+/// A running machine.
 pub struct Machine {
     settings: Settings,
     now: Instant,
-    /// Until when it is to run.
+    /// The end of the run.
     end: Instant,
     events: Events,
     block: BlockLayer,
-    /// When the block layer has something to do.
+    /// The time of the block layer's next event.
     block_next: Option<Instant>,
     prefetcher: Box<dyn Prefetcher>,
     reclaim: Box<dyn Reclaim>,
     workload: Box<dyn Workload>,
     client: client::Client,
     files: Vec<File>,
-    /// Where growing files get their space.
+    /// The beginning of the free space for growing files.
     free_from: Lba,
     frames: Frames,
     memory: memory::Held,
@@ -163,22 +163,22 @@ pub struct Machine {
     openings: u32,
     processes: Slab<Process>,
     processors: processors::Processors,
-    /// Processor time spent and not yet paid.
+    /// Processor time that is billed and not yet spent.
     bill: Nanos,
     metrics: metrics::Metrics,
     mark: metrics::Mark,
-    /// Room for the prefetcher's answers, used again.
+    /// A buffer for the prefetcher's answers.
     wanted: Vec<Ahead>,
-    /// Room for the processes that wait for a page, used again.
+    /// A buffer for the processes that wait for a page.
     waiters: Vec<u32>,
 }
 
 impl Machine {
-    /// A machine at rest.
+    /// An idle machine.
     ///
     /// # Errors
-    /// There are not as many lists of extents as files, memory is too small for a page cache, or
-    /// something is beyond its limit.
+    /// The number of lists of extents is not that of files, memory is too small for a page cache, or something
+    /// exceeds its limit.
     pub fn new(parts: Parts) -> Result<Self, MachineError> {
         let Parts { settings, block, prefetcher, reclaim, workload, extents, concurrency, seed } = parts;
         let specs = workload.files();
@@ -253,12 +253,12 @@ impl Machine {
         Ok(())
     }
 
-    /// Runs it: warm-up and measurement of a closed loop, or all jobs to their end. `progress` is
-    /// told the time now and then.
+    /// Runs it: warm-up and measurement of a closed loop, or all jobs to their end. `progress` is called with
+    /// the time now and then.
     ///
     /// # Errors
-    /// A program does what cannot be done, the device fails, everything waits for something that
-    /// will not come, or the jobs take longer than they may.
+    /// A program makes a step that is not possible, the device fails, every process waits and no event is left,
+    /// or the jobs take longer than allowed.
     pub fn run(mut self, period: Period, progress: &mut dyn FnMut(Instant)) -> Result<Report, MachineError> {
         self.arrange_reclaim();
         self.start()?;
@@ -276,7 +276,7 @@ impl Machine {
         Ok(self.report())
     }
 
-    /// Works until a time, or until the last job is done.
+    /// Runs until a time, or until the last job has ended.
     fn run_until(&mut self, end: Instant, progress: &mut dyn FnMut(Instant)) -> Result<(), MachineError> {
         /// Events between two calls of `progress`: some milliseconds of the real machine.
         const EVENTS: u32 = 1 << 15;
@@ -323,9 +323,9 @@ impl Machine {
         Ok(())
     }
 
-    /// Nothing will ever happen, although processes wait: tells for what.
+    /// No event is left although processes wait: returns what they wait for.
     fn stuck(&self) -> MachineError {
-        /// Processes that the message tells of.
+        /// The most processes that the message names.
         const NAMED: usize = 5;
         let mut waits: Vec<String> =
             self.processes.iter().take(NAMED).map(|(_, process)| process.describe()).collect();

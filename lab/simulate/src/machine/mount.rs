@@ -1,15 +1,16 @@
 //! A mount between the page cache and the block layer: the mount's own driver and engine in virtual time.
 //!
-//! What the kernel's read-ahead asks for goes to the [`ServingDriver`] as a FUSE server is asked for it, in requests of
-//! at most [`REQUEST`]. Its fetches go to the block layer as those of one process, the server: [`AT_A_TIME`] at most,
-//! the others wait in two lines, those that somebody waits for first. When the driver serves a request the pages are
-//! in the page cache, and its frames are free. What a request costs beside that is [`CROSSING`] of processor time.
+//! The kernel's read-ahead reaches the [`ServingDriver`] as it reaches a FUSE server, in requests of at most
+//! [`REQUEST`]. Its fetches go to the block layer as those of one process, the server: at most [`AT_A_TIME`];
+//! the others wait in two queues, those that a process waits for first. When the driver serves a request, the
+//! pages are in the page cache and its frames are free. A request costs [`CROSSING`] of processor time in
+//! addition.
 //!
-//! Limits: what is written goes to the device beside the server, which hears of it as of a change by others; nothing is
-//! told of what files are, of what was learnt before or of memory that becomes scarce; the memory of the frames is the
-//! owner's to take off that of the [machine](super::Memory); requests reach the server in the order in which
-//! they were made, and as many at a time as there are; the server is ticked when something else happens; an error of the device ends the run, once the driver has tried
-//! again and failed a request with it.
+//! Limits: writes go to the device past the server, which gets them as changes by others. The engine gets no
+//! descriptions of files, nothing that was learnt before, and no changes of its budget. The caller must take
+//! the memory of the frames off that of the [machine](super::Memory). Requests reach the server in the order in
+//! which they were made, any number at a time. The server gets ticks only at other events. An error of the
+//! device ends the run, once the driver has tried again and failed a request with it.
 
 use super::names::FileNo;
 use super::reading::Touched;
@@ -28,14 +29,14 @@ use std::collections::VecDeque;
 /// The longest FUSE request: 256 pages (`max_pages`).
 const REQUEST: Pages = Bytes::mib(1).pages_floor();
 
-/// What one request through FUSE costs in processor time, there and back: 41 to 67 us were measured on
-/// today's machines for 128 KiB.
+/// Processor time of one request through FUSE, in both directions: 41 to 67 us were measured on today's
+/// machines for 128 KiB.
 const CROSSING: Nanos = Nanos::from_micros(60);
 
-/// The process as which the block layer sees the server: no other bears this number.
+/// The server's process number in the block layer; no other process has it.
 const SERVER: ProcessId = ProcessId(u32::MAX);
 
-/// Fetches that the server has under way: what its ring holds.
+/// The most fetches in flight: the size of the server's ring.
 const AT_A_TIME: usize = 256;
 
 /// A request of the kernel.
@@ -45,7 +46,7 @@ struct Request {
     pages: PageSpan,
 }
 
-/// A fetch of the engine, in as many pieces as it has on the device.
+/// A fetch of the engine, as one piece for each of its extents on the device.
 #[derive(Clone, Copy, Debug)]
 struct Pieces {
     left: u32,
@@ -53,7 +54,7 @@ struct Pieces {
     failed: bool,
 }
 
-/// What the driver's calls come to: put down during a call, done after it.
+/// The results of the driver's calls: recorded during a call, done after it.
 #[derive(Debug, Default)]
 struct Work {
     fetches: Vec<Fetch<FileNo>>,
@@ -91,7 +92,7 @@ impl Backing for Work {
         self.failed = Some(answer);
     }
 
-    /// The frames' memory is not the machine's.
+    /// The frames' memory does not belong to the machine.
     fn drop_frames(&mut self, _frames: &[FrameId]) {}
 }
 
@@ -101,9 +102,9 @@ pub(super) struct Mount {
     /// The names that the driver gave the machine's streams.
     streams: FxHashMap<u32, StreamId>,
     fetches: FxHashMap<FetchId, Pieces>,
-    /// Which fetch a submission is a piece of.
+    /// The fetch of each submission.
     pieces: FxHashMap<usize, FetchId>,
-    /// Fetches that wait for others to end: those for which somebody waits, the others.
+    /// Fetches that wait for others to end: those for which a process waits, and the others.
     lines: [VecDeque<Fetch<FileNo>>; 2],
 }
 
@@ -165,7 +166,7 @@ impl Machine {
         self.serve_mount();
     }
 
-    /// Pages of a file were written beside the server.
+    /// Pages of a file were written past the server.
     pub(super) fn mount_written(&mut self, file: FileNo, pages: PageSpan) {
         if let Some(mount) = &mut self.mount {
             let (object, length) = (ObjectId(u64::from(file.0)), self.files[file.0 as usize].length);
@@ -173,7 +174,7 @@ impl Machine {
         }
     }
 
-    /// The kernel asks the server for pages that it has put into its cache.
+    /// The kernel requests pages from the server that it has put into its cache.
     pub(super) fn ask_mount(&mut self, touched: Touched, file: FileNo, pages: PageSpan, who: ProcessId) {
         let mut start = pages.start;
         while start < pages.end {
@@ -182,13 +183,13 @@ impl Machine {
             self.bill += CROSSING;
             let Some(mount) = &mut self.mount else { return };
             let Some(stream) = mount.streams.get(&touched.stream) else { return };
-            // What is read of a stream that is open is taken.
+            // A read of an open stream is always taken.
             let _ = mount.driver.read(self.now, *stream, part.bytes(), who, Request { file, pages: part });
         }
         self.serve_mount();
     }
 
-    /// A submission is complete; whether it was the server's, which hears of it.
+    /// A submission is complete; returns whether it was the server's, which is notified.
     pub(super) fn mount_completed(&mut self, at: usize, failed: bool) -> bool {
         let Some(mount) = &mut self.mount else { return false };
         let Some(fetch) = mount.pieces.remove(&at) else { return false };
@@ -215,7 +216,7 @@ impl Machine {
         Err(MachineError::Device { file: file.0, first: pages.start.get(), end: pages.end.get() })
     }
 
-    /// Does what the driver has put down, and what follows from it.
+    /// Does what the driver has recorded, and what follows from it.
     pub(super) fn serve_mount(&mut self) {
         while let Some(mount) = &mut self.mount {
             let work = mount.driver.below_mut();
@@ -236,7 +237,7 @@ impl Machine {
         }
     }
 
-    /// Makes the fetches that may be made now, all together but for those that go by themselves.
+    /// Makes the fetches that may be made now, all together except for those that go separately.
     fn make_fetches(&mut self) {
         let mut asked = false;
         while let Some(fetch) = self.mount.as_mut().and_then(|mount| mount.next()) {
@@ -275,7 +276,7 @@ impl Machine {
         }
     }
 
-    /// A request is answered: its pages are in the page cache. The frames that are used no longer.
+    /// A request is answered: its pages are in the page cache. Returns the frames that are no longer in use.
     fn served(&mut self, reply: Reply<Request>) -> Vec<FrameId> {
         let Request { file, pages } = reply.answer;
         for page in pages.iter() {
@@ -284,7 +285,7 @@ impl Machine {
         reply.frames
     }
 
-    /// The server reads for a request what it does not keep.
+    /// The server reads for a request and keeps nothing of it.
     fn pass(&mut self, request: RequestId) {
         let asked = self.mount.as_mut().and_then(|mount| mount.driver.take(request));
         if let Some(WaitingRead { answer: Request { file, pages }, .. }) = asked {

@@ -1,4 +1,4 @@
-//! What files and frames are called: each knows the other by its number.
+//! Names of files and frames: each refers to the other by its number.
 
 /// Names a file: its number in the order of the workload's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,17 +1,20 @@
 //! Private memory as pages ([`Memory::paged`](super::Memory::paged)): touched, swapped out, read back.
 //!
-//! A process touches all of its private memory when it begins ("the user-level memory footprint of each request handler
-//! is 1 MB", TR-840 section 5.1). After that each call that reads goes into the next part of it, round and round:
-//! handlers "access private memory of 1 MB" (position paper, section 3.1), and of an access nothing is known but that
-//! what is read has to go somewhere. What lies in memory costs nothing more than the copy; a page for the first time costs
-//! a fault and a free page; a page that was swapped out is read back, in the aligned group of eight in which it lies
-//! (`page_cluster` 3), and its process waits: the "random page faults during high memory pressure" of TR-840 section 2.3.
+//! A process touches all of its private memory when it begins ("the user-level memory footprint of each request
+//! handler is 1 MB", TR-840 section 5.1). After that each call that reads goes into the next part of it, in
+//! rotation: handlers "access private memory of 1 MB" (position paper, section 3.1), and all that is known of
+//! the accesses is that what is read must be stored somewhere. A touch of memory that is present costs nothing
+//! more than the copy. The first touch of a page costs a fault and a free page. A page that was swapped out is
+//! read back, in its aligned group of eight (`page_cluster` 3), and its process waits: the "random page faults
+//! during high memory pressure" of TR-840 section 2.3.
 //!
-//! Swap is the last part of the machine's one device ([`Memory::swap`](super::Memory::swap)). Each process has its own place there, so that what went out together
-//! lies together; the kernel hands out slots in order of swapping out, in clusters of 256. A page that goes is
-//! written first, in runs that lie together, and is free when it is written; touched meanwhile it stays.
+//! Swap is the last part of the machine's one device ([`Memory::swap`](super::Memory::swap)). Each process has
+//! its own area there, so that pages that were swapped out together are contiguous; the kernel hands out slots
+//! in order of swapping out, in clusters of 256. A page is written first, in contiguous runs, and is free when
+//! it is written; if it is touched meanwhile it stays.
 //!
-//! Limit: a page that was read back and only stands in the swap cache is clean; touched, it counts as written.
+//! Limit: a page that was read back and only stands in the swap cache is clean; once touched it counts as
+//! written.
 
 use super::files::{Entry, File};
 use super::frames::Swapping;
@@ -27,36 +30,36 @@ use foreseek_units::{Lba, PageIndex, PageSpan, Pages, Sectors, Span};
 
 /// Pages that are read back together: 1 << `page_cluster`.
 const GROUP: u64 = 8;
-/// Pages that are touched before the machine looks whether something else happens.
+/// Pages that are touched before the machine checks for other events.
 const AT_ONCE: u32 = 16;
 /// The process that swaps out.
 const KSWAPD: ProcessId = ProcessId(0);
 /// No open file.
 const NO_STREAM: u32 = u32::MAX;
 
-/// The swap space and who has which part of it.
+/// The swap space and its users.
 #[derive(Debug)]
 pub(super) struct Swap {
     pub(super) file: FileNo,
     start: Lba,
     end: PageIndex,
-    /// Up to where it has ever been given away.
+    /// The end of the part that was ever in use.
     given: PageIndex,
     free: Vec<PageSpan>,
-    /// Parts of processes that have ended, with how many of their pages are on their way.
+    /// Areas of processes that have ended, with the number of their pages in flight.
     closing: Vec<(PageSpan, u64)>,
-    /// Pages that are out.
+    /// Pages that are swapped out.
     out: Pages,
 }
 
 /// A process's private memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Own {
-    /// Its place in swap, of whole groups.
+    /// Its area in swap, in whole groups.
     pages: PageSpan,
-    /// Touched so many pages into it the next time.
+    /// The offset of the next touch.
     next: Pages,
-    /// What it is to touch before it goes on.
+    /// Pages to be touched before it goes on.
     due: PageSpan,
 }
 
@@ -83,12 +86,12 @@ impl Machine {
         });
     }
 
-    /// Where the part of the device ends that files may have.
+    /// The end of the part of the device for files.
     pub(super) fn files_end(&self) -> Lba {
         self.swap.as_ref().map_or(Lba(self.block.capacity().get()), |swap| swap.start)
     }
 
-    /// A process gets so much private memory in place of what it has, and is to touch it.
+    /// Replaces a process's private memory by this much, which it has to touch.
     pub(super) fn own(&mut self, process: u32, memory: Pages) -> Result<(), MachineError> {
         self.disown(process);
         let Some(swap) = self.swap.as_mut() else { return Ok(()) };
@@ -108,7 +111,7 @@ impl Machine {
         }
     }
 
-    /// The same where the process is gone already.
+    /// The same where the process has already ended.
     pub(super) fn release(&mut self, pages: PageSpan) {
         let Some(file) = self.swap.as_ref().map(|swap| swap.file) else { return };
         let mut under_way = 0;
@@ -143,13 +146,13 @@ impl Machine {
         }
     }
 
-    /// A page of private memory is no more, here or in swap.
+    /// A page of private memory is freed, in memory or in swap.
     fn drop_private(&mut self, file: FileNo, page: PageIndex, frame: FrameNo) {
         self.frames.remove(frame);
         self.files[file.0 as usize].set(page, Entry::Absent);
     }
 
-    /// A call reads so many pages: they go to the next part of the process's memory.
+    /// A call reads this many pages: they go to the next part of the process's memory.
     pub(super) fn fill(&mut self, process: u32, count: Pages) {
         if !self.settings.memory.reused {
             return;
@@ -173,10 +176,10 @@ impl Machine {
         self.processes.get(process as usize).is_some_and(|one| !one.own.due.is_empty())
     }
 
-    /// Touches what is due of private memory.
+    /// Touches the due pages of private memory.
     pub(super) fn touch_private(&mut self, process: u32) -> Result<Turn, MachineError> {
         let Some(file) = self.swap.as_ref().map(|swap| swap.file) else { return Ok(Turn::GoesOn) };
-        // What comes next is a touch of its own.
+        // What follows is a touch of its own.
         self.retrying(process);
         self.has_arrived(process);
         for _ in 0..AT_ONCE {
@@ -237,7 +240,7 @@ impl Machine {
         true
     }
 
-    /// Reads a page back, with those beside it; false where there is no memory for it.
+    /// Reads a page back, with its neighbours; returns false if there is no memory for it.
     fn swap_in(&mut self, process: u32, file: FileNo, page: PageIndex) -> Result<bool, MachineError> {
         if !self.room() {
             return Ok(false);
@@ -270,8 +273,8 @@ impl Machine {
         self.submit(Op::Read, file, run, who, true);
     }
 
-    /// Takes pages of private memory that are off the lists out of memory: what is only in the swap cache at once, the
-    /// others when they are written.
+    /// Takes pages of private memory that are off the lists out of memory: those only in the swap cache at
+    /// once, the others when they are written.
     pub(super) fn swap_out(&mut self, mut frames: Vec<FrameNo>) {
         let Some(file) = self.swap.as_ref().map(|swap| swap.file) else { return };
         frames.sort_unstable_by_key(|frame| self.frames.get(*frame).page);
@@ -310,7 +313,7 @@ impl Machine {
         *most = (*most).max(swap.out);
     }
 
-    /// Pages have been written: whether they are private memory.
+    /// Pages have been written; returns whether they are private memory.
     pub(super) fn swapped_out(&mut self, file: FileNo, pages: PageSpan) -> bool {
         if self.swap.as_ref().is_none_or(|swap| swap.file != file) {
             return false;
@@ -349,7 +352,7 @@ impl Machine {
         }
     }
 
-    /// Nothing is under way for a page: if its process has ended, it is no more.
+    /// Nothing is in flight for a page: if its process has ended, it is freed.
     fn closed_page(&mut self, file: FileNo, page: PageIndex) {
         let Some(swap) = self.swap.as_mut() else { return };
         let Some(at) = swap.closing.iter().position(|(pages, _)| pages.start <= page && page < pages.end)
@@ -377,7 +380,7 @@ fn touch(process: u32, page: PageIndex) -> Touched {
 }
 
 impl Swap {
-    /// A part for so many pages.
+    /// An area for this many pages.
     fn give(&mut self, pages: Pages) -> Option<PageSpan> {
         let length = Pages(pages.get().div_ceil(GROUP) * GROUP);
         let at = self.free.iter().position(|part| part.len() >= length);

@@ -1,4 +1,4 @@
-//! A process and where it stands in its program.
+//! A process and its state.
 
 use super::frames::NOBODY;
 use super::names::{FileNo, FrameNo};
@@ -13,16 +13,16 @@ use rand_pcg::Pcg64Mcg;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenStream {
     pub(super) file: FileNo,
-    /// Tells this opening from every other: names of streams are used again.
+    /// A number that differs for each opening: names of streams are reused.
     pub(super) opening: u32,
 }
 
-/// What a process reads metadata for.
+/// The purpose of reading metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LookUp {
     /// To open a file.
     Open { handle: Handle, file: FileNumber, announced: Option<Bytes> },
-    /// To ask for a file's attributes.
+    /// To get a file's attributes.
     Stat(FileNumber),
     /// To remove a file.
     Unlink(FileNumber),
@@ -30,51 +30,51 @@ pub(super) enum LookUp {
     List(u32),
 }
 
-/// What a process is about to do when it next has a processor.
+/// What a process does when it next has a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
-    /// To ask its program.
+    /// To get its program's next step.
     Next,
     /// To read on.
     Read { stream: u32, at: ByteOffset, end: ByteOffset, first: bool },
-    /// To read on past the page cache.
+    /// To go on past the page cache.
     Direct { stream: u32, left: PageSpan, op: Op },
-    /// To write what is dirty of a file.
+    /// To write a file's dirty pages.
     Sync { stream: u32 },
     /// To touch a mapped page.
     Touch { stream: u32, page: PageIndex },
     /// To write on.
     Write { stream: u32, at: ByteOffset, end: ByteOffset },
-    /// To advise on: what is left of a range that began at a page.
+    /// To go on with advice: the rest of a range that began at a page.
     Advise { stream: u32, first: PageIndex, left: PageSpan },
     /// To give pages back.
     Forget { stream: u32, pages: PageSpan },
-    /// To hear an answer.
+    /// To get an answer.
     Ask { stream: u32, question: Question },
     /// To read the next page of metadata.
     LookUp { of: LookUp, at: usize },
-    /// To use its processor for so long.
+    /// To use its processor for this long.
     Compute(Nanos),
 }
 
-/// Why a process has no processor and does not want one.
+/// What a process without a processor waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// It has one, or wants one.
+    /// It has a processor, or is ready.
     None,
-    /// For a page that is on its way.
+    /// For a page in flight.
     Page(FrameNo),
-    /// For what it reads or writes past the page cache.
+    /// For a read or write past the page cache.
     Direct,
-    /// For memory: every page is on its way, dirty or about to be used.
+    /// For memory: every page is in flight, dirty or about to be used.
     Memory,
     /// For dirty pages to be written.
     Dirty,
-    /// For those of a file to be written.
+    /// For dirty pages of a file to be written.
     Sync,
     /// For room in the block layer's queue.
     Queue,
-    /// For something to do.
+    /// For work.
     Work,
     /// For the end of its sleep.
     Sleep(Instant),
@@ -86,27 +86,27 @@ pub(super) struct Process {
     /// The number of its request or job.
     pub(super) number: u64,
     pub(super) program: Box<dyn Program>,
-    /// Its own generator, so that a request does the same under every policy.
+    /// Its own generator, so that a request is the same under every policy.
     pub(super) random: Pcg64Mcg,
     pub(super) memory: Pages,
-    /// The same as pages, where private memory is pages.
+    /// The same as pages, where private memory consists of pages.
     pub(super) own: Own,
     pub(super) open: Vec<(Handle, u32)>,
     pub(super) doing: Doing,
     pub(super) wait: Wait,
-    /// The page that it waited for and that nobody may take from it before it has used it.
+    /// The page that it waited for, which may not be reclaimed before it has used it.
     pub(super) arrived: Option<FrameNo>,
-    /// It comes back for memory only: the touch has been told.
+    /// It only waited for memory: its touch has been reported.
     pub(super) retrying: bool,
-    /// The page that it waits for is an indirect block.
+    /// It waits for an indirect block.
     pub(super) finding: bool,
     /// The next process that waits for the same page.
     pub(super) next_waiter: u32,
-    /// How much is left of its time slice.
+    /// The rest of its time slice.
     pub(super) slice: Nanos,
-    /// How much of the processors' time it has had.
+    /// Its processor time so far.
     pub(super) charged: Nanos,
-    /// When it began what it will report as finished.
+    /// When the work began that it will report as finished.
     pub(super) began: Instant,
     pub(super) born: Instant,
 }

@@ -1,24 +1,26 @@
-//! Processors and who runs on them.
+//! Processors and the processes that run on them.
 //!
-//! Processes that want a processor wait in one queue, first come first served. One that has used up
-//! its time slice while others wait goes to the end. Putting another process on a processor takes
-//! the time of a context switch. A processor's time is given away once: to a process, a switch, an interrupt or a thread of
-//! the kernel.
+//! Processes that are ready wait in one queue, first come first served. One that has used up its time slice
+//! while others wait goes to the end. Putting another process on a processor takes the time of a context
+//! switch. A processor's time is used once: by a process, a switch, an interrupt or a thread of the kernel.
 //!
-//! *A process never overlaps itself.* What a step submits is submitted at its beginning, and what it costs is spent after
-//! that. A process that has to wait stays on its processor until that time is over; if what it waits for comes before, it goes on there
-//! without a switch, as one that finds its page unlocked never sleeps (`wait_on_page_locked`), and one that is woken
-//! while it still runs goes on where it runs (`try_to_wake_up`: `task_running`). One whose slice is over gets into the queue when its time is.
+//! *A process never overlaps itself.* What a step submits is submitted at its beginning, and its cost is spent
+//! after that. A process that has to wait stays on its processor until that time is over. If the event comes
+//! before, it goes on there without a switch: a process that finds its page unlocked never sleeps
+//! (`wait_on_page_locked`), and one that is woken while it still runs goes on where it runs (`try_to_wake_up`:
+//! `task_running`). One whose slice is over enters the queue at the end of that time.
 //!
-//! *Interrupts* come to the first processor, one after the other, and hold up what runs there. In Linux 2.6 the interrupt of a device goes
-//! to one processor, and is moved twice a second at most (`do_irq_balance`, `MIN_BALANCED_IRQ_INTERVAL`); the rest of
-//! the work is a softirq on the same one (`blk_complete_request`). Who is woken by it can run when it is over, there if nobody else does (`wake_idle`).
+//! *Interrupts* come to the first processor, one after the other, and delay what runs there. In Linux 2.6 the
+//! interrupt of a device goes to one processor, and is moved twice a second at most (`do_irq_balance`,
+//! `MIN_BALANCED_IRQ_INTERVAL`); the rest of the work is a softirq on the same one (`blk_complete_request`). A
+//! process that is woken by it can run when it is over, on that processor if it is idle (`wake_idle`).
 //!
-//! *Threads of the kernel* (kswapd, pdflush) and the making of processes have no process here: they take an idle processor,
-//! or else hold up what runs on the first, since who sleeps most comes first in 2.6's scheduler (`TASK_PREEMPTS_CURR`).
+//! *Threads of the kernel* (kswapd, pdflush) and the creation of processes have no process here. They take an
+//! idle processor, or else delay what runs on the first one, since the process that sleeps most comes first in
+//! 2.6's scheduler (`TASK_PREEMPTS_CURR`).
 //!
-//! Limits: no priorities, no affinity; a process that wakes up takes no processor from another before its slice is
-//! over; an interrupt in the middle of a step holds up its end, not its middle.
+//! Limits: no priorities, no affinity; a process that wakes up preempts none before its slice is over; an
+//! interrupt in the middle of a step delays its end, not its middle.
 
 use super::events::Event;
 use super::process::Wait;
@@ -29,21 +31,21 @@ use std::collections::VecDeque;
 /// One processor.
 #[derive(Clone, Copy, Debug, Default)]
 struct Processor {
-    /// Who runs on it.
+    /// The process that runs on it.
     running: Option<u32>,
     /// Its process's slice is over, and others wait.
     slice_over: bool,
-    /// Somebody runs on it, or is about to.
+    /// A process runs on it, or is about to.
     taken: bool,
-    /// It is at work or about to be: an event for it is arranged.
+    /// It is running or about to: an event for it is scheduled.
     awake: bool,
-    /// Until when its time is given away.
+    /// Until when its time is used.
     until: Instant,
-    /// What interrupts have taken of it since then.
+    /// The time of interrupts since then.
     owed: Nanos,
 }
 
-/// The processor that interrupts come to.
+/// The processor that gets the interrupts.
 const INTERRUPTED: usize = 0;
 
 /// All of them and the queue before them.
@@ -51,13 +53,13 @@ const INTERRUPTED: usize = 0;
 pub(super) struct Processors {
     all: Vec<Processor>,
     ready: VecDeque<u32>,
-    /// When the last interrupt is over.
+    /// The end of the last interrupt.
     interrupt_over: Instant,
-    /// Whether the machine does what an interrupt does.
+    /// Whether the machine runs an interrupt.
     interrupted: bool,
 }
 
-/// What became of a process on its processor.
+/// The state of a process after a step on its processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// It can go on.
@@ -78,14 +80,14 @@ impl Processors {
         }
     }
 
-    /// The times after `now` that have been given away already.
+    /// The times after `now` that are already in use.
     pub(super) fn given_after(&self, now: Instant) -> impl Iterator<Item = Nanos> {
         self.all.iter().filter(move |one| one.until > now).map(move |one| one.until - now)
     }
 }
 
 impl Machine {
-    /// A process wants a processor.
+    /// A process is ready.
     pub(super) fn ready(&mut self, process: u32) {
         if let Some(one) = self.processes.get_mut(process as usize) {
             one.wait = Wait::None;
@@ -109,8 +111,8 @@ impl Machine {
         }
     }
 
-    /// A processor's event: its process goes on until something else happens first, it waits or its
-    /// slice is over.
+    /// A processor's event: its process goes on until another event comes first, it waits, or its slice is
+    /// over.
     pub(super) fn run_processor(&mut self, processor: u32) -> Result<(), MachineError> {
         let at = processor as usize;
         let owed = std::mem::take(&mut self.processors.all[at].owed);
@@ -141,7 +143,7 @@ impl Machine {
         }
     }
 
-    /// The time of a processor's process is over: it goes if it waits or its slice is over.
+    /// The time of a processor's process is over: it leaves if it waits or its slice is over.
     fn leave(&mut self, at: usize) {
         let slice_over = std::mem::take(&mut self.processors.all[at].slice_over);
         let Some(process) = self.processors.all[at].running else { return };
@@ -153,7 +155,7 @@ impl Machine {
         }
     }
 
-    /// Takes what was spent from the process's slice; whether that is over and others wait.
+    /// Takes the time spent off the process's slice; returns whether that is over and others wait.
     fn use_slice(&mut self, process: u32, spent: Nanos) -> bool {
         let Some(process) = self.processes.get_mut(process as usize) else { return false };
         process.charged += spent;
@@ -165,7 +167,7 @@ impl Machine {
         !self.processors.ready.is_empty()
     }
 
-    /// Puts the next process on a processor, or lets it sleep.
+    /// Puts the next process on a processor, or lets it idle.
     fn switch(&mut self, at: usize) {
         let Some(process) = self.processors.ready.pop_front() else {
             self.processors.all[at].taken = false;
@@ -192,19 +194,19 @@ impl Machine {
         self.hold_up(INTERRUPTED, time);
     }
 
-    /// From here on, or no longer, the machine does what an interrupt does.
+    /// From here on the machine runs an interrupt, or does so no longer.
     pub(super) fn interrupted(&mut self, interrupted: bool) {
         self.processors.interrupted = interrupted;
     }
 
-    /// What was billed is the work of a thread of the kernel.
+    /// The billed time is that of a thread of the kernel.
     pub(super) fn work_of_kernel(&mut self) {
         let time = std::mem::take(&mut self.bill);
         let idle = self.processors.all.iter().position(|processor| !processor.awake);
         self.hold_up(idle.unwrap_or(INTERRUPTED), time);
     }
 
-    /// Takes time of a processor from whoever has it.
+    /// Takes time of a processor from the process on it.
     fn hold_up(&mut self, at: usize, time: Nanos) {
         if time.is_zero() {
             return;
@@ -216,14 +218,14 @@ impl Machine {
         }
     }
 
-    /// Gives the next time of a processor away, at the end of which it is looked at again.
+    /// Uses the next time of a processor, at the end of which it has an event.
     fn give(&mut self, at: usize, time: Nanos) {
         self.bill += time;
         let spent = self.spend(at);
         self.events.arrange(self.now + spent, Event::Run(at as u32));
     }
 
-    /// The processor time that was billed since the bill was last paid, which this processor spends from now on.
+    /// The processor time that was billed since the last payment, which this processor spends from now on.
     fn spend(&mut self, at: usize) -> Nanos {
         let spent = std::mem::take(&mut self.bill);
         self.metrics.processor(self.now, spent);
@@ -231,7 +233,7 @@ impl Machine {
         spent
     }
 
-    /// When the next thing happens that is arranged or that the device will do.
+    /// The time of the next event that is scheduled or comes from the device.
     pub(super) fn next(&self) -> Option<Instant> {
         match (self.events.next(), self.block_next) {
             (Some(event), Some(block)) => Some(event.min(block)),

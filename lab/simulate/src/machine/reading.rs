@@ -1,8 +1,8 @@
 //! Reading: what happens at each page that a process touches.
 //!
-//! As in `do_generic_mapping_read` of Linux 2.6: the read-ahead is asked first, with how the page was
-//! found; what it answers is submitted; then the page is waited for, or read by itself where
-//! read-ahead did not bring it. A page that was waited for is held until its reader has used it.
+//! As in `do_generic_mapping_read` of Linux 2.6: first the read-ahead is called with how the page was found,
+//! and its ranges are submitted. Then the page is waited for, or read alone where read-ahead did not read it. A
+//! page that was waited for is held until its reader has used it.
 
 use super::files::{Entry, File};
 use super::frames::NOBODY;
@@ -15,7 +15,7 @@ use foreseek_readahead::stream::{Found, Touch, View};
 use foreseek_seam::{ObjectId, StreamId};
 use foreseek_units::{ByteSpan, Lba, PAGE_SIZE, PageIndex, Pages};
 
-/// What a prefetcher sees of the machine while it decides.
+/// What a prefetcher sees of the machine.
 struct Sight<'a> {
     file: &'a File,
     congested: bool,
@@ -46,7 +46,7 @@ pub(super) struct Touched {
     pub(super) process: u32,
     pub(super) stream: u32,
     pub(super) page: PageIndex,
-    /// How many pages the call wants from this one on.
+    /// How many pages the call reads from this one on.
     pub(super) request: Pages,
     /// Whether the call begins here.
     pub(super) first: bool,
@@ -77,7 +77,8 @@ impl Machine {
             return Ok(Turn::Waits);
         }
         let Brought::Here(frame) = self.bring(touched)? else { return Ok(Turn::Waits) };
-        // Linux 2.6.3 to 2.6.10 mark a page "if we read the beginning" (`do_generic_mapping_read`): what two calls read in parts is marked once.
+        // Linux 2.6.3 to 2.6.10 mark a page "if we read the beginning" (`do_generic_mapping_read`): one that
+        // two calls read in parts is marked once.
         let marks = !self.settings.memory.marks_beginning || at == page.offset();
         self.used(frame, marks);
         let next = page.next().offset().min(end);
@@ -114,7 +115,7 @@ impl Machine {
         Ok(Turn::GoesOn)
     }
 
-    /// Brings a touched page into memory, and what the prefetcher wants beside it.
+    /// Brings a touched page into memory, and the prefetcher's ranges beside it.
     pub(super) fn bring(&mut self, touched: Touched) -> Result<Brought, MachineError> {
         if let Some(frame) = self.has_arrived(touched.process) {
             return Ok(Brought::Here(frame));
@@ -128,7 +129,7 @@ impl Machine {
         self.wait_or_fetch(touched)
     }
 
-    /// Brings a page that a write covers in part: alone, as `prepare_write` does.
+    /// Brings a page that a write covers in part into memory: alone, as `prepare_write` does.
     pub(super) fn bring_alone(&mut self, touched: Touched) -> Result<Brought, MachineError> {
         match self.has_arrived(touched.process) {
             Some(frame) => Ok(Brought::Here(frame)),
@@ -136,8 +137,8 @@ impl Machine {
         }
     }
 
-    /// The page that the process waited for, if it has come. Nobody holds it from here on; its reader
-    /// uses it at once.
+    /// The page that the process waited for, if it has arrived. It is no longer held; its reader uses it at
+    /// once.
     pub(super) fn has_arrived(&mut self, process: u32) -> Option<FrameNo> {
         let frame = self.processes.get_mut(process as usize)?.arrived.take()?;
         self.let_go(frame);
@@ -164,7 +165,7 @@ impl Machine {
         Ok(Brought::Waits)
     }
 
-    /// Tells the prefetcher of the touch and fetches what it answers.
+    /// Reports the touch to the prefetcher and fetches its ranges.
     fn ask_prefetcher(&mut self, touched: Touched) -> Result<(), MachineError> {
         let Touched { stream, page, request, first, mapped, .. } = touched;
         let Some(&opened) = self.streams.get(stream as usize) else { return Ok(()) };
@@ -189,7 +190,7 @@ impl Machine {
         Ok(())
     }
 
-    /// How a page is found, and whether it bears the marker, which it then bears no longer.
+    /// How a page is found, and whether it has the marker, which is cleared.
     fn look(&mut self, entry: Entry, opening: u32) -> (Found, bool) {
         match entry {
             Entry::Absent => (Found::Miss, false),
@@ -203,12 +204,12 @@ impl Machine {
         }
     }
 
-    /// Whether the process has touched its page already and comes back for memory only.
+    /// Whether the process has touched its page already and only waited for memory.
     pub(super) fn retrying(&mut self, process: u32) -> bool {
         self.processes.get_mut(process as usize).is_some_and(|one| std::mem::take(&mut one.retrying))
     }
 
-    /// A process waits for a page: the queue is deferred no longer.
+    /// A process waits for a page: the queue is no longer deferred.
     pub(super) fn wait_for_page(&mut self, process: u32, frame: FrameNo) {
         self.hold(frame);
         let first = std::mem::replace(&mut self.frames.get_mut(frame).waiter, process);
@@ -220,7 +221,7 @@ impl Machine {
         self.look_at_block();
     }
 
-    /// Wakes those who wait for a page, in the order in which they came.
+    /// Wakes the processes that wait for a page, in order of arrival.
     pub(super) fn wake_waiters(&mut self, frame: FrameNo) {
         let mut at = std::mem::replace(&mut self.frames.get_mut(frame).waiter, NOBODY);
         let mut waiters = std::mem::take(&mut self.waiters);
@@ -240,8 +241,9 @@ impl Machine {
         self.waiters = waiters;
     }
 
-    /// A process uses a page that it maps. Where mapped pages are told from others, only the first touch is told. Limit: who
-    /// maps a page is not counted; it is mapped until it goes, as those of a server of threads are.
+    /// A process uses a page that it maps. Where mapped pages count separately, only the first touch is
+    /// reported. Limit: mappings are not counted; a page stays mapped until it is evicted, as in a server of
+    /// threads.
     fn used_mapped(&mut self, frame: FrameNo) {
         if !self.settings.memory.paged {
             return self.used(frame, true);
@@ -267,14 +269,14 @@ impl Machine {
 }
 
 impl File {
-    /// The first page past its end.
+    /// The first page after its end.
     pub(super) fn end(&self) -> PageIndex {
         PageIndex(self.pages().get())
     }
 }
 
 impl Entry {
-    /// The frame that holds the page, or will.
+    /// The frame that holds the page, or will hold it.
     pub(super) fn frame(self) -> Option<FrameNo> {
         match self {
             Self::Held(frame) => Some(frame),

@@ -1,8 +1,7 @@
-//! What a machine is made of: memory, processors, what things cost them, write-back.
+//! The parameters of a machine: memory, processors, costs of operations, write-back.
 //!
-//! Every number has its source or its reason beside it. [`Settings::TR840`], [`Settings::EUROSYS`]
-//! and [`Settings::EUROSYS_XEN`] are the papers' machines; they differ only where the papers say
-//! that the machines did.
+//! Every number has its source or its reason beside it. [`Settings::TR840`], [`Settings::EUROSYS`] and
+//! [`Settings::EUROSYS_XEN`] are the papers' machines; they differ only where the papers say so.
 
 use foreseek_units::{Bytes, Nanos, Pages, Sectors};
 
@@ -11,45 +10,45 @@ use foreseek_units::{Bytes, Nanos, Pages, Sectors};
 pub struct Settings {
     /// Its memory.
     pub memory: Memory,
-    /// How many processors it has.
+    /// The number of processors.
     pub processors: u32,
     /// How long a process may run while others wait for a processor.
     pub time_slice: Nanos,
-    /// What the kernel's work costs.
+    /// The costs of the kernel's work.
     pub costs: Costs,
     /// When dirty pages are written.
     pub write_back: WriteBack,
     /// From the end of a request to the arrival of the client's next one.
     pub client_delay: Nanos,
-    /// Whether jobs that take longer than they may are ended, and have taken so long. Else that is an error.
+    /// Whether jobs that exceed the time limit are ended, with that as their time. Otherwise it is an error.
     pub ends_jobs: bool,
 }
 
-/// The memory and who has it.
+/// The memory and its uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Memory {
     /// All of it.
     pub total: Bytes,
-    /// What is never page cache nor a process's: see [`Memory::of`].
+    /// The part that is neither page cache nor a process's: see [`Memory::of`].
     pub system: Bytes,
     /// The share of all memory that processes' private memory may take before its cold part is
     /// swapped out instead of page cache being reclaimed.
     pub private_share: f64,
-    /// Whether private memory is pages on the lists that are swapped out and in on the device, as in the papers'
-    /// machines, instead of a share.
+    /// Whether private memory is pages on the lists that are swapped out and in on the device, as in the
+    /// papers' machines, or a share.
     pub paged: bool,
     /// Where it is pages: whether what a process reads goes into all of its private memory in turn, or the
     /// process touches that only when it begins.
     pub reused: bool,
-    /// Whether a read marks a page as accessed only where it reads the page's beginning (Linux 2.6.3 to 2.6.10), and
-    /// not at each read of a part of it.
+    /// Whether only a read of a page's beginning marks it as accessed (Linux 2.6.3 to 2.6.10), or each read of
+    /// a part of it.
     pub marks_beginning: bool,
-    /// Whether advice to fetch puts a page that is in memory to the young end of its list, as that of ATC'09 does
-    /// (section 4.5). A stock kernel leaves it where it is.
+    /// Whether advice to fetch moves a page in memory to the young end of its list, as in ATC'09 (section 4.5).
+    /// A stock kernel leaves it where it is.
     pub advice_moves: bool,
-    /// Reclaim begins when so few pages are free.
+    /// Reclaim begins when only this many pages are free.
     pub low: Pages,
-    /// Reclaim ends when so many pages are free.
+    /// Reclaim ends when this many pages are free.
     pub high: Pages,
 }
 
@@ -90,9 +89,9 @@ impl Memory {
         Self { paged, marks_beginning, reused, advice_moves, ..Self::of(total) }
     }
 
-    /// The part at the end of a device of this capacity that is swap space, in whole groups of eight pages: twice the 2 GB
-    /// that the papers' machines have (the rule of the time), but at most 64 times the memory in use and a quarter of
-    /// the device. None where private memory is no pages.
+    /// The swap space at the end of a device of this capacity, in whole groups of eight pages: twice the 2 GB
+    /// of the papers' machines (the rule of the time), but at most 64 times the memory in use and a quarter of
+    /// the device. None where private memory is not pages.
     #[must_use]
     pub fn swap(&self, capacity: Sectors) -> Pages {
         let most = Bytes::gib(4).min(self.total * 64).min(capacity.bytes() / 4);
@@ -100,7 +99,7 @@ impl Memory {
     }
 }
 
-/// Processor time that the kernel's work takes.
+/// Processor time of the kernel's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
     /// Entering and leaving a system call.
@@ -117,7 +116,7 @@ pub struct Costs {
     pub reclaim: Nanos,
     /// Handing one contiguous range to the block layer.
     pub submit: Nanos,
-    /// The interrupt at the end of one, and waking who waits.
+    /// The interrupt at the end of one, and waking the waiting processes.
     pub interrupt: Nanos,
     /// Putting another process on a processor.
     pub switch: Nanos,
@@ -126,12 +125,11 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Two 2 GHz Xeons of 2002 (TR-840 section 5, EuroSys'07 section 6). No paper measured these; they
-    /// are what lmbench is remembered to give for such a machine under 2.6, to a factor of about
-    /// 1.5: a null call 0.5 to 1 us, memory copied at 0.8 to 1.2 GB/s (4 us a page), a minor fault 1 to 2 us,
-    /// a context switch 2 to 8 us, a thread made and joined 20 to 50 us; an I/O request 10 us in
-    /// and 15 us out, SCSI drivers of the time. They are small beside a disk's 10 ms, and the
-    /// claims on processor use are compared, not fitted.
+    /// Two 2 GHz Xeons of 2002 (TR-840 section 5, EuroSys'07 section 6). No paper measured these. They are
+    /// typical results of lmbench for such a machine under 2.6, to a factor of about 1.5: a null call 0.5 to 1
+    /// us, memory copied at 0.8 to 1.2 GB/s (4 us a page), a minor fault 1 to 2 us, a context switch 2 to 8 us,
+    /// a thread made and joined 20 to 50 us; an I/O request 10 us in and 15 us out, with SCSI drivers of the
+    /// time. They are small beside a disk's 10 ms, and the claims on processor use are compared, not fitted.
     pub const XEON_2_GHZ: Self = Self {
         system_call: Nanos(800),
         look_up: Nanos(300),
@@ -145,7 +143,8 @@ impl Costs {
         create: Nanos(40_000),
     };
 
-    /// Two 3 GHz Xeons of 2005 (ATC'08 section 3.1): the same work in two thirds of the time, by the clock.
+    /// Two 3 GHz Xeons of 2005 (ATC'08 section 3.1): the same work in two thirds of the time, in proportion to
+    /// the clock rate.
     pub const XEON_3_GHZ: Self = Self {
         system_call: Nanos(530),
         look_up: Nanos(200),
@@ -159,7 +158,8 @@ impl Costs {
         create: Nanos(27_000),
     };
 
-    /// A Pentium 4 of 3.2 GHz (ATC'09 section 5.1): as [`XEON_2_GHZ`](Self::XEON_2_GHZ), whose kind of processor it is, by the clock.
+    /// A Pentium 4 of 3.2 GHz (ATC'09 section 5.1): as [`XEON_2_GHZ`](Self::XEON_2_GHZ), which is of the same
+    /// kind, in proportion to the clock rate.
     pub const PENTIUM_3_2_GHZ: Self = Self {
         system_call: Nanos(500),
         look_up: Nanos(190),
@@ -173,9 +173,9 @@ impl Costs {
         create: Nanos(25_000),
     };
 
-    /// A core of today under Linux 6. Measured: 0.6 us a call of `cachestat`, 4 GB/s where resident data are
-    /// read. The others are taken for a third of [`XEON_2_GHZ`](Self::XEON_2_GHZ)'s or less, to a factor of
-    /// about 2; they are small beside a disk's milliseconds.
+    /// A core of today under Linux 6. Measured: 0.6 us a call of `cachestat`, 4 GB/s for reading resident data.
+    /// The others are assumed to be a third of [`XEON_2_GHZ`](Self::XEON_2_GHZ)'s or less, to a factor of about
+    /// 2; they are small beside a disk's milliseconds.
     pub const STOCK: Self = Self {
         system_call: Nanos(500),
         look_up: Nanos(100),
@@ -198,9 +198,9 @@ pub struct WriteBack {
     pub background: f64,
     /// The share above which writers wait (`dirty_ratio`).
     pub limit: f64,
-    /// How old a dirty page is when it is written in any case (`dirty_expire_centisecs`).
+    /// The age at which a dirty page is written in any case (`dirty_expire_centisecs`).
     pub expire: Nanos,
-    /// How often write-back looks (`dirty_writeback_centisecs`).
+    /// The period of write-back (`dirty_writeback_centisecs`).
     pub period: Nanos,
 }
 
@@ -211,7 +211,7 @@ impl Default for WriteBack {
 }
 
 impl Settings {
-    /// A process alone in a control group of so much memory on a machine of today with a stock kernel: its
+    /// A process alone in a control group with this much memory on a machine of today with a stock kernel: its
     /// cached pages are reclaimed one by one when the group is full, as the group's limit does.
     #[must_use]
     pub fn stock(memory: Bytes) -> Self {
@@ -231,9 +231,9 @@ impl Settings {
 
     /// Two processors of 2 GHz and this much memory.
     ///
-    /// The slice is `MIN_TIMESLICE` of the 2.6 scheduler: it gives processes that often sleep,
-    /// as readers do, the finest turns. The client's delay is a round trip through TCP over the
-    /// papers' Gigabit Myrinet and a revolution of the load generator, remembered as about 0.1 ms.
+    /// The slice is `MIN_TIMESLICE` of the 2.6 scheduler, which gives it to processes that often sleep, as
+    /// readers do. The client's delay is a round trip through TCP over the papers' Gigabit Myrinet and one
+    /// cycle of the load generator, assumed as about 0.1 ms.
     #[must_use]
     pub fn xeons(memory: Bytes) -> Self {
         Self {
@@ -247,8 +247,8 @@ impl Settings {
         }
     }
 
-    /// The same for readers in a control group of so much memory, on the machine itself: its limit counts
-    /// what its processes and their pages take, and no kernel.
+    /// The same for readers in a control group with this much memory, on the machine itself: its limit counts
+    /// its processes' memory and pages, and not the kernel's.
     #[must_use]
     pub fn in_group(memory: Bytes) -> Self {
         let memory_of_group = Memory { system: Bytes::ZERO, ..Memory::of(memory) };

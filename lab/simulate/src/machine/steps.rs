@@ -12,12 +12,12 @@ use foreseek_readahead::stream::Opened;
 use foreseek_seam::{ObjectId, StreamId};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Nanos};
 
-/// The longest piece of a computation that is run without a look at the clock: a tenth of the time
-/// slice, so that a slice ends on time.
+/// The longest part of a computation that runs without a check of the clock: a tenth of the time slice, so that
+/// a slice ends on time.
 const COMPUTE_PIECE: Nanos = Nanos::from_millis(1);
 
 impl Machine {
-    /// Lets a process do the next piece of its work; what it costs is billed.
+    /// Runs the next part of a process's work; its cost is billed.
     pub(super) fn step(&mut self, process: u32) -> Result<Turn, MachineError> {
         let doing = match self.processes.get(process as usize) {
             Some(one) => one.doing,
@@ -53,7 +53,7 @@ impl Machine {
         }
     }
 
-    /// Asks a program for its next step and begins it.
+    /// Gets a program's next step and begins it.
     fn ask(&mut self, process: u32) -> Result<Turn, MachineError> {
         let Some(one) = self.processes.get_mut(process as usize) else { return Ok(Turn::Ended) };
         let step = one.program.next(self.now, &mut one.random);
@@ -213,7 +213,7 @@ impl Machine {
         })
     }
 
-    /// A range as far as the file goes.
+    /// A range up to the end of the file.
     fn within(&self, process: u32, handle: Handle, range: ByteSpan) -> Result<(u32, ByteSpan), MachineError> {
         let stream = self.stream(process, handle)?;
         let length = self.file_of(stream).map_or(Bytes::ZERO, |file| self.files[file.0 as usize].length);
@@ -242,7 +242,7 @@ impl Machine {
         }
     }
 
-    /// A request or a query is done.
+    /// A request or a query is complete.
     fn finished(&mut self, process: u32) {
         let Some(one) = self.processes.get_mut(process as usize) else { return };
         let took = self.now - one.began;
@@ -250,7 +250,7 @@ impl Machine {
         self.metrics.finished(took);
     }
 
-    /// A process ends: its files are closed, its memory is free, its client goes on.
+    /// A process ends: its files are closed, its memory is free, its client continues.
     fn exit(&mut self, process: u32) {
         self.disown(process);
         let Some(Process { open, who, memory, number, born, charged, .. }) =

@@ -1,4 +1,4 @@
-//! Random machines with random programs, audited as they go; and machines that cannot go on.
+//! Random machines with random programs, audited while they run; and machines that cannot go on.
 
 use super::reclaim::{self, Inserted, LinuxLists};
 use super::*;
@@ -17,7 +17,7 @@ const FILES: u32 = 4;
 /// Length of each, in pages.
 const LENGTH: u64 = 150;
 
-/// Does anything that a program may do, so many times.
+/// Makes any step that a program may make, this many times.
 struct Anything {
     left: u32,
     opened: bool,
@@ -85,7 +85,7 @@ impl Workload for Jobs {
     }
 }
 
-/// Reads so many pages from a missing page on and, at a hit, now and then further ahead.
+/// Reads this many pages from a missing page on and, at a hit, sometimes further ahead.
 struct Window(u64);
 
 impl Prefetcher for Window {
@@ -113,24 +113,24 @@ impl Prefetcher for Window {
     fn served(&mut self, _now: Instant, _served: Served) {}
 }
 
-/// How a machine's kernel is set.
+/// The settings of a machine's kernel.
 #[derive(Default)]
 struct Kernel<'a> {
     scheduler: &'a str,
     paged: bool,
-    /// A pool of so few requests, whose submitters sleep.
+    /// A pool of this many requests, whose submitters sleep.
     pool: Option<usize>,
-    /// Whose metadata is read before contents.
+    /// The file system whose metadata are read before contents.
     system: Option<FileSystem>,
 }
 
-/// A machine with so many pages for its cache.
+/// A machine with this many pages for its cache.
 fn machine(cache: u64, window: u64, jobs: Jobs, scheduler: &str, seed: u64) -> Machine {
     let kernel = Kernel { scheduler, ..Kernel::default() };
     parts(cache, window, jobs, &kernel, seed, &|memory| Box::new(LinuxLists::linux_2_6(memory)))
 }
 
-/// A pool of so many requests, whose submitters sleep, or a kernel's, whose do not.
+/// A pool of this many requests, whose submitters sleep, or a kernel's, whose do not.
 fn pool(requests: Option<usize>) -> crate::block::Settings {
     let usual = crate::block::Settings::LINUX_2_6_3;
     match requests {
@@ -185,7 +185,7 @@ fn parts(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever programs do, the accounts balance at every look and all jobs end.
+    /// Whatever programs do, the accounts balance at every audit and all jobs end.
     #[test]
     fn accounts_balance_and_jobs_end(
         cache in 40..400u64,
@@ -234,8 +234,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// However much things cost, a processor's time is given away once, and a process has no more of it than there is
-    /// (`Machine::exit` looks at that).
+    /// Whatever things cost, a processor's time is used once, and a process gets no more of it than there is
+    /// (`Machine::exit` checks that).
     #[test]
     fn in_no_second_are_processors_busier_than_there_are(
         jobs in 1..12u32,
@@ -288,7 +288,8 @@ impl Program for Reader {
     }
 }
 
-/// Five pieces of a fetch and two requests: who sleeps has all of them queued before it reads the first page.
+/// Five pieces of a fetch and two requests: a reader that sleeps has all of them queued before it reads the
+/// first page.
 #[test]
 fn a_reader_sleeps_until_all_that_it_reads_ahead_has_a_request() {
     for sleeps in [false, true] {
@@ -313,7 +314,7 @@ fn a_reader_sleeps_until_all_that_it_reads_ahead_has_a_request() {
     }
 }
 
-/// Computes so many seconds.
+/// Computes for this many seconds.
 struct Computing {
     left: u32,
 }
@@ -334,7 +335,7 @@ impl Program for Computing {
     }
 }
 
-/// So many jobs with the same program.
+/// This many jobs with the same program.
 struct Same {
     jobs: u32,
     program: fn() -> Box<dyn Program>,
@@ -354,7 +355,8 @@ impl Workload for Same {
     }
 }
 
-/// What a read costs is spent before its reader goes on, also where the disk is quicker than that and another processor is idle.
+/// The cost of a read is spent before its reader goes on, even if the disk is faster and another processor is
+/// idle.
 #[test]
 fn a_process_is_never_charged_more_than_the_time_that_passes() {
     let kernel = Kernel { scheduler: "noop", ..Kernel::default() };
@@ -369,8 +371,8 @@ fn a_process_is_never_charged_more_than_the_time_that_passes() {
     assert!(took >= Nanos::from_millis(30) * LENGTH, "{took}");
 }
 
-/// An interrupt holds up the process that runs on its processor, and no other one: a computation of a second takes a
-/// second and the time of the interrupts on the first processor, and a second on another.
+/// An interrupt delays the process on its processor, and no other one: a computation of a second takes a second
+/// and the time of the interrupts on the first processor, and a second on another.
 #[test]
 fn interrupts_take_the_time_of_the_first_processor() {
     let kernel = Kernel { scheduler: "noop", ..Kernel::default() };
@@ -390,7 +392,7 @@ fn interrupts_take_the_time_of_the_first_processor() {
     assert_eq!(took, [Nanos::from_millis(1000), Nanos::from_millis(1070)]);
 }
 
-/// What processors were to do after the end of the run does not count, nor does the second in which they would have.
+/// Processor time after the end of the run does not count, nor does its second.
 #[test]
 fn a_run_is_over_when_its_time_is() {
     let kernel = Kernel { scheduler: "noop", ..Kernel::default() };
@@ -404,7 +406,7 @@ fn a_run_is_over_when_its_time_is() {
     assert_eq!(report.processor_busy_by_second, [Nanos::from_secs(2); 2]);
 }
 
-/// A page replacement that gives nothing back, and looks busy.
+/// A page replacement that frees nothing, and looks busy.
 #[derive(Default)]
 struct Miser {
     ticks: u64,

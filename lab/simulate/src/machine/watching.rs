@@ -1,8 +1,8 @@
-//! A daemon that sees what processes open, and reads ahead of them.
+//! A daemon that is notified of what processes open, and reads ahead of them.
 //!
-//! What a process opens or lists is reported to the [`Watch`] as fanotify would do it, at [`EVENT`] of the
-//! process's time for each report. The daemon's workers are processes as others: they take commands, wait for
-//! the device, and compete for memory. They live as long as the machine.
+//! Opens and listings are reported to the [`Watch`] as fanotify would report them; each report costs the
+//! process [`EVENT`]. The daemon's workers are ordinary processes: they take commands, wait for the device, and
+//! compete for memory. They live as long as the machine.
 
 use super::Machine;
 use super::process::{Process, Wait};
@@ -15,22 +15,22 @@ use rand_core::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use std::sync::{Arc, Mutex};
 
-/// What an event costs the process that is watched: 0.8 to 2.6 us were measured for an open and its close.
+/// The cost of an event for the watched process: 0.8 to 2.6 us were measured for an open and its close.
 const EVENT: Nanos = Nanos(1_700);
 
-/// Whose numbers the workers bear: no other process has these.
+/// The first number of the workers: no other process has these.
 const WORKERS: u32 = u32::MAX - 16;
 
 /// The daemon and its workers.
 pub(super) struct Watching {
     watch: Arc<Mutex<Watch>>,
     workers: Vec<u32>,
-    /// Those of them that have nothing to do.
+    /// The idle ones.
     idle: Vec<u32>,
 }
 
 impl Machine {
-    /// The same machine with a daemon; it must read [metadata](Self::with_metadata), the daemon too.
+    /// The same machine with a daemon; both must read [metadata](Self::with_metadata).
     #[must_use]
     pub fn watched(mut self, watch: Watch) -> Self {
         let watch = Arc::new(Mutex::new(watch));
@@ -49,7 +49,7 @@ impl Machine {
         self
     }
 
-    /// The daemon's engine, as it stands.
+    /// The status of the daemon's engine.
     #[must_use]
     pub fn walks(&self) -> Option<foreseek_walks::Status> {
         self.watching.as_ref().map(|watching| locked(&watching.watch).status())
@@ -93,7 +93,7 @@ impl Machine {
         Turn::Waits
     }
 
-    /// Wakes the workers where there is work.
+    /// Wakes workers if there is work.
     pub(super) fn hand_out_work(&mut self) {
         let Some(watching) = &mut self.watching else { return };
         if watching.idle.is_empty() || !locked(&watching.watch).has_work() {

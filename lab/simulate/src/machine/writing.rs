@@ -1,11 +1,11 @@
 //! Writing: into the page cache, and from there to the device later.
 //!
-//! A write makes pages dirty; one that covers a page in part reads it first. Write-back (pdflush of
-//! Linux 2.6) writes the file that has been dirty for longest, in ascending order, when more than the
-//! background share of the page cache's memory is dirty, and every file that has been dirty for
-//! longer than it may. A writer that finds more than the limit dirty waits. `fsync` writes one file at once; a file that is
-//! removed is not written any more. Limits: no journal and no metadata is written; a file that is made again lies where the one
-//! before it lay.
+//! A write makes pages dirty; one that covers a page in part reads it first. Write-back (pdflush of Linux 2.6)
+//! writes the file that has been dirty for longest, in ascending order, when more than the background share of
+//! the page cache's memory is dirty, and every file that has been dirty for longer than the limit. A writer
+//! that finds more than the limit dirty waits. `fsync` writes one file at once; a removed file is no longer
+//! written. Limits: no journal and no metadata are written; a file that is made again has the extents of the
+//! one before.
 
 use super::events::Event;
 use super::files::Entry;
@@ -21,7 +21,7 @@ use foreseek_seam::{Extent, ProcessId};
 use foreseek_units::{ByteOffset, Bytes, Instant, PAGE_SIZE, PageIndex, PageSpan, Pages, Span};
 use std::collections::VecDeque;
 
-/// Pages that write-back has on their way at a time: `MAX_WRITEBACK_PAGES` of 2.6.
+/// The most pages of write-back in flight: `MAX_WRITEBACK_PAGES` of 2.6.
 const WRITING_LIMIT: Pages = Pages(1024);
 
 /// What a growing file gets at a time: ext2 reserves eight blocks.
@@ -39,7 +39,7 @@ pub(super) struct Dirt {
     files: VecDeque<(Instant, FileNo)>,
     /// Processes that wait until less is dirty.
     waiters: VecDeque<u32>,
-    /// Processes that wait until what was dirty of a file is written.
+    /// Processes that wait until a file's dirty pages are written.
     syncing: Vec<(u32, FileNo)>,
     ticking: bool,
 }
@@ -96,7 +96,7 @@ impl Machine {
         Ok(Turn::GoesOn)
     }
 
-    /// Makes a file long enough, at the end of the device's used part.
+    /// Extends a file, at the end of the used part of the device.
     pub(super) fn grow(&mut self, stream: u32, end: ByteOffset) -> Result<(), MachineError> {
         let Some(file) = self.file_of(stream) else { return Ok(()) };
         let files_end = self.files_end();
@@ -114,12 +114,12 @@ impl Machine {
         Ok(())
     }
 
-    /// So much of the memory that the page cache may have.
+    /// A share of the memory of the page cache.
     fn share(&self, share: f64) -> Pages {
         self.cache_limit().scale(share).max(Pages(1))
     }
 
-    /// A page that is held for it becomes dirty.
+    /// A held page becomes dirty.
     fn dirty(&mut self, file: FileNo, page: PageIndex, frame: super::FrameNo) {
         let held = self.frames.get_mut(frame);
         if held.dirty {
@@ -142,7 +142,7 @@ impl Machine {
         }
     }
 
-    /// Write-back looks for what is old.
+    /// Write-back writes files that have been dirty for too long.
     pub(super) fn flush(&mut self) {
         self.write_back();
         self.dirt.ticking = !self.dirt.files.is_empty();
@@ -165,14 +165,14 @@ impl Machine {
         }
     }
 
-    /// Reclaim has found nothing: what is dirty is written to be reclaimed then, as `shrink_list` does.
+    /// Reclaim has found nothing: dirty pages are written so that they can be reclaimed, as `shrink_list` does.
     pub(super) fn write_back_for_memory(&mut self) {
         if self.dirt.writing.is_zero() {
             let _ = self.write_first();
         }
     }
 
-    /// Writes a run of the file that has been dirty for longest; false where none can be written.
+    /// Writes a run of the file that has been dirty for longest; returns false if none can be written.
     fn write_first(&mut self) -> bool {
         for _ in 0..self.dirt.files.len() {
             let Some((since, file)) = self.dirt.files.pop_front() else { return false };
@@ -180,7 +180,7 @@ impl Machine {
             let left = !self.files[file.0 as usize].dirty.is_empty();
             match (left, written) {
                 (true, true) => self.dirt.files.push_front((since, file)),
-                // What is left is on its way already in an older form: it has to wait for that.
+                // The remaining pages are being written in an older version: they have to wait for that.
                 (true, false) => self.dirt.files.push_back((since, file)),
                 (false, _) => {}
             }
@@ -191,8 +191,8 @@ impl Machine {
         false
     }
 
-    /// Writes a file's first dirty pages that are not on their way, as far as they lie together;
-    /// false where there are none.
+    /// Writes a file's first contiguous run of dirty pages that are not in flight; returns false if there is
+    /// none.
     fn write_run(&mut self, file: FileNo) -> bool {
         let one = &self.files[file.0 as usize];
         let can = |page: &u32| {
@@ -222,7 +222,7 @@ impl Machine {
         true
     }
 
-    /// Writes what is dirty of a file, and waits for what of it is on its way.
+    /// Writes a file's dirty pages, and waits for those in flight.
     pub(super) fn sync(&mut self, process: u32, stream: u32) -> Turn {
         let Some(file) = self.file_of(stream) else { return Turn::GoesOn };
         while self.write_run(file) {}
@@ -237,7 +237,7 @@ impl Machine {
         Turn::Waits
     }
 
-    /// Removes a file: what is dirty of it is dropped, and its pages leave memory but for those on their way.
+    /// Removes a file: its dirty pages are dropped, and its pages leave memory except those in flight.
     pub(super) fn unlink(&mut self, process: u32, file: FileNumber) -> Result<(), MachineError> {
         let at = file.0 as usize;
         if at >= self.files.len() || self.is_device(FileNo(file.0)) {
@@ -268,7 +268,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Who waited for less to be dirty goes on if that is so.
+    /// Writers that waited for fewer dirty pages go on if there are fewer.
     fn less_is_dirty(&mut self) {
         if self.dirt.dirty + self.dirt.writing < self.share(self.settings.write_back.limit) {
             while let Some(process) = self.dirt.waiters.pop_front() {

@@ -1,10 +1,10 @@
-//! Which format a trace is of, by its first line.
+//! The format of a trace, from its first line.
 
 use super::TraceError;
 use super::field::shown;
 use super::format::{Format, blktrace, is_device};
 
-/// How many bytes of a trace are looked at: several lines of any format.
+/// How many bytes of a trace are examined: several lines of any format.
 pub const HEAD: usize = 4096;
 
 /// Finds the format of a trace that begins like this.

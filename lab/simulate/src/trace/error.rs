@@ -2,7 +2,7 @@
 
 use foreseek_units::{Bytes, Nanos};
 
-/// A trace that cannot be read or replayed. Names the file, where in it, the reason and the remedy.
+/// A trace that cannot be read or replayed. Names the file, the position, the reason and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
@@ -36,7 +36,7 @@ pub enum TraceError {
         /// Why.
         source: std::io::Error,
     },
-    /// The first line looks like no known format.
+    /// The first line is in no known format.
     #[error(
         "{file}: its first line is of no known trace format ({head}): say which it is, one of {}",
         known.join(", ")
@@ -44,9 +44,9 @@ pub enum TraceError {
     Unknown {
         /// The trace.
         file: String,
-        /// How it begins.
+        /// Its beginning.
         head: String,
-        /// The formats that there are.
+        /// The known formats.
         known: Vec<&'static str>,
     },
     /// A format that is recognised but cannot be read.
@@ -59,18 +59,18 @@ pub enum TraceError {
         /// Why, and what to do.
         reason: &'static str,
     },
-    /// There is nothing in it.
+    /// It has no requests.
     #[error("{file}: holds no request")]
     Empty {
         /// The trace.
         file: String,
     },
-    /// It names more devices or files than are told apart.
+    /// It names more devices or files than can be distinguished.
     #[error("{file}: names more than {limit} devices or files: cut the trace up")]
     Places {
         /// The trace.
         file: String,
-        /// How many are told apart.
+        /// How many can be distinguished.
         limit: usize,
     },
     /// Its requests reach beyond the device.
@@ -80,13 +80,13 @@ pub enum TraceError {
     Beyond {
         /// The trace.
         file: String,
-        /// How far its requests reach, all its devices one behind the other.
+        /// The end of its requests, with all its devices one behind the other.
         needed: Bytes,
-        /// What there is.
+        /// The device's capacity.
         capacity: Bytes,
     },
-    /// It says nothing of the times at which requests were made.
-    #[error("{file}: tells no times, only pauses after each request: replay it in a closed loop")]
+    /// It has no times of requests.
+    #[error("{file}: has no times, only pauses after each request: replay it in a closed loop")]
     NoTimes {
         /// The trace.
         file: String,
@@ -98,25 +98,25 @@ pub enum TraceError {
     Overload {
         /// The trace.
         file: String,
-        /// When.
+        /// The time.
         at: Nanos,
         /// How many wait.
         waiting: usize,
     },
-    /// It has more requests than a machine's replay holds.
+    /// It has more requests than a machine's replay can hold.
     #[error("{file}: has more than {limit} requests: replay its first ones only, or through the block layer")]
     TooLong {
         /// The trace.
         file: String,
-        /// How many may be.
+        /// The most requests.
         limit: usize,
     },
-    /// It names more processes than a machine's replay has.
+    /// It names more processes than a machine's replay can have.
     #[error("{file}: has more than {limit} processes: replay it through the block layer")]
     Processes {
         /// The trace.
         file: String,
-        /// How many may be.
+        /// The most processes.
         limit: usize,
     },
     /// A request failed.
@@ -124,7 +124,7 @@ pub enum TraceError {
     Failed {
         /// The trace.
         file: String,
-        /// Where.
+        /// Its sector.
         lba: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! Fields of a line: numbers, and why they are none.
+//! Fields of a line: numbers, or why they are not.
 
 use foreseek_units::Nanos;
 
@@ -32,7 +32,7 @@ pub(super) fn time(text: &str, unit: Nanos, name: &str) -> Result<Nanos, String>
     Ok(Nanos(nanos))
 }
 
-/// Text from a file, short and without control characters: it goes to a terminal.
+/// Text from a file, shortened and without control characters, for a terminal.
 pub(super) fn shown(text: &str) -> String {
     /// Long enough to recognise a field.
     const SHOWN: usize = 40;

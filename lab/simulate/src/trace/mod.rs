@@ -1,12 +1,11 @@
-//! Traces: what a real system asked of its storage, read from the files of other tools and replayed.
+//! Traces: requests of a real system to its storage, read from the files of other tools and replayed.
 //!
-//! A [`Reader`] streams [`Record`]s out of any text or binary that one of the [`Format`]s describes;
-//! it finds out which by itself or is told. A malformed line is an error that names file, line and
-//! reason; nothing is skipped but what the format says bears no request. [`Summary`] tells what a
-//! trace holds. [`replay`] issues its requests again, to a device through the block layer or as
-//! file accesses through a whole machine, at the recorded times or one after the other.
+//! A [`Reader`] streams [`Record`]s from text or binary in one of the [`Format`]s, which is detected or given.
+//! A malformed line is an error with file, line and reason; nothing is skipped except what the format defines
+//! as no request. [`Summary`] describes a trace. [`replay`] issues its requests again, to a device through the
+//! block layer or as file accesses through a whole machine, at the recorded times or one after the other.
 //!
-//! Nothing here opens a file: whoever calls hands over a `BufRead` (decompressed).
+//! Nothing here opens a file: the caller passes a `BufRead` (decompressed).
 
 mod detect;
 mod error;

@@ -18,17 +18,16 @@ pub struct Reader<R> {
     /// Lines read, or bytes of a binary trace.
     position: u64,
     line: Vec<u8>,
-    /// Records that may still come.
+    /// The most records still to be read.
     left: u64,
     over: bool,
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Reads a trace that errors call `file`, in the given format or in the one that its first line
-    /// shows.
+    /// Reads a trace, whose name in errors is `file`, in the given format or in the one of its first line.
     ///
     /// # Errors
-    /// The input cannot be read, holds nothing, or begins like no known format.
+    /// The input cannot be read, is empty, or begins like no known format.
     pub fn new(file: &str, mut input: R, format: Option<Format>) -> Result<Self, TraceError> {
         let io = |source| TraceError::Io { file: file.to_owned(), near: 0, source };
         let mut head = Vec::new();
@@ -49,23 +48,23 @@ impl<R: BufRead> Reader<R> {
         })
     }
 
-    /// The same, ending after so many records.
+    /// The same, ending after this many records.
     #[must_use]
     pub fn limited(self, records: u64) -> Self {
         Self { left: records, ..self }
     }
 
-    /// The format, given or found out.
+    /// The format, given or detected.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// What errors call the trace.
+    /// The name of the trace in errors.
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// The name of a file that records bear the number of, where the format has names.
+    /// The name of a file by its number in records, if the format has names.
     pub fn name(&self, number: u32) -> Option<&str> {
         match &self.parser {
             Parser::Lines(parser) => parser.name(number),
@@ -87,7 +86,7 @@ impl<R: BufRead> Reader<R> {
             Parser::Lines(parser) => next_of_lines(file, &mut **parser, input, position, line),
             Parser::Binary(parser) => next_of_bytes(file, &mut **parser, input, position),
         };
-        // After an error there is no telling where the next record begins.
+        // After an error it is unknown where the next record begins.
         self.over = !matches!(next, Ok(Some(_)));
         next
     }

@@ -4,8 +4,7 @@ use foreseek_device::Op;
 use foreseek_seam::ProcessId;
 use foreseek_units::{ByteSpan, Instant, Nanos};
 
-/// Devices or files that are told apart: the largest published collections have some dozens in a
-/// trace, and a table of them is to be read by people.
+/// The most devices or files: the largest published collections have some dozens in a trace.
 pub const PLACES_LIMIT: usize = 1024;
 
 /// When a request was made.
@@ -13,17 +12,16 @@ pub const PLACES_LIMIT: usize = 1024;
 pub enum When {
     /// At a time, counted from the trace's own origin.
     At(Instant),
-    /// So long after the request before it was over, or after the start.
+    /// This long after the completion of the request before it, or after the start.
     After(Nanos),
 }
 
-/// What a request was made to. Numbers are the trace's own for devices, and in order of appearance
-/// for files.
+/// The target of a request. Devices have the trace's numbers, files numbers in order of appearance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TraceTarget {
     /// A block device.
     Device(u32),
-    /// A file (or a virtual disk, which is a file to the machine that serves it).
+    /// A file, or a virtual disk.
     File(u32),
 }
 
@@ -34,12 +32,12 @@ pub struct Record {
     pub at: When,
     /// Read, write or flush.
     pub op: Op,
-    /// To what.
+    /// The target.
     pub place: TraceTarget,
-    /// Which bytes; empty for a flush.
+    /// The bytes; empty for a flush.
     pub range: ByteSpan,
-    /// The process that made it, where the trace tells.
+    /// The process that made it, if the trace has processes.
     pub who: Option<ProcessId>,
-    /// How long it took, where the trace tells.
+    /// Its response time, if the trace has response times.
     pub response: Option<Nanos>,
 }

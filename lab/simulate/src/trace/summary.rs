@@ -1,4 +1,4 @@
-//! What a trace holds.
+//! A summary of a trace.
 
 use super::record::{PLACES_LIMIT, Record, TraceTarget, When};
 use super::{Format, Reader, TraceError};
@@ -7,22 +7,22 @@ use foreseek_units::{Bytes, Instant, Nanos};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
 
-/// Processes that are told apart; further ones are not counted.
+/// The most processes that are counted.
 const PROCESSES_LIMIT: usize = 1 << 16;
 
 /// Records between two calls of `progress`: some milliseconds of parsing.
 const PROGRESS: u64 = 1 << 14;
 
-/// What is asked of one device or file.
+/// The requests to one device or file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetSummary {
-    /// Which.
+    /// The target.
     pub place: TraceTarget,
-    /// Its name, where the trace has names.
+    /// Its name, if the trace has names.
     pub name: Option<String>,
     /// Requests to it.
     pub requests: u64,
-    /// How far they reach: it has at least this size.
+    /// Their end: the least size of the target.
     pub end: Bytes,
 }
 
@@ -45,26 +45,26 @@ pub struct Summary {
     pub written: Bytes,
     /// The longest request.
     pub longest: Bytes,
-    /// Reads and writes that begin where the one before them at the same place ended.
+    /// Reads and writes that begin where the one before at the same target ended.
     pub sequential: u64,
-    /// The earliest and the latest time, where it tells times.
+    /// The earliest and the latest time, if the trace has times.
     pub times: Option<(Instant, Instant)>,
     /// Requests that are earlier than the one before them.
     pub disordered: u64,
-    /// Pauses after the end of requests, summed, where it tells those.
+    /// Pauses after the completion of requests, summed, if the trace has them.
     pub paused: Nanos,
-    /// Requests whose response time it tells.
+    /// Requests with response times.
     pub responses: u64,
     /// The sum of those.
     pub responded: Nanos,
-    /// Processes, where it tells them; counted up to 65,536.
+    /// Processes, if the trace has them; counted up to 65,536.
     pub processes: usize,
     /// The devices and files, in order of their numbers.
     pub places: Vec<TargetSummary>,
 }
 
 impl Summary {
-    /// Reads a trace to its end. `progress` is told the number of requests now and then.
+    /// Reads a trace to its end. `progress` is called with the number of requests now and then.
     ///
     /// # Errors
     /// The trace cannot be read, is malformed, holds no request, or names too many devices.
@@ -138,7 +138,7 @@ impl Summary {
 
     fn count(&mut self, record: &Record, last: &mut Option<Instant>) {
         let length = record.range.len();
-        // Sums saturate: a trace may claim any lengths and times.
+        // Sums saturate: a trace may contain any lengths and times.
         let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
         match record.op {
             Op::Read => {
@@ -173,13 +173,13 @@ impl Summary {
         self.reads + self.writes + self.flushes
     }
 
-    /// From the earliest to the latest time, where it tells times.
+    /// From the earliest to the latest time, if the trace has times.
     #[must_use]
     pub fn duration(&self) -> Option<Nanos> {
         self.times.map(|(first, last)| last - first)
     }
 
-    /// The mean response time, where it tells any.
+    /// The mean response time, if there are any.
     #[must_use]
     pub fn mean_response(&self) -> Option<Nanos> {
         self.responded.get().checked_div(self.responses).map(Nanos)

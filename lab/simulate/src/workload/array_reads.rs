@@ -1,20 +1,22 @@
 //! Reads of small blocks by several processes (ATC'08 sections 3.4 and 3.5): tiobench at random, IOzone forward, backward and with
 //! strides.
 //!
-//! What the paper says: tiobench 0.3.3, four threads, 40,000 reads of 4 KiB, files of so much together (the workspace). IOzone 3.283,
-//! one to sixteen processes, files of 2 GiB together, blocks of 4 KiB; a stride read is "a sequentially discontiguous read
-//! with a fixed stride distance that is defined by the number of blocks between discontiguous reads".
+//! What the paper says: tiobench 0.3.3, four threads, 40,000 reads of 4 KiB, files with a given total size (the
+//! workspace). IOzone 3.283, one to sixteen processes, files of 2 GiB together, blocks of 4 KiB; a stride read
+//! is "a sequentially discontiguous read with a fixed stride distance that is defined by the number of blocks
+//! between discontiguous reads".
 //!
-//! What it leaves open, and what is taken instead:
+//! What it leaves open, and the assumptions:
 //!
 //! - Each thread or process has a file of its own, all of one length, in one directory; both programs do so. Files lie one behind
 //!   the other from the start of the device: the outer zones.
-//! - The 40,000 reads are those of all threads together, at places drawn evenly, with repetition.
+//! - The 40,000 reads are those of all threads together, at uniformly distributed addresses, with repetition.
 //! - All caches are empty. (Both programs write their files before, and tiobench reads them sequentially.)
-//! - A stride of distance d reads each d-th block, begins again one block further on at the end of the file, and so reads each
-//!   block once, as IOzone does: its throughput counts what it reads.
-//! - A program has a processor's work of its own for a block: none beyond the call and the copy. IOzone and tiobench look at nothing.
-//! - Each random read is timed by itself: the latency of figure 8(d).
+//! - A stride of distance d reads each d-th block, begins again one block further on at the end of the file,
+//!   and so reads each block once, as IOzone does: its throughput counts what it reads.
+//! - A program uses no processor time for a block beyond the call and the copy. IOzone and tiobench do not look
+//!   at the data.
+//! - Each random read is timed separately, for the latency of figure 8(d).
 
 use super::WorkloadError;
 use super::parameters::Checked;
@@ -24,13 +26,13 @@ use foreseek_units::{ByteOffset, Bytes};
 use rand::RngExt;
 use rand_core::Rng;
 
-/// What is read at a time.
+/// The size of a read.
 const BLOCK: Bytes = Bytes::kib(4);
 /// All files of IOzone together.
 const IOZONE: Bytes = Bytes::gib(2);
 /// The smallest workspace of figure 8.
 const WORKSPACE: Bytes = Bytes(6 * (1 << 30) / 10);
-/// Threads of tiobench, and what they read together.
+/// Threads of tiobench, and the reads of all of them.
 const THREADS: u32 = 4;
 const READS: u64 = 40_000;
 /// Private memory of a process: an assumption.
@@ -38,7 +40,7 @@ const MEMORY: Bytes = Bytes::mib(1);
 /// Steps that are made at a time.
 const BATCH: u64 = 64;
 
-/// In which order blocks are read.
+/// The order of the blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pattern {
     Random,
@@ -80,7 +82,7 @@ fn boxed(
 struct Readers {
     pattern: Pattern,
     processes: u32,
-    /// Of each file.
+    /// Blocks of each file.
     blocks: u64,
 }
 
@@ -121,7 +123,7 @@ impl Reads {
     }
 }
 
-/// The block that is read as the `n`-th with a stride: those that leave the same remainder, from the lowest remainder on.
+/// The `n`-th block with a stride: those with the same remainder, from the lowest remainder on.
 fn nth_of_stride(n: u64, distance: u64, blocks: u64) -> u64 {
     // The first remainders have a block more each.
     let (each, longer) = (blocks / distance, blocks % distance);

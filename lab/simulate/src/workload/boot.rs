@@ -5,16 +5,19 @@
 //! I/O-bounded operations"; phase 2 lasts until all scripts `/etc/rc3.d/S*` have ended and "requires I/O bounded operations". "Linux booting does not
 //! produce multiple concurrent reads."
 //!
-//! The rest has no source but the size of such a system (Fedora Core 5, remembered), so that no number of these workloads is modelled from data:
-//! directories of so many files of so many KiB on average (exponential), of which some, spread evenly, are used.
+//! No other number of these workloads has a source, except for the approximate size of such a system (Fedora
+//! Core 5): directories with a number of files of a mean length in KiB (exponential), some of which, spread
+//! evenly, are used.
 //!
-//! - `boot-1`: 60 commands are started one after the other and 50 modules loaded, each of which costs the processor 150 ms.
-//! - `boot-2`: 40 scripts. Each is read, starts ten commands, starts a daemon with eight libraries, and reads two files of
-//!   settings of its own. A command costs the processor 10 ms, a daemon 50 ms.
+//! - `boot-1`: 60 commands are started one after the other and 50 modules loaded, each of which costs 150 ms of
+//!   processor time.
+//! - `boot-2`: 40 scripts. Each is read, starts ten commands, starts a daemon with eight libraries, and reads
+//!   two configuration files of its own. A command costs 10 ms of processor time, a daemon 50 ms.
 //!
-//! A command and a daemon are mapped, and a third of their pages is touched, in runs of eight pages on average, as in the
-//! [desktop mix](super::desktop_mix); a command has one library, the others are those of commands before it. What is used first, and in which order,
-//! is the same in all runs; which pages are touched is drawn.
+//! A command and a daemon are mapped, and a third of their pages is touched, in runs of eight pages on average,
+//! as in the [desktop mix](super::desktop_mix). A command has one library of its own; its others are those of
+//! earlier commands. The files and the order of their first use are the same in all runs; the touched pages are
+//! drawn.
 
 use super::WorkloadError;
 use super::desktop_mix::touched;
@@ -25,7 +28,7 @@ use crate::program::{Drive, FileNumber, FileSpec, Handle, Program, Workload};
 use foreseek_units::{Bytes, Nanos};
 use rand_core::Rng;
 
-/// What lies in a directory.
+/// The content of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Commands,
@@ -36,7 +39,7 @@ enum Kind {
     Settings,
 }
 
-/// Directories: what they hold, how many there are of it, files, mean length in KiB, of how many files use is made.
+/// Directories: content, number of them, files, mean length in KiB, number of files in use.
 const DIRECTORIES: [(Kind, u32, u32, u64, u32); 9] = [
     (Kind::Commands, 1, 100, 60, 25),
     (Kind::Commands, 1, 250, 60, 40),
@@ -70,7 +73,7 @@ pub(super) fn boot(parameters: &mut Checked<'_>) -> Result<Box<dyn Workload>, Wo
 
 struct Boot {
     phase: u32,
-    /// Else programs and libraries are read whole.
+    /// Whether programs and libraries are mapped; otherwise they are read whole.
     mapped: bool,
 }
 
@@ -89,7 +92,7 @@ fn files() -> Vec<FileSpec> {
     files
 }
 
-/// The files of a kind that are used, in an order that has nothing to do with where they lie.
+/// The used files of a kind, in an order that is independent of their places.
 fn used(kind: Kind) -> Vec<FileNumber> {
     let (mut used, mut first) = (Vec::new(), 0);
     for (of, directories, count, _, in_use) in DIRECTORIES {
@@ -126,7 +129,7 @@ struct Booting {
     phase: u32,
     mapped: bool,
     lengths: Vec<Bytes>,
-    /// What is used of each kind, and how much of that has been.
+    /// The used files of each kind, and how many of them have been used.
     used: Vec<(Kind, Vec<FileNumber>, usize)>,
     step: u64,
 }
@@ -134,7 +137,7 @@ struct Booting {
 const FILE: Handle = Handle(0);
 
 impl Booting {
-    /// The next file of a kind; from the first again when all have been used.
+    /// The next file of a kind; the first again when all have been used.
     fn next(&mut self, kind: Kind) -> FileNumber {
         let Some((_, files, at)) = self.used.iter_mut().find(|(of, ..)| *of == kind) else {
             return FileNumber(0);

@@ -3,29 +3,31 @@
 //! What the paper says: dbench 3.04, up to 128 clients, ten minutes a run; "it does all the same read and write calls that the smbd
 //! server in Samba would produce when confronted with a Netbench run".
 //!
-//! dbench plays a load file. Here is a model of the one that Debian's dbench 4.0 has (`client.txt`, 458,344 operations for each client,
-//! 129 rounds of the same work after a set-up), by its counts:
+//! dbench replays a load file. This is a model of the one in Debian's dbench 4.0 (`client.txt`, 458,344
+//! operations for each client, 129 rounds of the same work after a set-up), by its counts:
 //!
 //! | a round of a client | load file | here |
 //! |---|---|---|
 //! | bytes read, written | 11.4 MB, 7.7 MB | 11.4 MB, 7.7 MB |
 //! | files opened and used | 284 | 245 |
-//! | other opens, looks at attributes | 888 | 896 |
+//! | other opens, requests for attributes | 888 | 896 |
 //! | listings, with those after a name that was not found | 568 | 560 |
 //! | files removed | 124 | 57 |
 //! | flushes | 43 | 43 |
 //!
-//! A round has seven *parts*, one for each kind of office program. A part reads the starts of some documents of 260,096 bytes, writes new
-//! files after it has removed those of the round before, and ends with the client's three *seed* files (320 KiB, 1 MiB, 1.8 MiB). In the first
-//! and each second part after it the last page of each of their first 2, 4 and 8 pieces of 64 KiB is read, then these pieces are written
-//! over; in the others the files are read whole (of the second one 644 KiB), 60 KiB and 4 KiB in turn. That is three quarters of what is read.
+//! A round has seven *parts*, one for each kind of office program. A part reads the starts of some documents of
+//! 260,096 bytes, writes new files after it has removed those of the round before, and ends with the client's
+//! three *seed* files (320 KiB, 1 MiB, 1.8 MiB). In every second part, from the first on, the last page of each
+//! of their first 2, 4 and 8 pieces of 64 KiB is read, then these pieces are overwritten. In the other parts
+//! the files are read whole (644 KiB of the second one), 60 KiB and 4 KiB in turn. That is three quarters of
+//! all reads.
 //!
-//! What is taken beside (assumptions): files were written before the run, client by client, and lie in a directory a part; caches are
-//! empty. A file that is removed and made again lies where it lay. A renamed file counts as two looks at attributes. Clients think nothing
-//! and hold 256 KiB of memory each. They begin together and never end.
+//! Assumptions: files were written before the run, client by client, with a directory for each part; caches are
+//! empty. A file that is removed and made again keeps its place. A renamed file counts as two requests for
+//! attributes. Clients have no think time and 256 KiB of memory each. They begin together and never end.
 //!
-//! Throughput is what clients read and write, as dbench counts it. `dbench` does nothing at a flush: version 3 of the program does not
-//! (its `nb_flush`). `dbench-synced` writes the file to the device, as version 4 does.
+//! Throughput is what clients read and write, as dbench counts it. `dbench` ignores flushes, as version 3 of
+//! the program does (its `nb_flush`). `dbench-synced` writes the file to the device, as version 4 does.
 
 use super::WorkloadError;
 use super::parameters::Checked;
@@ -34,16 +36,16 @@ use crate::program::{Drive, FileNumber, FileSpec, Handle, Program, Workload};
 use foreseek_units::{ByteOffset, Bytes, PAGE_SIZE};
 use rand_core::Rng;
 
-/// Clients for which there are files: the most of the paper. More share them.
+/// Clients for which there are files: the paper's maximum. Further clients share them.
 const CLIENTS: u32 = 128;
 /// Private memory of a client: an assumption.
 const MEMORY: Bytes = Bytes::kib(256);
 const PAGE: Bytes = Bytes(PAGE_SIZE);
-/// What is written at a time, and read of a seed file in two reads.
+/// The size of a write, and of two reads of a seed file.
 const PIECE: Bytes = Bytes::kib(64);
 /// A document.
 const DOCUMENT: Bytes = Bytes(260_096);
-/// Files of a client of which a round reads nothing: five of 1 MiB and four documents.
+/// Files of a client that a round does not read: five of 1 MiB and four documents.
 const IDLE: [Bytes; 9] = [
     Bytes::mib(1),
     Bytes::mib(1),
@@ -55,26 +57,26 @@ const IDLE: [Bytes; 9] = [
     DOCUMENT,
     DOCUMENT,
 ];
-/// The seed files: how long, how much is read of it, how many pieces are written over.
+/// The seed files: length, bytes that are read, pieces that are overwritten.
 const SEEDS: [(Bytes, Bytes, u64); 3] = [
     (Bytes(327_680), Bytes(327_680), 2),
     (Bytes(1_048_576), Bytes(659_456), 4),
     (Bytes(1_867_776), Bytes(1_867_776), 8),
 ];
-/// Looks at attributes and listings of a part.
+/// Requests for attributes and listings of a part.
 const LOOKS: u32 = 128;
 const LISTINGS: u32 = 80;
 
-/// Documents that are used alike.
+/// Documents that are used in the same way.
 struct Documents {
     count: u32,
-    /// How often a round.
+    /// Openings in a round.
     opens: u32,
-    /// So many pages from the start are read.
+    /// Pages that are read from the start.
     pages: u64,
-    /// So often in each opening.
+    /// How often in each opening.
     passes: u32,
-    /// So many of the pages are written then, and flushed each where `flushed`.
+    /// Pages that are written then, each flushed if `flushed`.
     written: u64,
     flushed: u32,
 }
@@ -83,14 +85,14 @@ const fn documents(count: u32, opens: u32, pages: u64) -> Documents {
     Documents { count, opens, pages, passes: 1, written: 0, flushed: 0 }
 }
 
-/// New files that are made alike.
+/// New files that are made in the same way.
 struct Made {
     count: u32,
     length: Bytes,
-    /// So often its first page is read and written, and flushed after the first of these.
+    /// How often its first page is read and written; flushed after the first time.
     heads: u32,
     flushed: u32,
-    /// It is read once, whole.
+    /// Whether it is read once, whole.
     read: bool,
 }
 
@@ -98,13 +100,13 @@ const fn made(count: u32, length: u64) -> Made {
     Made { count, length: Bytes(length), heads: 0, flushed: 0, read: false }
 }
 
-/// What a kind of program does in a round.
+/// The work of a kind of program in a round.
 struct Part {
     documents: &'static [Documents],
     made: &'static [Made],
 }
 
-/// By the counts of the load file.
+/// The parts, by the counts of the load file.
 const PARTS: [Part; 7] = [
     // Presentations.
     Part {
@@ -206,7 +208,7 @@ struct Dbench {
     of_client: Vec<(Bytes, u32)>,
 }
 
-/// Directories of a client: one a part, and one for seeds and idle files.
+/// Directories of a client: one for each part, and one for seeds and idle files.
 const DIRECTORIES: u32 = PARTS.len() as u32 + 1;
 
 impl Workload for Dbench {
@@ -236,14 +238,14 @@ struct Client {
     client: u32,
     first: u32,
     syncs: bool,
-    /// Which comes.
+    /// The next part.
     part: usize,
     /// The next file of the part, counted within the client.
     file: u32,
 }
 
 impl Client {
-    /// The file that comes next in the client's list.
+    /// The next file in the client's list.
     fn next_file(&mut self) -> FileNumber {
         self.file += 1;
         FileNumber(self.first + self.file - 1)
@@ -255,7 +257,7 @@ impl Client {
         }
     }
 
-    /// Looks at attributes and listings, around the use of a part's files.
+    /// Requests for attributes and listings, around the use of a part's files.
     fn look_around(&self, file: FileNumber, steps: &mut Steps) {
         let directory = self.client * DIRECTORIES + self.part as u32;
         (0..LOOKS / 2).for_each(|_| steps.stat(file));

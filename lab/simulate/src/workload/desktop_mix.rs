@@ -1,24 +1,24 @@
-//! What people do at a desktop: many short tasks, each with streams of its own kind.
+//! Work at a desktop: many short tasks, each with streams of its own kind.
 //!
-//! No paper here describes one; one of them measures it (ATC'08 section 3.3: "the general hard disk
-//! drive usage of PCMark that contains disk activities from using several common applications"). So the
-//! list of tasks is PCMark05's, as its documentation gives it: a Word document is opened, its grammar is
-//! checked and it is saved; a file is packed and unpacked; a file is encrypted; files are scanned for
-//! viruses; music and video are played; pictures are viewed; the web is browsed; a game is loaded; and
-//! applications are started (its second trace). Mail, searching through files and a backup are added. Each
-//! task is as likely as any other, since the list gives each once.
+//! No paper here describes it; one of them measures it (ATC'08 section 3.3: "the general hard disk drive usage
+//! of PCMark that contains disk activities from using several common applications"). So the tasks are those of
+//! PCMark05, from its documentation: a Word document is opened, its grammar is checked and it is saved; a file
+//! is packed and unpacked; a file is encrypted; files are scanned for viruses; music and video are played;
+//! pictures are viewed; the web is browsed; a game is loaded; and applications are started (its second trace).
+//! Mail, searching through files and a backup are added. All tasks have the same probability, since the list
+//! has each once.
 //!
-//! Sizes and counts are assumptions, but for the text files: their sizes are lognormal (mu 9.48, sigma
-//! 2.46), the body of the distribution of files on desktops in *Generating realistic impressions for
-//! file-system benchmarking* (FAST'09, table 2), here up to 1 MiB. An application is an executable of 2 to 8 MiB
-//! and 20 of 200 common libraries of 0.1 to 2 MiB; it is mapped, and a third of its pages is
-//! touched, in runs of 8 pages on average. Pictures have 1 to 4 MiB and are seen three a task, half a second
-//! each; music has 3 to 6 MiB, video 200 MiB: of either 20 s are played, 64 KiB a quarter of a second for
-//! video and a second for music. A mailbox has 60 MiB; one reads ten messages of 16 KiB on average
-//! anywhere in it, one task in eight searches all of it. A page of the web is 30 of 4000 cached files of 12 KiB
-//! on average. A virus scanner reads the first 32 KiB of each file of a directory, and of one in ten the rest.
-//! A game loads a level of 24 to 64 MiB. Programs read and write 16 KiB at a time and
-//! use 10 ns of the processor a byte. A task costs 20 ms to begin and has 2 MiB of its own. What is
+//! Sizes and counts are assumptions, except for text files: their sizes are lognormal (mu 9.48, sigma 2.46),
+//! the body of the distribution of files on desktops in *Generating realistic impressions for file-system
+//! benchmarking* (FAST'09, table 2), here up to 1 MiB. An application is an executable of 2 to 8 MiB and 20 of
+//! 200 common libraries of 0.1 to 2 MiB; it is mapped, and a third of its pages is touched, in runs of 8 pages
+//! on average. Pictures have 1 to 4 MiB; a task shows three of them, for half a second each. Music has 3 to 6
+//! MiB, video 200 MiB; 20 s of either are played, 64 KiB every quarter of a second for video and every second
+//! for music. A mailbox has 60 MiB; a task reads ten messages of 16 KiB on average anywhere in it, one in eight
+//! searches all of it. A page of the web is 30 of 4000 cached files of 12 KiB on average. A virus scanner reads
+//! the first 32 KiB of each file of a directory, and the rest of one in ten. A game loads a level of 24 to 64
+//! MiB. Programs read and write 16 KiB at a time and use 10 ns of processor time for a byte. A task costs 20 ms
+//! to begin and has 2 MiB of its own. Writes overwrite, since files do not grow here.
 //! written is written over, since files do not grow here.
 
 use super::WorkloadError;
@@ -56,7 +56,7 @@ const SCANNED_HEAD: Bytes = Bytes::kib(32);
 const SCANNED_WHOLE: f64 = 0.1;
 const WORDS_CHECKED: usize = 40;
 const BACKED_UP: usize = 10;
-/// What the files are made of; fixed, so that all runs have the same.
+/// The seed of the files' contents; fixed, so that all runs have the same.
 const DATA_SEED: u64 = 2005;
 
 /// Kinds of files, in the order in which they were written.
@@ -77,7 +77,7 @@ enum Kind {
     Backup,
 }
 
-/// Each kind: how many files, how many a directory, and how long.
+/// Each kind: number of files, files of a directory, length.
 const KINDS: [(Kind, u32, u32, Length); 13] = [
     (Kind::Executables, 12, 12, Length::Between(Bytes::mib(2), Bytes::mib(8))),
     (Kind::Libraries, 200, 200, Length::Between(Bytes::kib(100), Bytes::mib(2))),
@@ -94,7 +94,7 @@ const KINDS: [(Kind, u32, u32, Length); 13] = [
     (Kind::Backup, 10, 10, Length::Between(Bytes::mib(64), Bytes::mib(64))),
 ];
 
-/// How long the files of a kind are.
+/// The lengths of the files of a kind.
 #[derive(Clone, Copy, Debug)]
 enum Length {
     Between(Bytes, Bytes),
@@ -138,7 +138,7 @@ fn files() -> Vec<FileSpec> {
     files
 }
 
-/// The numbers of a kind's files, and how many of them a directory has.
+/// The numbers of a kind's files, and how many a directory has.
 fn of(kind: Kind) -> (Range<u32>, u32) {
     let mut first = 0;
     for (known, count, a_directory, _) in KINDS {
@@ -205,22 +205,22 @@ impl DesktopMix {
     }
 }
 
-/// A file used in one way.
+/// A use of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Part {
-    /// Read from here for so long.
+    /// Read from an offset, a length.
     Read(u32, Bytes, Bytes),
-    /// Written over from its start, so much of it.
+    /// Overwritten from its start, a length.
     Write(u32, Bytes),
-    /// Read from its start at a pace: so many pieces, one each so long.
+    /// Read from its start at a rate: a number of pieces, and the time for each.
     Play(u32, u64, Nanos),
     /// Mapped, and a share of its pages touched.
     Map(u32, Bytes),
-    /// Nobody wants anything.
+    /// Nothing for this long.
     Pause(Nanos),
 }
 
-/// One task: what is left of it.
+/// The rest of a task.
 pub(super) struct Task {
     parts: VecDeque<Part>,
     memory: Bytes,
@@ -231,7 +231,7 @@ impl Task {
         Self { parts: VecDeque::new(), memory }
     }
 
-    /// What it is made of.
+    /// Its parts.
     pub(super) fn into_parts(self) -> VecDeque<Part> {
         self.parts
     }
@@ -244,7 +244,7 @@ impl Task {
         self.parts.push_back(Part::Write(file, length.min(mix.length(file))));
     }
 
-    /// So much at a random place.
+    /// Reads a length at a random offset.
     fn read_at_random(&mut self, mix: &DesktopMix, file: u32, length: Bytes, random: &mut dyn Rng) {
         let at = Bytes(random.random_range(0..mix.length(file).get().max(1)));
         self.parts.push_back(Part::Read(file, at, length.min(mix.length(file) - at)));
@@ -403,7 +403,7 @@ fn map(file: u32, length: Bytes, random: &mut dyn Rng, steps: &mut Steps) {
     steps.close(FILE);
 }
 
-/// Runs of pages are touched and others left out, both of exponential length.
+/// Runs of touched and of untouched pages, both of exponential length.
 pub(super) fn touched(length: Bytes, random: &mut dyn Rng) -> Vec<PageSpan> {
     let mut runs = Vec::new();
     let end = length.pages_ceil().get();
@@ -429,7 +429,7 @@ mod tests {
         DesktopMix { files: files(), memory: MEMORY }
     }
 
-    /// What a task of one kind does.
+    /// The work of a task of one kind.
     fn done(task: fn(&mut Task, &DesktopMix, &mut dyn Rng), seed: u64) -> super::super::tests::Trail {
         struct One(fn(&mut Task, &DesktopMix, &mut dyn Rng), DesktopMix);
         impl Workload for One {

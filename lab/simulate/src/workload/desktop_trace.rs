@@ -1,14 +1,16 @@
-//! The requests of a desktop to its disk, played one after the other (ATC'08 section 3.2: "the general hard disk drive usage of PCMark that
-//! contains disk activities from using several common applications").
+//! The requests of a desktop to its disk, replayed one after the other (ATC'08 section 3.2: "the general hard
+//! disk drive usage of PCMark that contains disk activities from using several common applications").
 //!
-//! That trace is not public. Taken is the [desktop mix](super::desktop_mix), whose tasks are PCMark05's: each of its thirteen tasks
-//! ten times, in an order and on files that the run draws. PCMark plays what a Windows system had asked of its disk, beneath that
-//! system's own cache, and waits for nothing but the disk. So there is no page cache above: reads and writes go past it, one at a time, and
-//! neither pauses nor processor time are played. The trace is played three times, as PCMark does (remembered).
+//! That trace is not public. The [desktop mix](super::desktop_mix), whose tasks are PCMark05's, takes its
+//! place: each of its thirteen tasks ten times, in an order and on files that the run draws. PCMark replays the
+//! requests of a Windows system to its disk, below that system's own cache, and waits only for the disk. So
+//! there is no page cache above: reads and writes bypass it, one at a time, and there are neither pauses nor
+//! processor time. The trace is replayed three times, as PCMark is believed to do.
 //!
-//! Assumptions: a file is read and written 64 KiB at a time, which was the most that Windows XP's cache manager asked for at once
-//! (remembered). The touched runs of a mapped file are read eight pages at a time, its cluster for code (remembered). What is asked for
-//! again within a task is asked for again. The three traces of seeds 1 to 3 use 1189, 1401 and 1294 MiB of files.
+//! Assumptions: a file is read and written 64 KiB at a time, which was the largest request of Windows XP's
+//! cache manager. The touched runs of a mapped file are read eight pages at a time, its cluster for code.
+//! Requests that repeat within a task are repeated. The three traces of seeds 1 to 3 use 1189, 1401 and 1294
+//! MiB of files.
 
 use super::WorkloadError;
 use super::desktop_mix::{self, DesktopMix, Part, Task};
@@ -19,9 +21,9 @@ use foreseek_units::{Bytes, PageIndex, PageSpan, Pages};
 use rand::seq::SliceRandom;
 use rand_core::Rng;
 
-/// Each task so often in the trace.
+/// How often each task is in the trace.
 const TIMES: usize = 10;
-/// How often the trace is played.
+/// How often the trace is replayed.
 const PLAYED: usize = 3;
 /// The longest request of a file, and of a mapped one.
 const REQUEST: Pages = Bytes::kib(64).pages_floor();
@@ -55,7 +57,7 @@ impl Workload for DesktopTrace {
     }
 }
 
-/// A request: whether it writes, of which file, which pages.
+/// A request: whether it writes, its file, its pages.
 type Request = (bool, u32, PageSpan);
 
 fn requests(part: Part, random: &mut dyn Rng) -> Vec<Request> {
@@ -86,14 +88,14 @@ fn requests(part: Part, random: &mut dyn Rng) -> Vec<Request> {
     }
 }
 
-/// The trace as it is played.
+/// The trace during its replay.
 struct Trace {
     requests: Vec<Request>,
     next: usize,
     played: usize,
 }
 
-/// The file of a request is opened for it: nothing is read for that, since directories and inodes are not part of the trace.
+/// A request opens its file; that reads nothing, since directories and inodes are not part of the trace.
 const FILE: Handle = Handle(0);
 
 impl Source for Trace {
@@ -133,7 +135,7 @@ mod tests {
     use rand_pcg::Pcg64Mcg;
     use std::collections::BTreeSet;
 
-    /// What the cache sizes of the experiments are shares of.
+    /// The cache sizes of the experiments are shares of this working set.
     #[test]
     fn the_working_set_is_known() {
         let sets = (1..=3).map(|seed| {
@@ -161,7 +163,7 @@ mod tests {
         assert!((WORKING_SET_MIB..WORKING_SET_MIB + 100).contains(&mean), "{sets:?}");
     }
 
-    /// Of three traces, in the mean, rounded down to hundreds.
+    /// The mean of three traces, rounded down to hundreds.
     const WORKING_SET_MIB: u64 = 1200;
 
     fn in_order(workload: &mut dyn Workload, seed: u64) -> Vec<PageSpan> {

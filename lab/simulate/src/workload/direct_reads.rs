@@ -8,12 +8,13 @@
 //!   (section 3.3) what lies between two reads is read with them where it is no more than that.
 //! - `direct-sequential` (section 3.4): reads a part of the disk from an offset on, by requests of one size.
 //!
-//! What the paper leaves open, and what is taken instead:
+//! What the paper leaves open, and the assumptions:
 //!
-//! - "Several" blocks are eight, or as many as there are on the disk, and each chain is read [`CHAINS`] times. Chains begin at random in
-//!   the first (or last) 16 MiB, so that no number hangs on one angle of the platter.
-//! - A page that a buffer names twice is read twice, one after the other. With infill it is read once, since a request
-//!   covers both.
+//! - "Several" blocks are eight, or as many as there are on the disk, and each chain is read [`CHAINS`] times.
+//!   Chains begin at random in the first (or last) 16 MiB, so that no result depends on one angle of the
+//!   platter.
+//! - A page that a buffer names twice is read twice, one after the other. With infill it is read once, since
+//!   one request covers both.
 //! - Ranges that infill joins are read in pieces of 512 KiB, the longest request of the kernel.
 
 use super::WorkloadError;
@@ -24,21 +25,21 @@ use foreseek_units::{Bytes, PageIndex, PageSpan, Pages, Span};
 use rand::RngExt;
 use rand_core::Rng;
 
-/// The disk as one file: a little less than a disk of 500 GB has.
+/// The disk as one file: a little less than a disk of 500 GB.
 const DISK: Bytes = Bytes::gib(465);
-/// What is read at random, and of how much.
+/// The amount of random reads, and the size of their file.
 const RANDOM: Bytes = Bytes::mib(256);
-/// What is read sequentially (figure 5; figure 4 has 256 MB).
+/// The amount of sequential reads (figure 5; figure 4 has 256 MB).
 const SEQUENTIAL: Bytes = Bytes::mib(128);
-/// Reads of a chain that are timed.
+/// Timed reads of a chain.
 const READS: u64 = 8;
-/// How often a chain is read: enough that its mean is known to a few hundredths.
+/// How often a chain is read: enough to know its mean to a few hundredths.
 const CHAINS: u64 = 200;
-/// Where chains begin.
+/// The area where chains begin.
 const BEGINNINGS: Pages = Bytes::mib(16).pages_floor();
 /// The longest request.
 const LONGEST: Pages = Bytes::kib(512).pages_floor();
-/// Reads that are made at a time.
+/// Reads of one batch of steps.
 const BATCH: u64 = 1024;
 const FILE: Handle = Handle(0);
 
@@ -63,7 +64,7 @@ pub(super) fn sequential(parameters: &mut Checked<'_>) -> Result<Box<dyn Workloa
 
 fn boxed(kind: Kind, data: Bytes, parameters: &mut Checked<'_>) -> Result<Box<dyn Workload>, WorkloadError> {
     let direct = parameters.direct()?;
-    // Of seeks: beginnings and one read more.
+    // For seeks: the area of beginnings, and one more read.
     let least = if kind == Kind::Seeks { (BEGINNINGS * 2).bytes() + direct.distance } else { Bytes::mib(1) };
     let data = parameters.data_size(data, least)?;
     Ok(Box::new(Direct { kind, data, direct }))
@@ -178,7 +179,8 @@ impl Source for Random {
     }
 }
 
-/// What is read for pages in ascending order: each by itself, or with a gap those that are no further apart together.
+/// The reads for pages in ascending order: each separately, or, with a gap, those within that distance
+/// together.
 fn ranges(pages: &[PageIndex], gap: Pages) -> Vec<PageSpan> {
     let mut ranges: Vec<PageSpan> = Vec::new();
     for &page in pages {

@@ -1,10 +1,10 @@
-//! Numbers drawn at random, where `rand_distr` has no distribution for it.
+//! Random numbers from distributions that `rand_distr` does not have.
 
 use rand::RngExt;
 use rand_core::Rng;
 
-/// A number that looks random of another: the finalizer of SplitMix64 (Steele et al. 2014). For
-/// what a data set has at a place, so that no table of it must be kept.
+/// A pseudo-random number from another: the finalizer of SplitMix64 (Steele et al. 2014). For the contents of a
+/// data set at a place, so that no table is needed.
 pub(super) fn hash(number: u64) -> u64 {
     let mut z = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -17,8 +17,8 @@ pub(super) fn hashed_share(number: u64) -> f64 {
     (hash(number) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// An exponential distribution cut to a range: of all that have this range and this mean it assumes
-/// the least (its entropy is the largest).
+/// An exponential distribution cut to a range: of all distributions with this range and mean it has the largest
+/// entropy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct CutExponential {
     least: f64,
@@ -31,7 +31,7 @@ impl CutExponential {
     pub(super) fn of_mean(least: f64, most: f64, mean: f64) -> Self {
         let width = most - least;
         let mean_of = |scale: f64| least + scale - width / ((width / scale).exp() - 1.0);
-        // The mean grows with the scale: halve the interval until a double tells no more apart.
+        // The mean grows with the scale: bisect the interval to the precision of a double.
         let (mut low, mut high) = (width * 1e-3, width * 1e3);
         for _ in 0..200 {
             let middle = (low + high) / 2.0;
@@ -40,7 +40,7 @@ impl CutExponential {
         Self { least, width, scale: low }
     }
 
-    /// Draws one.
+    /// Draws a value.
     pub(super) fn draw(&self, random: &mut dyn Rng) -> f64 {
         let share: f64 = random.random();
         let below = 1.0 - (-self.width / self.scale).exp();

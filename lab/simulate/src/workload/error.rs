@@ -1,4 +1,4 @@
-//! What can be wrong with a workload.
+//! The errors of a workload.
 
 use foreseek_units::Bytes;
 
@@ -6,30 +6,30 @@ use foreseek_units::Bytes;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkloadError {
-    /// No such workload.
+    /// There is no such workload.
     #[error("there is no workload '{name}': the workloads are {}", known.join(", "))]
     Unknown {
-        /// What was asked for.
+        /// The name that was given.
         name: String,
-        /// What there is.
+        /// The known names.
         known: Vec<&'static str>,
     },
-    /// A parameter that this workload does not take: it would change nothing.
-    #[error("workload {workload} takes no {parameter}: leave it away")]
+    /// A parameter that this workload does not have.
+    #[error("workload {workload} takes no {parameter}: leave it out")]
     Parameter {
-        /// Which workload.
+        /// The workload.
         workload: String,
-        /// Which parameter.
+        /// The parameter.
         parameter: &'static str,
     },
     /// A parameter out of its range.
     #[error("workload {workload}: {parameter} {given}: {reason}")]
     Range {
-        /// Which workload.
+        /// The workload.
         workload: String,
-        /// Which parameter.
+        /// The parameter.
         parameter: &'static str,
-        /// What was given.
+        /// The value.
         given: String,
         /// What is wrong with it.
         reason: String,
@@ -37,9 +37,9 @@ pub enum WorkloadError {
     /// A setting of the layout out of its range.
     #[error("layout: {name} {given}: {reason}")]
     Setting {
-        /// Which setting.
+        /// The setting.
         name: &'static str,
-        /// What was given.
+        /// The value.
         given: String,
         /// What is wrong with it.
         reason: &'static str,
@@ -50,19 +50,19 @@ pub enum WorkloadError {
          take a larger device or a smaller data set"
     )]
     NoRoom {
-        /// The file that does not fit, counted from 0.
+        /// The first file that does not fit, counted from 0.
         file: usize,
-        /// How many files there are.
+        /// The number of files.
         files: usize,
-        /// Their length in all.
+        /// Their total length.
         data: Bytes,
-        /// What the device holds.
+        /// The device's capacity.
         capacity: Bytes,
     },
     /// The device is too small for a file system.
     #[error("a device of {capacity} is too small for a file system: it needs 3 MiB at least")]
     DeviceTooSmall {
-        /// What the device holds.
+        /// The device's capacity.
         capacity: Bytes,
     },
 }

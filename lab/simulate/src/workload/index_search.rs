@@ -1,46 +1,45 @@
 //! The index searching server of TR-840 section 5.1 and EuroSys'07 section 6.1.
 //!
-//! What the papers say: the index of a Web search engine for 12.6 million pages. A mapping file of
-//! 522 MB leads from a keyword's MD5 hash to the place and length of its list of pages; the lists,
-//! 18.5 GB of them, are divided into 8 partitions. Each keyword of a query costs a binary search on
-//! the mapping file; then its list is read sequentially. The lists of a query of several keywords
-//! are intersected, which reads them in turn. A request stops when it has found "a certain number of
-//! matches" (TR-840 section 2.1), so that lists are rarely read to their end. Streams are "typically
-//! not very long" (EuroSys'07 section 6.4). Queries come from a log of the engine.
+//! What the papers say: the index of a Web search engine for 12.6 million pages. A mapping file of 522 MB gives
+//! the place and length of a keyword's list of pages by its MD5 hash; the lists, 18.5 GB of them, are divided
+//! into 8 partitions. Each keyword of a query costs a binary search in the mapping file; then its list is read
+//! sequentially. The lists of a query of several keywords are intersected, which reads them in turn. A request
+//! stops when it has found "a certain number of matches" (TR-840 section 2.1), so that lists are rarely read to
+//! their end. Streams are "typically not very long" (EuroSys'07 section 6.4). Queries come from a log of the
+//! engine.
 //!
-//! What they do not say, and what is taken instead:
+//! What they do not say, and the assumptions:
 //!
-//! - *Mapping file*: records of 32 bytes (16 of MD5, place, length), 16.3 million keywords. It is
-//!   mapped, as suits a binary search; a probe touches the page of its record. MD5 makes keys even.
-//! - *Lists*: 8 bytes a page (its number and a weight), and at most all pages. The keyword of rank r
-//!   is in as many pages as Zipf's law says, so that its list has min(cap, A/r) bytes; A follows
-//!   from the total of 18.5 GB.
-//! - *Keywords asked for*: ranks are log-uniform from 100 (the first hundred are stop words, which
-//!   engines of the time left out) to 1,000,000, so that lists have from 1.2 KB to 12 MB. How often
-//!   a word is asked does not depend on how many pages hold it (assumption; measured correlations
-//!   are weak). Words are asked by Zipf's law with exponent 0.8 over a million: then the 63 most
-//!   frequent make 9 % of all, as in the Excite log (Jansen, Spink and Saracevic 2000: about
-//!   10 %).
-//! - *Words a query*: 1, 2, 3 or 4 with 32.5, 32.7, 18.9 and 15.9 %: Silverstein et al. 1999
-//!   (AltaVista: 25.8, 26.0, 15.0, 12.6 %, more than 3 taken as 4), without the empty queries.
-//! - *Matches wanted*: 10,000 candidates, which are then ranked (assumption). Words are independent
-//!   of each other, so that a query goes through the share min(1, wanted / (pages x product of the
-//!   words' shares)) of each of its lists, and all lists reach the same share together.
-//!   This amounts to streams of 1.2 MB on average, of very different lengths.
+//! - *Mapping file*: records of 32 bytes (16 of MD5, place, length), 16.3 million keywords. It is mapped, as
+//!   suits a binary search; a probe touches the page of its record. MD5 distributes keys evenly.
+//! - *Lists*: 8 bytes a page (its number and a weight), and at most all pages. The keyword of rank r is in as
+//!   many pages as Zipf's law says, so that its list has min(cap, A/r) bytes; A follows from the total of 18.5
+//!   GB.
+//! - *Keywords of queries*: ranks are log-uniform from 100 (the first hundred are stop words, which engines of
+//!   the time left out) to 1,000,000, so that lists have from 1.2 KB to 12 MB. How often a word is queried does
+//!   not depend on how many pages contain it (assumption; measured correlations are weak). Words are queried by
+//!   Zipf's law with exponent 0.8 over a million: then the 63 most frequent make 9 % of all, as in the Excite
+//!   log (Jansen, Spink and Saracevic 2000: about 10 %).
+//! - *Words of a query*: 1, 2, 3 or 4 with 32.5, 32.7, 18.9 and 15.9 %: Silverstein et al. 1999 (AltaVista:
+//!   25.8, 26.0, 15.0, 12.6 %, more than 3 taken as 4), without the empty queries.
+//! - *Matches*: 10,000 candidates, which are then ranked (assumption). Words are independent of each other, so
+//!   that a query reads the share min(1, wanted / (pages x product of the words' shares)) of each of its lists,
+//!   and all lists reach the same share together. The result is streams of 1.2 MB on average, of very different
+//!   lengths.
 //! - *Reading*: 64 KiB at a time from the list that is behind, as the microbenchmark that "emulates
-//!   applications that simultaneously access multiple sequential data streams". `turn` is another size. `mapped` maps the
-//!   lists instead and touches their pages. All lists are open from the look-up to the end of the query;
-//!   with `opens_late` each from its first read to its last.
-//! - *Processor*: 30 ns a byte (parsing, intersecting and scoring a page's entry in 240 ns). It follows from one number of the
-//!   paper: 19 % of two processors at concurrency 2 (TR-840 section 5.4), at about 13 MB/s. The other three
-//!   numbers of processor use there are predictions.
+//!   applications that simultaneously access multiple sequential data streams". `turn` sets another size.
+//!   `mapped` maps the lists instead and touches their pages. All lists are open from the look-up to the end of
+//!   the query; with `opens_late` each from its first read to its last.
+//! - *Processor*: 30 ns a byte (parsing, intersecting and scoring a page's entry in 240 ns). It follows from
+//!   one number of the paper: 19 % of two processors at concurrency 2 (TR-840 section 5.4), at about 13 MB/s.
+//!   The other three numbers of processor use there are predictions.
 //! - *Memory*: 512 KiB a handler (table 1: "unknown"). The paper's own numbers at 512 handlers bound it from
-//!   both sides. CPEM makes fetches of 64 pages (section 5.4) by a share P_mem / N_stream, and each handler
-//!   has at least one file open: its prefetch cache has at least 128 MB, and these are there, since hardly a
-//!   page is lost. Beside them and some 44 MB of the system, 680 KiB are left for each handler. Linux loses
-//!   pages: the two windows of 32 pages of each of a query's 2.2 lists, 279 MB, do not fit into what handlers
-//!   leave, so that they have at least 380 KiB. 512 KiB is the round value between. Both numbers are thereby
-//!   used up: they predict nothing here (docs/lab/prefetch-memory.md).
+//!   both sides. CPEM makes fetches of 64 pages (section 5.4) by a share P_mem / N_stream, and each handler has
+//!   at least one file open. So its prefetch cache has at least 128 MB, and these fit, since hardly a page is
+//!   evicted before use. Beside them and some 44 MB of the system, 680 KiB are left for each handler. Under
+//!   Linux pages are evicted before use: the two windows of 32 pages of each of a query's 2.2 lists, 279 MB, do
+//!   not fit into what handlers leave, so that they have at least 380 KiB. 512 KiB is the round value between.
+//!   Both numbers are thereby used: they are no predictions here (docs/lab/prefetch-memory.md).
 //! - *Places*: a list begins at a hashed place of a hashed partition; two may overlap.
 
 use super::WorkloadError;
@@ -53,8 +52,8 @@ use rand::RngExt;
 use rand_core::Rng;
 use rand_distr::{Distribution, Zipf};
 
-/// TR-840 section 5.1, all of them; MB and GB as disk vendors have them (with the mapping file the
-/// data have 19.0 GB, as its table 1 says).
+/// TR-840 section 5.1; MB and GB are decimal, as disk vendors use them (with the mapping file the data have
+/// 19.0 GB, as its table 1 says).
 const PAGES: f64 = 12.6e6;
 const MAPPING: Bytes = Bytes(522_000_000);
 const LISTS: Bytes = Bytes(18_500_000_000);
@@ -75,14 +74,14 @@ const COST_A_BYTE: f64 = 30.0;
 const COST_A_QUERY: Nanos = Nanos::from_micros(200);
 /// Private memory of a handler.
 const MEMORY: Bytes = Bytes::kib(512);
-/// The smallest size of the lists with which a partition holds the longest list asked for.
+/// The smallest size of the lists with which a partition can hold the longest list that is queried.
 const LISTS_LEAST: Bytes = Bytes::gib(1);
 
 const MAPPING_FILE: FileNumber = FileNumber(0);
 /// The handle of the mapping file; lists have theirs from 0 on.
 const MAPPING_HANDLE: Handle = Handle(u32::MAX);
 
-/// Where a keyword's list lies.
+/// The place of a keyword's list.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct List {
     word: u64,
@@ -100,14 +99,14 @@ pub(super) fn index_search(parameters: &mut Checked<'_>) -> Result<Box<dyn Workl
 
 struct IndexSearch {
     partition: Bytes,
-    /// The length of the list of rank 1, were it not cut: the `A` above.
+    /// The length of the list of rank 1 without the cap: the `A` above.
     longest: f64,
     words: Option<Zipf<f64>>,
     memory: Bytes,
     mapped: bool,
-    /// How much of a list is read before it is the next one's turn.
+    /// How much of a list is read before the next one's turn.
     turn: Bytes,
-    /// Lists are opened when they are first read and closed when they end.
+    /// Whether lists are opened when they are first read and closed when they end.
     opens_late: bool,
 }
 
@@ -153,7 +152,7 @@ impl IndexSearch {
     }
 }
 
-/// The share of its lists that a query goes through.
+/// The share of its lists that a query reads.
 fn share_read(lists: &[List]) -> f64 {
     let in_all = lists.iter().map(|list| list.range.len().get() as f64 / ENTRY / PAGES).product::<f64>();
     (WANTED / (PAGES * in_all)).min(1.0)
@@ -198,7 +197,7 @@ impl Workload for IndexSearch {
     }
 }
 
-/// One list as a query reads it.
+/// A list during a query.
 #[derive(Clone, Copy, Debug)]
 struct ListReader {
     handle: Handle,
@@ -208,7 +207,7 @@ struct ListReader {
 }
 
 impl ListReader {
-    /// How far it has been read, as a share of what is wanted of it.
+    /// How far it has been read, as a share of what the query reads of it.
     fn share(&self) -> f64 {
         (self.at - self.range.start).get() as f64 / self.range.len().get() as f64
     }
@@ -256,7 +255,7 @@ struct Query {
 }
 
 impl Query {
-    /// The binary search for a keyword: the pages that its probes touch, each once in a row.
+    /// The binary search for a keyword: the pages that its probes touch, without immediate repetitions.
     fn look_up(word: u64, steps: &mut Steps) {
         let records = MAPPING.get() / RECORD;
         let target = ((u128::from(hash(word)) * u128::from(records)) >> 64) as u64;
@@ -417,7 +416,7 @@ mod tests {
         }
         assert!((16..20).contains(&(probes / streams.len())), "{probes}");
         let mean = streams.iter().copied().sum::<Bytes>().get() as f64 / streams.len() as f64;
-        // What the assumptions amount to: the module's documentation says so.
+        // The result of the assumptions, as in the module's documentation.
 
         assert!((1.0e6..1.4e6).contains(&mean), "{mean}");
     }

@@ -3,14 +3,13 @@
 //! What the paper says: the build "involves reading from and writing to many small files"; cp,
 //! kernel build and Apache "follow a simple sequential access pattern to access whole files".
 //!
-//! What is taken instead of the rest (assumptions, after the size of that kernel: some 200 MB in
-//! 16,500 files, and a default configuration for a PC): 1200 units are compiled, one after the
-//! other (`make` without `-j`). A unit has a source of 15 KiB on average (exponential, at least
-//! 500 bytes) and includes 150 of 2000 headers of 5 KiB on average, by Zipf's law; compiling it
-//! costs the processor 250 ms, spread over its reads, and writes an object of 30 KiB on average. Then
-//! the linker reads all objects and writes a kernel of 20 MiB. Files are read and written in chunks
-//! of 4 KiB, to their end; sources lie in 60 directories, headers in 20, objects beside their
-//! sources. The compiler has 16 MiB of its own.
+//! The assumptions for the rest (after the size of that kernel: some 200 MB in 16,500 files, and a default
+//! configuration for a PC): 1200 units are compiled, one after the other (`make` without `-j`). A unit has a
+//! source of 15 KiB on average (exponential, at least 500 bytes) and includes 150 of 2000 headers of 5 KiB on
+//! average, by Zipf's law; compiling it costs 250 ms of processor time, spread over its reads, and writes an
+//! object of 30 KiB on average. Then the linker reads all objects and writes a kernel of 20 MiB. Files are read
+//! and written in chunks of 4 KiB, to their end; sources lie in 60 directories, headers in 20, objects beside
+//! their sources. The compiler has 16 MiB of its own.
 
 use super::WorkloadError;
 use super::parameters::Checked;
@@ -32,13 +31,13 @@ const OBJECT_MEAN: f64 = 30.0 * 1024.0;
 const LENGTH_LEAST: f64 = 500.0;
 pub(super) const KERNEL: Bytes = Bytes::mib(20);
 const UNIT_COST: Nanos = Nanos::from_millis(250);
-/// What linking costs a byte: copying and relocating.
+/// Cost of linking a byte: copying and relocating.
 const LINK_A_BYTE: Nanos = Nanos(20);
 const SOURCE_DIRECTORIES: u32 = 60;
 const HEADER_DIRECTORIES: u32 = 20;
 const CHUNK: Bytes = Bytes::kib(4);
 pub(super) const MEMORY: Bytes = Bytes::mib(16);
-/// What the tree is made of; fixed, so that all runs have the same.
+/// The seed of the tree; fixed, so that all runs have the same.
 const DATA_SEED: u64 = 2610;
 
 pub(super) fn kernel_build(_: &mut Checked<'_>) -> Result<Box<dyn Workload>, WorkloadError> {

@@ -3,12 +3,13 @@
 //! What the paper says: "executing `make vmlinux` in the kernel source directory after executing `make vmlinux` and `rm vmlinux`. The link
 //! operation requires a high computational overhead and small reads that inspect the modification date of the source files."
 //!
-//! What is taken instead of the rest (assumptions): the tree is that of [`kernel_build`](super::kernel_build), with 1200 units. Beside each
-//! object lies the file in which the build keeps its command and what it depends on: 12 KiB (150 headers, named twice in 40 bytes). `make`
-//! goes through the units: it reads that file and asks for the attributes of the object, of its source and of its 150 headers. That
-//! costs the processor 8 ms a unit, since a build in which nothing is left to do took some ten seconds on such a machine
-//! (remembered). Then the linker reads all objects whole, 4 KiB at a time, at 13 ns a byte (that of `kernel_build` at 3 GHz), and writes the image
-//! of 20 MiB. It does so three times: a kernel with the names of its symbols in it is linked until their table fits
+//! The assumptions for the rest: the tree is that of [`kernel_build`](super::kernel_build), with 1200 units.
+//! Beside each object lies the file in which the build keeps its command and its dependencies: 12 KiB (150
+//! headers, named twice in 40 bytes). `make` goes through the units: it reads that file and gets the attributes
+//! of the object, of its source and of its 150 headers. That costs 8 ms of processor time for a unit: a build
+//! with nothing to do took about ten seconds on such a machine. Then the linker reads all objects whole, 4 KiB
+//! at a time, at 13 ns a byte (that of `kernel_build` at 3 GHz), and writes the image of 20 MiB. It does so
+//! three times: a kernel that contains the names of its symbols is linked until their table fits
 //! (`CONFIG_KALLSYMS`, two links before the last).
 
 use super::WorkloadError;
@@ -34,8 +35,8 @@ pub(super) fn kernel_link(_: &mut Checked<'_>) -> Result<Box<dyn Workload>, Work
 struct KernelLink(KernelTree);
 
 impl KernelLink {
-    /// The numbers of files in the order in which they were written: sources and headers as in the tree, then each unit's object and the
-    /// file of its command, at last the image.
+    /// The numbers of files in the order in which they were written: sources and headers as in the tree, then
+    /// each unit's object and the file of its command, finally the image.
     fn number(file: File) -> FileNumber {
         let first = object(0);
         FileNumber(match file {

@@ -1,5 +1,5 @@
-//! Programs that know all of their reads: the sequential read and the table scan by a secondary index of ATC'09 sections
-//! 5.2 and 5.4.
+//! Programs that know all of their reads: the sequential read and the table scan by a secondary index of ATC'09
+//! sections 5.2 and 5.4.
 //!
 //! `file-read`: "reads a file from beginning to end. It is similar to `cat file > /dev/null`."
 //!
@@ -12,15 +12,17 @@
 //! - With libprefetch the callback "iterates the index and tells libprefetch about the table data that the index points to",
 //!   marking index pages.
 //!
-//! What it leaves open, and what is taken instead:
+//! What it leaves open, and the assumptions:
 //!
-//! - MB are binary, as the machine's memory. A row then takes 659 bytes of the file, 19 of them in the index: 220 entries
-//!   fill one of its pages, as in the demonstration's database, which SQLite itself wrote. The index lies behind the table.
-//! - A row lies in one page. Interior pages of both trees are part of the process's 20 MB; so is SQLite's own cache, which
-//!   at random holds next to no leaf that is wanted again.
-//! - A row costs the processor 45 us beside its call: libprefetch took 11.6 s for 210,000 rows that are read from the disk in
-//!   1.3 s (section 5.4 and figure 10), and a call with its look takes 4 us. The row LP-sqlite-fits is marked for that.
-//! - A read of the file is of 4 KiB, as `cat` of the time made it, and costs nothing beside its call and copy.
+//! - MB are binary, as the machine's memory. A row then takes 659 bytes of the file, 19 of them in the index:
+//!   220 entries fill one of its pages, as in the demonstration's database, which SQLite itself wrote. The
+//!   index lies behind the table.
+//! - A row lies in one page. Interior pages of both trees are part of the process's 20 MB; so is SQLite's own
+//!   cache, which with random access holds hardly any leaf that is needed again.
+//! - A row costs 45 us of processor time beside its call: libprefetch took 11.6 s for 210,000 rows that are
+//!   read from the disk in 1.3 s (section 5.4 and figure 10), and a call with its checks takes 4 us. The row
+//!   LP-sqlite-fits is marked for that.
+//! - A read of the file has 4 KiB, as that of `cat` at the time, and costs nothing beside its call and copy.
 
 use super::WorkloadError;
 use super::parameters::Checked;
@@ -36,7 +38,7 @@ use std::sync::Arc;
 /// The file and the database of figures 8 and 10 at their largest and smallest.
 const FILE: Bytes = Bytes::gib(1);
 const DATABASE: Bytes = Bytes::mib(132);
-/// What a row takes of a database, and how many entries fill a page of its index.
+/// Bytes of a row in a database, and entries of a page of its index.
 const A_ROW: f64 = 659.0;
 const ENTRIES: u64 = 220;
 /// Processor time of a row.
@@ -99,7 +101,7 @@ impl Workload for Listed {
     }
 }
 
-/// How a database is made up.
+/// The structure of a database.
 #[derive(Clone, Copy, Debug)]
 struct Database {
     rows: u64,
@@ -144,7 +146,7 @@ enum Doing {
 struct Reads {
     file: FileNumber,
     pages: Arc<[u32]>,
-    /// The first page of the index, where there is one.
+    /// The first page of the index, if there is one.
     index: Option<u32>,
     at: usize,
     doing: Doing,
@@ -190,7 +192,7 @@ impl Program for Reads {
     }
 }
 
-/// What answers for it: all that is still to be read, until the list is full.
+/// The application that answers for it: all remaining reads, until the list is full.
 struct List {
     file: FileNumber,
     pages: Arc<[u32]>,

@@ -6,13 +6,13 @@
 //! are chosen by a Zipf distribution. Apache reads a clip in chunks of 8 KB to its end (TR-840
 //! section 2.1). The memory of a handler is "relatively small" (section 5.3).
 //!
-//! What they do not say, and what is taken instead: KB are binary. Between large and small lies
-//! 256 KB, and within each class the distribution is the one that assumes the least: even from 256
-//! to 1418 KB (837 KB on average) for the large ones, a cut exponential from 24 to 256 KB for the
-//! small ones, with the mean of 84.2 KB that the mean of all leaves them. Zipf's exponent is 1.
-//! Popularity has nothing to do with size or place. Clips lie in directories of 100. A process costs
-//! 256 KiB; a request costs the processor 300 us to accept, parse and log, and 40 us a chunk for
-//! sending it over TCP (5 ns a byte on a 2 GHz Xeon). Clients are never slower than the disk.
+//! What they do not say, and the assumptions: KB are binary. The border between large and small is 256 KB, and
+//! within each class the distribution is the one with the largest entropy: uniform from 256 to 1418 KB (837 KB
+//! on average) for the large ones, a cut exponential from 24 to 256 KB for the small ones, with the mean of
+//! 84.2 KB that follows from the mean of all. Zipf's exponent is 1. Popularity is independent of size and
+//! place. Clips lie in directories of 100. A process costs 256 KiB; a request costs 300 us of processor time to
+//! accept, parse and log, and 40 us a chunk for sending it over TCP (5 ns a byte on a 2 GHz Xeon). Clients are
+//! never slower than the disk.
 
 use super::WorkloadError;
 use super::draw::CutExponential;
@@ -41,7 +41,7 @@ const A_DIRECTORY: u32 = 100;
 const MEMORY: Bytes = Bytes::kib(256);
 const COST_A_REQUEST: Nanos = Nanos::from_micros(300);
 const COST_A_CHUNK: Nanos = Nanos::from_micros(40);
-/// What the data set is made of; fixed, so that all runs have the same.
+/// The seed of the data set; fixed, so that all runs have the same.
 const DATA_SEED: u64 = 1998;
 
 pub(super) fn media_server(parameters: &mut Checked<'_>) -> Result<Box<dyn Workload>, WorkloadError> {

@@ -10,13 +10,12 @@
 //!   above. When one portion has ended, the rest of the other follows.
 //! - `four-64kb-0` reads a random block of 64 KB of each of four random files.
 //!
-//! What the papers leave open: KB and MB are taken as binary, since the programs read 16 pages at a
-//! time (the data set then has 25.2 GB, the papers say 24.0). Totals are even over bytes, so that
-//! the last read is short. The points of a pause are drawn from the reads of a request, with
-//! repetition, and a pause follows its read; it is a wait without the processor ("think time",
-//! TR-840). Files of one request differ from each other. Files lie in directories of 100: an
-//! assumption, 6000 in one would make a fresh file system no less full. An oracle is told the
-//! portion, as through the extended `open` of EuroSys'07 section 6.2.
+//! What the papers leave open: KB and MB are taken as binary, since the programs read 16 pages at a time (the
+//! data set then has 25.2 GB, the papers say 24.0). Totals are uniform over bytes, so that the last read is
+//! short. The points of a pause are drawn from the reads of a request, with repetition, and a pause follows its
+//! read; it is a wait without the processor ("think time", TR-840). Files of one request differ from each
+//! other. Files lie in directories of 100 (assumption; on a new file system one directory of 6000 would be as
+//! full). An oracle knows the portion, as through the extended `open` of EuroSys'07 section 6.2.
 
 use super::WorkloadError;
 use super::parameters::Checked;
@@ -26,7 +25,7 @@ use foreseek_units::{ByteOffset, Bytes, Nanos};
 use rand::RngExt;
 use rand_core::Rng;
 
-/// What a handler reads at a time.
+/// The size of a handler's read.
 const BLOCK: Bytes = Bytes::kib(64);
 /// A file, and how many there are.
 const FILE: Bytes = Bytes::mib(4);
@@ -128,10 +127,10 @@ impl Workload for Micro {
 
 /// Reads the first part of one or two files, a block of each in turn.
 struct Portions {
-    /// What to open with: the files and how much of each will be read.
+    /// The files to be opened, and how much of each will be read.
     opens: Vec<(FileNumber, Bytes)>,
     readers: Vec<Reader>,
-    /// After which reads there is a pause.
+    /// The reads after which there is a pause.
     pauses: Vec<u64>,
     reads: u64,
     memory: Bytes,

@@ -1,11 +1,11 @@
-//! The workloads of the papers: which files there are, and what programs do with them.
+//! The workloads of the papers: their files, and what programs do with them.
 //!
-//! [`by_name`] makes one of them; [`NAMES`] lists them. Each module tells what its paper says, what
-//! it leaves open, what is assumed instead and where that comes from. What has no source is called
-//! an assumption. The numbers of a data set (which clip is how long) do not depend on a run's seed:
-//! runs with different seeds differ in their requests, not in their data.
+//! [`by_name`] makes one of them; [`NAMES`] lists them. Each module says what its paper states, what it leaves
+//! open, and what is assumed instead, with the source. A number without a source is called an assumption. The
+//! numbers of a data set (the length of each clip) do not depend on a run's seed: runs with different seeds
+//! differ in their requests, not in their data.
 //!
-//! [`layout`] says where the files lie.
+//! [`layout`] places the files.
 
 mod array_reads;
 mod boot;
@@ -38,7 +38,7 @@ pub use parameters::{DirectReads, Parameters, ReadingOrder, Walk};
 use crate::program::Workload;
 use parameters::Checked;
 
-/// Makes a workload of its name and parameters.
+/// Makes a workload from its parameters.
 type Make = fn(&mut Checked<'_>) -> Result<Box<dyn Workload>, WorkloadError>;
 
 /// Each workload; adding one is a line here.
@@ -113,7 +113,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     REGISTRY.iter().map(|(name, _)| *name)
 }
 
-/// Makes the workload of a name.
+/// Makes the workload of this name.
 ///
 /// # Errors
 /// There is no such workload, or a parameter is out of its range or not one of this workload's.

@@ -1,13 +1,13 @@
-//! What can be varied in a workload.
+//! The parameters of a workload.
 
 use super::WorkloadError;
 use foreseek_units::{Bytes, Nanos, PAGE_SIZE};
 use serde::Deserialize;
 
-/// Most threads of a program: more than any has.
+/// The most threads of a program.
 const THREADS_LIMIT: u32 = 1024;
 
-/// What to vary; `None` keeps what the papers have. A workload refuses a parameter that it has not.
+/// Parameters; `None` keeps the paper's value. A workload refuses a parameter that it does not have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parameters {
     /// Length of a file (microbenchmarks: 4 MiB; sequence search: a volume).
@@ -18,11 +18,11 @@ pub struct Parameters {
     pub handler_memory: Option<Bytes>,
     /// Whether the main data are mapped into memory rather than read (index search, sequence search).
     pub mapped: Option<bool>,
-    /// How much of a list is read before it is the next one's turn (index search).
+    /// How much of a list is read before the next one's turn (index search).
     pub turn: Option<Bytes>,
     /// Whether a list is opened when it is first read and closed when it ends (index search).
     pub opens_late: Option<bool>,
-    /// Whether a query scans all data, from anywhere in them on (sequence search).
+    /// Whether a query scans all data, from a random place on (sequence search).
     pub whole: Option<bool>,
     /// Processor time of a row of a scan (TPC-H).
     pub row_cost: Option<Nanos>,
@@ -32,26 +32,26 @@ pub struct Parameters {
     pub walk: Option<Walk>,
     /// Processes or threads of a batch.
     pub processes: Option<u32>,
-    /// Each block so far from the one before, in blocks (stride reads).
+    /// The distance of successive blocks, in blocks (stride reads).
     pub stride: Option<u32>,
     /// Reads past the page cache.
     pub direct: Option<DirectReads>,
 }
 
-/// What is read past the page cache, and how (ATC'09 section 3).
+/// Reads past the page cache (ATC'09 section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectReads {
-    /// How far one read lies from the one before.
+    /// The distance between successive reads.
     pub distance: Bytes,
-    /// Towards the start of the device.
+    /// Whether they go towards the start of the device.
     pub backward: bool,
-    /// So much is reordered at a time.
+    /// How much is reordered at a time.
     pub reorder: Bytes,
-    /// Up to so much between two reads is read with them.
+    /// The largest gap between two reads that is read with them.
     pub infill: Bytes,
-    /// What is read at a time.
+    /// The size of a read.
     pub request: Bytes,
-    /// Where the first read begins.
+    /// The offset of the first read.
     pub offset: Bytes,
 }
 
@@ -68,7 +68,7 @@ impl Default for DirectReads {
     }
 }
 
-/// The order in which a program uses what a directory lists.
+/// The order in which a program uses the entries of a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadingOrder {
@@ -84,19 +84,19 @@ pub enum ReadingOrder {
 /// How a tree is walked, and how it was written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Walk {
-    /// In which order what a directory lists is used.
+    /// The order of the entries of a directory.
     pub order: ReadingOrder,
-    /// That order backwards.
+    /// Whether that order is reversed.
     pub reversed: bool,
-    /// So many threads take directories in turn.
+    /// Threads, which take directories in turn.
     pub threads: u32,
-    /// The share of files that are opened; of others the attributes are asked for.
+    /// The share of files that are opened; of the others only the attributes are read.
     pub opened: f64,
     /// The share of an opened file that is read.
     pub read: f64,
     /// Processor time between two files.
     pub think: Nanos,
-    /// Whether files were created all over the tree in turn, and not directory by directory.
+    /// Whether files were created in turn all over the tree, not directory by directory.
     pub scattered: bool,
 }
 
@@ -114,7 +114,7 @@ impl Default for Walk {
     }
 }
 
-/// Parameters on their way into a workload: each is to be taken, or it is refused.
+/// Parameters that a workload takes one by one; those left over are refused.
 pub(super) struct Checked<'a> {
     workload: &'a str,
     left: Parameters,
@@ -125,7 +125,7 @@ impl<'a> Checked<'a> {
         Self { workload, left: parameters.clone() }
     }
 
-    /// The name under which the workload was asked for.
+    /// The requested name of the workload.
     pub(super) fn workload(&self) -> &'a str {
         self.workload
     }
@@ -152,7 +152,7 @@ impl<'a> Checked<'a> {
         self.left.mapped.take().unwrap_or(default)
     }
 
-    /// How much is read in turn: a page at least.
+    /// How much is read in turn: at least a page.
     pub(super) fn turn(&mut self, default: Bytes) -> Result<Bytes, WorkloadError> {
         let given = self.left.turn.take();
         self.within("turn", given, default, Bytes(PAGE_SIZE))
@@ -208,7 +208,7 @@ impl<'a> Checked<'a> {
         self.positive("stride", given, LONGEST)
     }
 
-    /// What is read past the page cache; reads are of whole pages.
+    /// Reads past the page cache, of whole pages.
     pub(super) fn direct(&mut self) -> Result<DirectReads, WorkloadError> {
         let direct = self.left.direct.take().unwrap_or_default();
         for (parameter, given) in [
@@ -229,7 +229,7 @@ impl<'a> Checked<'a> {
         Err(WorkloadError::Range { workload, parameter, given: given.to_string(), reason })
     }
 
-    /// Refuses what nobody took.
+    /// Refuses parameters that were not taken.
     pub(super) fn all_taken(self) -> Result<(), WorkloadError> {
         let Parameters {
             file_size,

@@ -1,11 +1,10 @@
 //! A small read beside two-rand-0 (EuroSys'07 section 7, figure 13).
 //!
-//! What the paper says: "the latency of an individual small I/O request is measured with
-//! microbenchmark Two-Rand-0 running in the background". What is taken for the rest: the program of
-//! number [`PROBE`] is the probe, all others are handlers of `two-rand-0`, so that one of the
-//! concurrency level is the probe. It never ends. Each 100 ms it opens a random file and reads 4 KiB
-//! of it at a random page. Response times are the probe's alone: the handlers here do not say when
-//! they have finished.
+//! What the paper says: "the latency of an individual small I/O request is measured with microbenchmark
+//! Two-Rand-0 running in the background". The assumptions for the rest: the program of number [`PROBE`] is the
+//! probe, all others are handlers of `two-rand-0`, so that one of the concurrency level is the probe. It never
+//! ends. Every 100 ms it opens a random file and reads 4 KiB of it at a random page. Response times are the
+//! probe's alone: the handlers here do not report when they have finished.
 
 use super::WorkloadError;
 use super::micro;
@@ -18,11 +17,11 @@ use rand_core::Rng;
 
 /// The probe's number.
 pub const PROBE: u64 = 0;
-/// Between two reads: several times the latency, so that a probe meets a queue that has forgotten
-/// the one before it (assumption).
+/// The time between two reads: several times the latency, so that the queue no longer holds anything of the
+/// read before (assumption).
 const PAUSE: Nanos = Nanos::from_millis(100);
 const LENGTH: Bytes = Bytes(PAGE_SIZE);
-/// Private memory of the probe: it has next to none.
+/// Private memory of the probe: hardly any.
 const MEMORY: Bytes = Bytes::kib(64);
 
 pub(super) fn small_read(parameters: &mut Checked<'_>) -> Result<Box<dyn Workload>, WorkloadError> {
@@ -56,7 +55,7 @@ impl Workload for SmallRead {
     }
 }
 
-/// A program that does not say when it has finished a part of its work.
+/// A program that does not report when it has finished a part of its work.
 struct Silent(Box<dyn Program>);
 
 impl Program for Silent {

@@ -1,14 +1,13 @@
-//! Programs written as batches of steps.
+//! Programs as batches of steps.
 
 use crate::program::{FileNumber, Handle, Program, Step};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, Nanos, PageIndex, PageSpan};
 use rand_core::Rng;
 use std::collections::VecDeque;
 
-/// What a program does, a few steps at a time.
+/// The source of a program's steps, a few at a time.
 pub(super) trait Source: Send {
-    /// Appends the steps that follow; to append none ends the program. A batch should stay small:
-    /// it is held in memory.
+    /// Appends the next steps; without any the program ends. A batch should be small: it is held in memory.
     fn more(&mut self, random: &mut dyn Rng, steps: &mut Steps);
     /// Private memory of the process.
     fn memory(&self) -> Bytes;
@@ -94,7 +93,7 @@ impl Steps {
         self.0.push_back(Step::Close { handle });
     }
 
-    /// Uses the processor, in one piece with what was to be used just before.
+    /// Uses the processor, together with a use just before.
     pub(super) fn compute(&mut self, time: Nanos) {
         if let Some(Step::Compute(before)) = self.0.back_mut() {
             *before += time;
@@ -116,10 +115,10 @@ impl Steps {
     }
 }
 
-/// Reads a file forward, a buffer at a time: where the next read begins and how long it is.
+/// Reads a file forward, a buffer at a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader {
-    /// Which.
+    /// The open file.
     pub(super) handle: Handle,
     at: Bytes,
     end: Bytes,
@@ -136,7 +135,7 @@ impl Reader {
         self.end - self.at
     }
 
-    /// Reads the next buffer, the last one as long as what is left; how much it was.
+    /// Reads the next buffer, the last one as long as the rest; returns its length.
     pub(super) fn read(&mut self, buffer: Bytes, steps: &mut Steps) -> Bytes {
         let length = buffer.min(self.left());
         if !length.is_zero() {

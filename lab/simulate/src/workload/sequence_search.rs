@@ -4,19 +4,18 @@
 //! that runs the unchanged BLAST on one of 1000 synthetic queries; whole files are read (table 1).
 //! The paper's text says nothing of file sizes or of how much a query searches.
 //!
-//! What is taken instead: NCBI's `formatdb` cuts a database into volumes of at most a billion
-//! letters, which two bits a letter make 250 MB; there are 44 of 248 MB, and a query scans one of
-//! them from start to end: a scan of all would take five minutes of a disk. BLAST maps a volume where
-//! it can and reads it through stdio, 4 KiB at a time, where it cannot. The paper's 32-bit Xeons can
-//! map 3 GB of address space and not 10.9 GB, so that most volumes are read; here all are, and
-//! `mapped` maps them all instead. (What the paper measured fits only reading: a fault of Linux 2.6.3
-//! reads a fixed cluster, whatever the depth of read-ahead.) Scanning costs 25 ns a byte, or 6 ns a
-//! letter: some 13 cycles of the 2 GHz Xeon, most of them for the look-up of each word of 8 letters.
-//! A process has 4 MiB of its own (look-up table and alignments). Volumes lie in one directory. An
-//! oracle is told the volume's length.
+//! The assumptions: NCBI's `formatdb` cuts a database into volumes of at most a billion letters, which take 250
+//! MB at two bits a letter. There are 44 of 248 MB, and a query scans one of them from start to end: a scan of
+//! all would take five minutes of a disk. BLAST maps a volume where it can and reads it through stdio, 4 KiB at
+//! a time, where it cannot. The paper's 32-bit Xeons can map 3 GB of address space and not 10.9 GB, so that
+//! most volumes are read; here all are, and `mapped` maps them all instead. (What the paper measured fits only
+//! reading: a fault of Linux 2.6.3 reads a fixed cluster, whatever the size of read-ahead.) Scanning costs 25
+//! ns a byte, or 6 ns a letter: some 13 cycles of the 2 GHz Xeon, most of them for the look-up of each word of
+//! 8 letters. A process has 4 MiB of its own (look-up table and alignments). Volumes lie in one directory. An
+//! oracle knows the volume's length.
 //!
-//! With `whole` a query scans all volumes, as BLAST does where nobody has divided the database among queries. It begins
-//! anywhere in them, as one of many that came at different times is found, and ends there.
+//! With `whole` a query scans all volumes, as BLAST does where the database is not divided among queries. It
+//! begins and ends at a random place in them, like one of many queries that began at different times.
 
 use super::WorkloadError;
 use super::parameters::Checked;
@@ -34,7 +33,7 @@ const MEMORY: Bytes = Bytes::mib(4);
 const COST_A_PAGE: Nanos = Nanos(25 * PAGE_SIZE);
 /// Starting the process, reading the query and building its table of words.
 const COST_A_QUERY: Nanos = Nanos::from_millis(5);
-/// Pages whose steps are made at a time.
+/// Pages of one batch of steps.
 const BATCH: Pages = Pages(16);
 
 pub(super) fn sequence_search(parameters: &mut Checked<'_>) -> Result<Box<dyn Workload>, WorkloadError> {
@@ -78,7 +77,8 @@ impl Workload for SequenceSearch {
     }
 }
 
-/// Scans one volume, or all of them in turn: from a place in one of them on, and its beginning last.
+/// Scans one volume, or all of them in turn: from a place in one of them on, with the beginning of that one
+/// last.
 #[derive(Debug)]
 struct Scan {
     file: FileNumber,
@@ -86,7 +86,7 @@ struct Scan {
     volumes: u32,
     /// The page at which the scan begins.
     begin: PageIndex,
-    /// Volumes, and parts of one, that are left with this one.
+    /// Volumes and parts of one that are left, with this one.
     parts: u32,
     /// The next page; `None` before this part.
     at: Option<PageIndex>,

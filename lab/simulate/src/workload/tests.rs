@@ -1,4 +1,4 @@
-//! What holds for every workload.
+//! Properties of every workload.
 
 use super::*;
 use crate::program::{Drive, FileNumber, Handle, Step};
@@ -10,7 +10,7 @@ use rand_pcg::Pcg64Mcg;
 /// Longer than the longest program that ends, the first half of the TPC-H series.
 const STEPS_LIMIT: u32 = 20_000_000;
 
-/// What a program did.
+/// The steps of a program.
 #[derive(Debug, Default)]
 pub(super) struct Trail {
     pub(super) memory: Bytes,
@@ -24,7 +24,7 @@ pub(super) struct Trail {
     pub(super) finished: u32,
 }
 
-/// Runs a program to its end (or for a good while) and checks that it keeps the rules.
+/// Runs a program to its end (or for a long time) and checks that it keeps the rules.
 pub(super) fn trail(workload: &mut dyn Workload, number: u64, random: &mut dyn Rng) -> Trail {
     let files = workload.files();
     let mut program = workload.program(number, random);
@@ -99,7 +99,7 @@ fn every_workload_keeps_the_rules() {
             let finished = trail(&mut *workload, number, &mut random).finished;
             let timed = match name {
                 "small-read" => number == probe::PROBE,
-                // Only what runs beside.
+                // Only the program beside.
                 _ if name.starts_with("tile-blur+") => number + 1 == programs,
                 _ => true,
             };
@@ -120,8 +120,8 @@ fn unknown_names_and_foreign_parameters_are_refused() {
     assert!(error.contains("4 KiB") && error.contains("at least 64 KiB"), "{error}");
 }
 
-/// The first steps of the first program with seed 1, as the FNV hash of how they are shown. They
-/// change only when a workload is meant to change: results of different versions then differ.
+/// The first steps of the first program with seed 1, as the FNV hash of their text. They change only when a
+/// workload is changed on purpose: results of different versions then differ.
 const HEADS: &[(&str, u64)] = &[
     ("one-whole-0", 0x32fb_71a6_3d8a_7d3d),
     ("one-rand-10", 0xff1f_53c9_c493_9b5b),

@@ -1,24 +1,27 @@
-//! Blurring an image in tiles (ATC'09 section 5.3), and the programs that run beside it (section 5.6).
+//! Blurring an image in tiles (ATC'09 section 5.3), and the programs beside it (section 5.6).
 //!
-//! What the paper says: GIMP divides a square RGBA image into square tiles and processes them by row or by column. Its own cache
-//! is of 100 MB; tiles that do not fit go to a swap file. "To blur an image, GIMP makes three strided passes over the swap
-//! file"; "blur uses two copies of the image for most of the operation and three to finish". Strides come of a pass by
-//! rows that reads what a pass by columns wrote, "or vice versa". A process takes about 150 MB. Beside it: md5sum of
-//! a file of 2.13 GB; mem-walk, which reads each page of 100 MB in turn.
+//! What the paper says: GIMP divides a square RGBA image into square tiles and processes them by row or by
+//! column. Its own cache has 100 MB; tiles that do not fit go to a swap file. "To blur an image, GIMP makes
+//! three strided passes over the swap file"; "blur uses two copies of the image for most of the operation and
+//! three to finish". Strides come from a pass by rows that reads what a pass by columns wrote, "or vice versa".
+//! A process takes about 150 MB. The programs beside it: md5sum of a file of 2.13 GB; mem-walk, which reads
+//! each page of 100 MB in turn.
 //!
-//! What it leaves open, and what is taken instead:
+//! What it leaves open, and the assumptions:
 //!
-//! - A tile has 64 by 64 pixels, as GIMP's: 16 KiB. Its cache gives the tile back that was not used for longest; one that was changed
-//!   is written to its place in the swap file, which it gets when it is first written, one behind the other.
-//! - The image has been made row by row, which is not timed. Then, as GIMP's blur works: a pass by columns reads the image and
-//!   writes the second copy; a pass by rows reads that and writes it in place; the end, by rows, reads it and writes the
-//!   third. All three read by the other order than what they read was written in.
-//! - With libprefetch the callback lists what is left of the pass, as the paper's figure 7, as far as tiles have been swapped.
-//! - A pass costs the processor 1.14 ms a tile: 28 s for 128 MB that nothing is read for (figure 9), in three passes.
-//! - A program beside it begins when the image has been made. It alone is timed then.
-//! - md5sum reads 32 KiB at a time and computes for 10 us a page: 400 MB/s, remembered of such processors.
-//! - mem-walk looks at its pages for as long as the blur of 512 MB takes alone under a stock kernel ([`WALK`], measured here). A page
-//!   that stays in memory takes only processor time.
+//! - A tile has 64 by 64 pixels, as GIMP's: 16 KiB. The cache evicts the least recently used tile; a changed
+//!   one is written to its place in the swap file, which is assigned at its first write, one behind the other.
+//! - The image has been made row by row, which is not timed. Then, as in GIMP's blur, a pass by columns reads
+//!   the image and writes the second copy; a pass by rows reads that and writes it in place; the last pass, by
+//!   rows, reads it and writes the third. All three read in the other order than that of the writes.
+//! - With libprefetch the callback lists the rest of the pass, as in the paper's figure 7, as far as tiles have
+//!   been swapped.
+//! - A pass costs 1.14 ms of processor time for a tile: 28 s for 128 MB that fit into memory (figure 9), in
+//!   three passes.
+//! - A program beside it begins when the image has been made. Only that program is timed then.
+//! - md5sum reads 32 KiB at a time and computes for 10 us a page: 400 MB/s, typical of such processors.
+//! - mem-walk uses its pages for as long as the blur of 512 MB takes alone under a stock kernel ([`WALK`],
+//!   measured here). A page that stays in memory takes only processor time.
 
 use super::WorkloadError;
 use super::parameters::Checked;
@@ -45,16 +48,16 @@ const CACHE: usize = (Bytes::mib(100).get() / TILE.get()) as usize;
 const MEMORY: Bytes = Bytes::mib(150);
 /// Processor time of a tile in a pass.
 const WORK: Nanos = Nanos::from_micros(1140);
-/// The file of md5sum, what it reads at a time, and its processor time for that.
+/// The file of md5sum, the size of a read, and the processor time for that.
 const MD5_FILE: Bytes = Bytes(2_130_000_000);
 const MD5_READ: Bytes = Bytes::kib(32);
 const MD5_WORK: Nanos = Nanos::from_micros(80);
-/// What mem-walk holds, and its processor time.
+/// The memory of mem-walk, and its processor time.
 const WALKED: Bytes = Bytes::mib(100);
 const WALK: Nanos = Nanos::from_secs(539);
-/// A turn of mem-walk between two looks at the clock.
+/// The work of mem-walk between two checks of the clock.
 const TURN: Nanos = Nanos::from_millis(10);
-/// How often what runs beside looks whether the image has been made.
+/// How often the program beside checks whether the image has been made.
 const LOOK: Nanos = Nanos::from_millis(100);
 /// Accesses of one hint: 1024 tiles.
 const BATCH: usize = 4096;
@@ -81,9 +84,9 @@ enum Beside {
 struct Blurs {
     side: u32,
     processes: u32,
-    /// Its job is the last.
+    /// The program beside, which is the last job.
     beside: Option<Beside>,
-    /// The tiles of the first blur that was made: what runs beside waits for them.
+    /// The tiles of the first blur, for which the program beside waits.
     first: Option<Arc<Mutex<Tiles>>>,
 }
 
@@ -96,7 +99,7 @@ impl Blurs {
         (Blur { file, tiles: Arc::clone(&tiles), steps, timed, opened: false, ended: false }, tiles)
     }
 
-    /// What runs beside the blurs.
+    /// The program beside the blurs.
     fn beside(&self, number: u64, beside: Beside) -> Box<dyn Program> {
         let work: Box<dyn Source> = match beside {
             Beside::Md5sum => Box::new(Md5sum {
@@ -144,7 +147,7 @@ impl Workload for Blurs {
 /// A pass over the tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pass {
-    /// The copy that is read; none where the image is made.
+    /// The copy that is read; `None` while the image is made.
     from: Option<u32>,
     /// The copy that is written.
     to: u32,
@@ -164,10 +167,10 @@ struct Tiles {
     pass: usize,
     /// How many tiles of the pass are done.
     done: u32,
-    /// Where each tile lies in the swap file, in tiles; by copy, row and column.
+    /// The place of each tile in the swap file, in tiles; by copy, row and column.
     places: Vec<Option<u32>>,
     next_place: u32,
-    /// By tile its last use and whether it was changed since it was read or written.
+    /// Each cached tile's last use, and whether it was changed since it was read or written.
     cached: FxHashMap<u32, (u64, bool)>,
     by_use: BTreeMap<u64, u32>,
     uses: u64,
@@ -184,7 +187,7 @@ impl Tiles {
         self.side * self.side
     }
 
-    /// The tile of a copy that a pass works on as its `n`-th.
+    /// The `n`-th tile of a copy in a pass.
     fn tile(&self, pass: Pass, copy: u32, n: u32) -> u32 {
         let (outer, inner) = (n / self.side, n % self.side);
         let place = if pass.by_columns { inner * self.side + outer } else { n };
@@ -195,7 +198,7 @@ impl Tiles {
         ByteSpan::at(ByteOffset(u64::from(place) * TILE.get()), TILE)
     }
 
-    /// Uses a tile: reads it where it is not cached, gives another back where there is no room.
+    /// Uses a tile: reads it if it is not cached, and evicts another if there is no room.
     fn touch(&mut self, tile: u32, changed: bool, steps: &mut VecDeque<Step>) {
         self.uses += 1;
         let before = self.cached.insert(tile, (self.uses, changed));
@@ -222,7 +225,7 @@ impl Tiles {
         }
     }
 
-    /// A tile's place in the swap file; it gets one where it has none.
+    /// A tile's place in the swap file; assigned if it has none.
     fn place(&mut self, tile: u32) -> u32 {
         let next = self.next_place;
         let place = &mut self.places[tile as usize];
@@ -232,7 +235,7 @@ impl Tiles {
         *place.get_or_insert(next)
     }
 
-    /// The next tile of the pass, or the next pass; false at the end.
+    /// The next tile of the pass, or the next pass; returns false at the end.
     fn work(&mut self, steps: &mut VecDeque<Step>) -> bool {
         let Some(&pass) = PASSES.get(self.pass) else { return false };
         if self.done == self.all() {
@@ -263,7 +266,7 @@ struct Blur {
     file: FileNumber,
     tiles: Arc<Mutex<Tiles>>,
     steps: VecDeque<Step>,
-    /// Whether its time is told.
+    /// Whether it reports its time.
     timed: bool,
     opened: bool,
     ended: bool,
@@ -296,7 +299,7 @@ impl Program for Blur {
     }
 }
 
-/// What answers for it.
+/// The application that answers for it.
 struct Rest {
     file: FileNumber,
     tiles: Arc<Mutex<Tiles>>,
@@ -310,7 +313,7 @@ impl Application for Rest {
             return;
         };
         let object = ObjectId(u64::from(self.file.0));
-        // The tile that is asked for has been counted as done when its read comes.
+        // The requested tile already counts as done when its read comes.
         let first = tiles.done.saturating_sub(1);
         let asked = want.requested.1;
         let rest = (first..tiles.all()).filter_map(|n| tiles.places[tiles.tile(pass, from, n) as usize]);
@@ -448,7 +451,7 @@ mod tests {
             assert!(reads.len() as u64 > side * side * 9 / 10, "{}", reads.len());
             assert!(stride(reads) > 0.8, "{}", stride(reads));
         }
-        // What was written first lies first.
+        // Tiles that were written first come first.
         assert!(passes[0].1.is_sorted());
     }
 }

@@ -5,13 +5,13 @@
 //! `2cp50`, `2diff5`, `2diff50`, `cp5+diff5` and `cp50+diff50` are two of them at once, on files of
 //! their own.
 //!
-//! What it does not say, and what is taken instead: MB are binary. A chunk is 4 KiB, the block size
-//! that the file system reports and both programs' buffers go by. The files compared are equal, so
-//! that both are read to their end. Every file lies in a directory of its own (an old and a new
-//! tree, a source and a target): a fresh file system then places them apart. `cp` writes over a target
-//! of the same length, whole pages at a time, whose place the layout has chosen. `diff` costs the
-//! processor 5 ns a byte for hashing lines (ten cycles); `cp` nothing beyond its system calls. A
-//! process has 1 MiB of its own. An oracle is told that files are read whole.
+//! What it does not say, and the assumptions: MB are binary. A chunk is 4 KiB, the block size that the file
+//! system reports and both programs use for their buffers. The compared files are equal, so that both are read
+//! to their end. Every file lies in a directory of its own (an old and a new tree, a source and a target): a
+//! new file system then places them apart. `cp` overwrites a target of the same length, whole pages at a time,
+//! whose place the layout has chosen. `diff` costs 5 ns of processor time a byte for hashing lines (ten
+//! cycles); `cp` nothing beyond its system calls. A process has 1 MiB of its own. An oracle knows that files
+//! are read whole.
 
 use super::WorkloadError;
 use super::parameters::Checked;
@@ -22,7 +22,7 @@ use rand_core::Rng;
 
 /// A program's buffer (`st_blksize` of ext2 and ext3 with blocks of 4 KiB).
 const CHUNK: Bytes = Bytes::kib(4);
-/// What `diff` costs a byte: an assumption.
+/// Cost of a byte in `diff`: an assumption.
 const DIFF_A_BYTE: Nanos = Nanos(5);
 /// Private memory of a process: an assumption.
 const MEMORY: Bytes = Bytes::mib(1);
@@ -94,7 +94,7 @@ impl Workload for Utilities {
 struct Copy {
     files: [FileNumber; 2],
     length: Bytes,
-    /// How far it is; `None` before the start.
+    /// The current offset; `None` before the start.
     at: Option<Bytes>,
 }
 

@@ -1,11 +1,11 @@
-//! A walk over a tree of small files: what grep -r, tar, rsync, du and backups do.
+//! A walk over a tree of small files, as grep -r, tar, rsync, du and backups make it.
 //!
-//! No paper has it. Sizes, counts and think times are assumptions: directories of 12 files, sizes exponentially
-//! distributed about 12 KiB, as a source or documentation tree has them. A program lists a directory and then
-//! uses its files, one after the other. The order in which it does so is that of the listing (on ext4 by hash:
-//! grep -r, tar, find, du), of inodes (cp, borg) or of names (rsync, git), each forwards or backwards. With
-//! several threads each takes the next directory in turn (rg). A file that is not opened is looked at
-//! (`stat`); of one that is opened a share is read from its start.
+//! No paper has it. Sizes, counts and think times are assumptions: directories of 12 files, with exponentially
+//! distributed sizes of 12 KiB on average, as in a source or documentation tree. A program lists a directory
+//! and then uses its files, one after the other, in the order of the listing (on ext4 by hash: grep -r, tar,
+//! find, du), of inodes (cp, borg) or of names (rsync, git), each forwards or backwards. With several threads
+//! each takes the next directory in turn (rg). Of a file that is not opened the attributes are read (`stat`);
+//! of one that is opened a share is read from its start.
 
 use super::WorkloadError;
 use super::draw::{hash, hashed_share};
@@ -31,7 +31,7 @@ const MEMORY: Bytes = Bytes::mib(1);
 /// A program's buffer.
 const BUFFER: Bytes = Bytes::kib(128);
 
-/// The files of each directory in the order of its listing, and whose parent is the root.
+/// The files of each directory in the order of its listing; the root is the parent of all.
 pub(crate) type Directories = Arc<Vec<Vec<FileNumber>>>;
 
 pub(super) fn walk(parameters: &mut Checked<'_>) -> Result<Box<dyn Workload>, WorkloadError> {
@@ -96,7 +96,7 @@ impl Workload for Walks {
     }
 }
 
-/// Puts names into the order in which a program reads them; the number is the order of inodes.
+/// Sorts names into the order in which a program reads them; the number is the order of inodes.
 fn sort<T>(names: &mut [T], walk: Walk, number: impl Fn(&T) -> u64) {
     names.sort_by_key(|name| match walk.order {
         ReadingOrder::Listing => hash(number(name)),
@@ -108,15 +108,15 @@ fn sort<T>(names: &mut [T], walk: Walk, number: impl Fn(&T) -> u64) {
     }
 }
 
-/// Parts the order of names from that of listings.
+/// Separates the order of names from that of listings.
 const NAMES: u64 = 0x6e61_6d65;
 
-/// The place of an entry in a listing.
+/// The position of an entry in a listing.
 pub(crate) fn listing_place(number: u32) -> u64 {
     hash(u64::from(number))
 }
 
-/// The place of a file's name among others: what a watcher sorts by.
+/// A file's name for sorting, as a watcher gets it.
 pub(crate) fn name(number: u32) -> [u8; 8] {
     hash(u64::from(number) ^ NAMES).to_be_bytes()
 }
@@ -164,7 +164,7 @@ impl Source for Walker {
         for file in files {
             self.file(file, random, steps);
         }
-        // A directory is a part of the work: its time shows how even the walk goes.
+        // A directory is a part of the work: its time shows how evenly the walk proceeds.
         steps.finished();
     }
 

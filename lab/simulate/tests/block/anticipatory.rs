@@ -7,11 +7,11 @@ use foreseek_simulate::block::{Anticipations, Settings, scheduler};
 use foreseek_units::Nanos;
 
 const BOTH: [&str; 2] = ["anticipatory", "anticipatory-2.6.18"];
-/// Far from where process 1 reads.
+/// Far from the reads of process 1.
 const FAR: u64 = 50_000_000;
 
-/// A stage on which process 1 has read sequentially without thinking until 1000 ms, and on which a
-/// read of process 2, far away, waits since then. The disk is at sector 1800.
+/// A stage on which process 1 has read sequentially without thinking until 1000 ms, and on which a read of
+/// process 2, far away, waits since then. The disk is at sector 1800.
 fn settled(name: &str) -> Stage {
     let mut stage = Stage::new(name);
     reads_alone(&mut stage, 100, 0);
@@ -19,8 +19,8 @@ fn settled(name: &str) -> Stage {
     stage
 }
 
-/// Process 1 reads so many times up to sector 1800, `think` milliseconds after the end of each read;
-/// the last one is over at 1000 ms.
+/// Process 1 reads this often up to sector 1800, `think` milliseconds after the end of each read; the last one
+/// is complete at 1000 ms.
 fn reads_alone(stage: &mut Stage, times: u64, think: u64) {
     let took = |left: u64| left * (think + 1);
     for left in (0..times).rev() {
@@ -63,7 +63,7 @@ fn it_gives_up_after_six_milliseconds_and_does_not_wait_again_for_the_same() {
 #[test]
 fn the_wait_is_counted_from_the_end_of_the_read() {
     let mut stage = settled("anticipatory");
-    // Asked four milliseconds later, two are left.
+    // At the next call, four milliseconds later, two are left.
     assert_eq!(stage.dispatch(1004), None);
     assert_eq!(stage.deadline(), Some(1006.0));
     let mut stage = settled("anticipatory");
@@ -110,7 +110,7 @@ fn after_a_write_nothing_is_waited_for() {
 
 #[test]
 fn a_near_request_of_another_process_ends_it_64_sectors_at_first_and_doubling() {
-    // Milliseconds since the end of the read, and how far is near ahead; behind it is half.
+    // Milliseconds since the end of the read, and the distance that is near ahead; behind it is half.
     for (waited, reach) in [(0, 64), (1, 64), (2, 128), (3, 256), (4, 512), (5, 1024)] {
         let hits = [1800 + reach, 1800 - reach / 2].map(|start| near("anticipatory", waited, start));
         let misses = [1801 + reach, 1799 - reach / 2].map(|start| near("anticipatory", waited, start));
@@ -127,7 +127,7 @@ fn in_2_6_18_near_is_8192_sectors_at_first_and_doubling() {
     }
 }
 
-/// Whether a request of process 3 that comes so long after process 1's read is served at once.
+/// Whether a request of process 3 that comes this long after process 1's read is served at once.
 fn near(name: &str, waited: u64, start: u64) -> bool {
     let mut stage = settled(name);
     assert_eq!(stage.dispatch(1000), None);
@@ -194,7 +194,7 @@ fn in_2_6_18_an_ended_process_is_waited_for_until_nobody_is_seen_to_help() {
         }
         stage.over(ms + 8, FAR);
     }
-    // The likelihood passes one half with the sixth time in vain: 1 - (7/8)^6 = 0.55.
+    // The probability exceeds one half after the sixth useless wait: 1 - (7/8)^6 = 0.55.
     assert_eq!(vain, 6);
 }
 
@@ -203,7 +203,7 @@ fn the_oldest_is_served_without_anticipation_when_it_has_waited_125_ms() {
     let mut stage = settled("anticipatory");
     let mut ms = 1000;
     let mut head = 1800;
-    // Process 1 keeps the disk for itself as long as it may.
+    // Process 1 keeps the disk for itself as long as possible.
     let served = loop {
         if let Some(start) = stage.dispatch(ms) {
             break start;
@@ -216,7 +216,7 @@ fn the_oldest_is_served_without_anticipation_when_it_has_waited_125_ms() {
             other => break other.expect("one waits"),
         }
     };
-    // It came at 1000 and is looked at once every 125 ms, counted from an earlier look.
+    // It came at 1000 and is checked once every 125 ms, counted from an earlier check.
     assert_eq!(served, FAR);
     assert!((1126..=1250).contains(&ms), "{ms}");
 }
@@ -254,7 +254,7 @@ fn blind_to_processes_it_never_waits() {
 
 #[test]
 fn reads_and_writes_alternate_in_batches() {
-    // How long reads go on beside waiting writes, and how many writes follow at first.
+    // How long reads continue while writes wait, and how many writes follow at first.
     for (name, time, writes) in [("anticipatory", 250, 6), ("anticipatory-2.6.18", 500, 12)] {
         let mut stage = Stage::new(name);
         stage.read(1000, 1_000_000, 1);
@@ -299,7 +299,7 @@ fn a_split_read_is_timed_from_the_end_of_its_last_piece_or_in_the_stock_kernel_o
         assert_eq!(start, 80_000_000);
         when as f64 / 1e6
     };
-    // The pieces are over at 135 and 145.
+    // The pieces are complete at 135 and 145.
     assert_eq!(gap("anticipatory-stock"), 141.0);
     assert_eq!(gap("anticipatory"), 151.0);
 }

@@ -2,12 +2,12 @@
 
 use crate::stage::Stage;
 
-/// Where a process's requests begin.
+/// The first sector of a process's requests.
 fn place(who: u32) -> u64 {
     u64::from(who) * 100_000_000
 }
 
-/// Process `who` has read so often, seeking and thinking so much, until 1000 ms.
+/// Process `who` has read this often, with these seeks and think times, until 1000 ms.
 fn habit(stage: &mut Stage, who: u32, seek: u64, think: u64) {
     for left in (0..50).rev() {
         let (ms, start) = (1000 - left * (think + 1), place(who) + (50 - left) * seek);
@@ -16,8 +16,8 @@ fn habit(stage: &mut Stage, who: u32, seek: u64, think: u64) {
     }
 }
 
-/// Serves one request after the other, each `took` ms, of processes that keep eight waiting; whose
-/// they were, in runs.
+/// Serves one request after the other, each in `took` ms, of processes that keep eight waiting; returns the
+/// processes, in runs.
 fn runs(stage: &mut Stage, took: u64, requests: u64, apart: u64, who: &[u32]) -> Vec<(u32, usize)> {
     let mut next = [8u64; 10];
     for one in who {
@@ -37,7 +37,7 @@ fn runs(stage: &mut Stage, took: u64, requests: u64, apart: u64, who: &[u32]) ->
 
 #[test]
 fn a_service_lasts_125_ms_at_most() {
-    // 8 sectors each 5 ms are never a budget.
+    // 8 sectors every 5 ms never use up a budget.
     let runs = runs(&mut Stage::new("bfq"), 5, 60, 8, &[1, 2]);
     assert_eq!(runs[..2], [(1, 25), (2, 25)]);
 }
@@ -105,8 +105,8 @@ fn a_process_that_seeks_pays_for_its_time() {
         stage.read(ms, place(who as u32) + next[who] * apart[who] % 90_000_000, who as u32);
         next[who] += 1;
     }
-    // By sectors alone the slow one would have ten elevenths of the time. It has more than a half
-    // since the rate is learnt from the mix of both, and the largest budget with it.
+    // By sectors alone the slow one would have ten elevenths of the time. It has more than half, since the rate
+    // is learnt from the mix of both, and with it the largest budget.
     let share = time[1] as f64 / ms as f64;
     assert!((0.4..0.7).contains(&share), "{share}");
 }

@@ -6,13 +6,12 @@ use foreseek_device::Op;
 use foreseek_simulate::block::{Anticipations, Settings, scheduler};
 use foreseek_units::Nanos;
 
-/// Where a process's requests begin.
+/// The first sector of a process's requests.
 fn place(who: u32) -> u64 {
     u64::from(who) * 100_000_000
 }
 
-/// Serves one request a millisecond and writes down whose they were; processes keep `queue` requests
-/// waiting.
+/// Serves one request a millisecond and records the processes; each keeps `queue` requests waiting.
 fn shares(stage: &mut Stage, from: u64, to: u64, queue: &mut [(u32, u64)]) -> Vec<u32> {
     let mut order = Vec::new();
     for ms in from..to {
@@ -33,7 +32,7 @@ fn runs(order: &[u32]) -> Vec<(u32, usize)> {
     order.chunk_by(|a, b| a == b).map(|run| (run[0], run.len())).collect()
 }
 
-/// Process `who` has read so often, seeking and thinking so much, until 1000 ms.
+/// Process `who` has read this often, with these seeks and think times, until 1000 ms.
 fn habit(stage: &mut Stage, who: u32, seek: u64, think: u64) {
     for left in (0..50).rev() {
         let (ms, start) = (1000 - left * (think + 1), place(who) + (50 - left) * seek);
@@ -72,7 +71,7 @@ fn the_elevator_goes_back_16_mib_at_twice_the_cost() {
         let mut stage = Stage::new("cfq");
         stage.read(0, 10_000_000 - 8, 1);
         stage.serves(0, 10_000_000 - 8, 0);
-        // The four that go together are sorted again: five show which one was left out.
+        // The four that are taken together are sorted again: five show which one was left out.
         stage.read(0, 10_000_000 - behind, 1);
         (0..4).for_each(|n| _ = stage.read(0, 10_000_000 + ahead + n * 8, 1));
         stage.order(0).last().copied().is_some_and(|last| last > 10_000_000 + ahead)
@@ -161,7 +160,7 @@ fn asynchronous_requests_share_one_queue_of_40_ms_or_16_requests() {
             order.push((start / 100_000_000) as u32);
         }
         let runs = runs(&order);
-        // The end of 40 ms is seen while the second four are on their way.
+        // The end of 40 ms is noticed while the second four are in flight.
         assert_eq!(runs[0], (0, most), "{runs:?}");
         assert_eq!(runs[1].0, 7);
     }
@@ -192,7 +191,7 @@ fn a_request_that_has_waited_too_long_is_served_first_once_a_slice() {
     early.read(0, 90_000, 1);
     (0..8).for_each(|n| _ = early.read(0, n * 8, 1));
     assert_eq!(early.order(125)[8], 90_000);
-    // It is one of the first four, which are sorted; from it the elevator went on to 95,000.
+    // It is one of the first four, which are sorted; the elevator continued from it to 95,000.
     assert_eq!(stage.order(126), [0, 8, 90_000, 95_000, 16, 24, 32, 40, 48, 56]);
 }
 

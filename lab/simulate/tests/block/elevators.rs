@@ -19,7 +19,7 @@ fn c_scan_and_c_look_ascend_and_return_to_the_lowest() {
             stage.read(0, start, 1);
         }
         assert_eq!(stage.dispatch(0), Some(100));
-        // Behind the head: it waits for the next sweep. Ahead of it: served in this one.
+        // Behind the head: it waits for the next sweep. Ahead of it: it is served in this one.
         stage.read(0, 50, 1);
         stage.read(0, 600, 1);
         // Where the head is: served at once.
@@ -64,7 +64,7 @@ fn deadline_goes_on_in_order_up_to_sixteen_without_a_gap() {
         stage.read(0, 1000 + n * 8, 1);
     }
     let run: Vec<u64> = (0..20).map(|n| 1000 + n * 8).collect();
-    // The first of all has waited too long, but is looked at only when a run has had its sixteen.
+    // The oldest has waited too long, but is checked only when a run has had its sixteen.
     for (n, start) in run.iter().enumerate().take(16) {
         stage.serves(if n == 0 { 0 } else { 600 }, *start, 600);
     }

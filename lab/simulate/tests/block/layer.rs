@@ -39,7 +39,7 @@ fn a_completion_unplugs_the_queue() {
     let mut rig = rig(Settings::LINUX_2_6_3);
     rig.read(at(0), sectors(0, 8), 1);
     rig.unplug(at(0));
-    // The queue is empty, so this one plugs it again although the device is at work.
+    // The queue is empty, so that this one plugs it again although the device is busy.
     rig.read(at(9), sectors(100, 8), 1);
     rig.finish();
     assert_eq!(rig.dispatched(), [(0, 0, 8), (10 * MS, 100, 8)]);
@@ -149,8 +149,8 @@ fn a_submission_that_the_pool_holds_in_part_goes_on_as_requests_become_free() {
     assert_eq!(rig.completed(), [(0, 40 * MS)]);
 }
 
-/// With a batch of 1 the pool is the limit. Whoever finds a request free with a kernel's batch of 32 takes all
-/// that it needs, but for what would be more than half a pool beyond the limit; nobody follows until one is free.
+/// With a batch of 1 the pool is the limit. With a kernel's batch of 32 a submitter that finds a request free
+/// takes all that it needs, up to half a pool beyond the limit; no other follows until one is free.
 #[test]
 fn who_finds_a_request_free_takes_a_batch_of_them() {
     for (batch, pieces, waiting) in [(1, 3, 3), (2, 3, 4), (32, 3, 5), (32, 20, 5)] {

@@ -1,5 +1,5 @@
-//! The block layer and its schedulers, seen from outside: written-out arrivals and what must come of
-//! them, and properties against naive models.
+//! The block layer and its schedulers from outside: given arrivals with their expected results, and properties
+//! against naive models.
 
 mod anticipatory;
 mod bfq;

@@ -13,7 +13,7 @@ fn names() -> impl Strategy<Value = &'static str> {
     (0..scheduler::NAMES.len()).prop_map(|n| scheduler::NAMES[n].0)
 }
 
-/// What happens to a scheduler: how long after what happened before, and what.
+/// An event of a scheduler, and the time since the one before.
 #[derive(Clone, Debug)]
 enum Event {
     Add { start: u64, length: u64, who: u32, write: bool, waited_for: bool },
@@ -45,7 +45,7 @@ fn event() -> impl Strategy<Value = (u64, Event)> {
     (prop_oneof![3 => 0..3 * MS, 1 => 0..200 * MS], event)
 }
 
-/// Requests as they should be: those that wait, those in the device.
+/// The expected state: requests that wait, and those in the device.
 #[derive(Default)]
 struct Model {
     waiting: BTreeMap<RequestId, Request>,
@@ -54,7 +54,7 @@ struct Model {
 }
 
 impl Model {
-    /// Does to the scheduler what the event says, as far as it is possible.
+    /// Applies the event to the scheduler, as far as possible.
     fn apply(&mut self, stage: &mut Stage, now: Instant, event: &Event) -> Result<(), TestCaseError> {
         match *event {
             Event::Add { start, length, who, write, waited_for } => {
@@ -79,8 +79,8 @@ impl Model {
         Ok(())
     }
 
-    /// Whatever is given must wait and be as it was said to be. A refusal must say until when, or
-    /// wait for a completion; asked again at that time, the scheduler may not give the same answer.
+    /// A dispatched request must wait and be as it was reported. A refusal must have a deadline, or wait for a
+    /// completion; called again at that time, the scheduler may not give the same answer.
     fn dispatch(&mut self, stage: &mut Stage, now: Instant) -> Result<(), TestCaseError> {
         match stage.scheduler.dispatch(now) {
             Some(request) => {
@@ -146,7 +146,7 @@ proptest! {
             model.apply(&mut stage, now, event)?;
             prop_assert_eq!(stage.scheduler.waiting(), model.waiting.len());
         }
-        // In the end all of it comes out, each wait being bounded.
+        // Finally all requests are dispatched, since each wait is bounded.
         while !(model.waiting.is_empty() && model.device.is_empty()) {
             let (waiting, device) = (model.waiting.len(), model.device.len());
             model.dispatch(&mut stage, now)?;
@@ -205,7 +205,7 @@ proptest! {
                 None => None,
             };
             let nearest = waiting.iter().filter(|start| cost(start).is_some());
-            // The higher of two that cost the same.
+            // The higher of two with equal costs.
             let nearest = nearest.min_by_key(|start| (cost(start), u64::MAX - **start)).copied();
             let expected = nearest.or(waiting.first().copied());
             let given = stage.dispatch(0);
@@ -217,8 +217,8 @@ proptest! {
         }
     }
 
-    /// Beside a process that always has more requests just ahead of the head, one far behind it is
-    /// served within its time, the batch that is running, and those that are older.
+    /// While a process always has more requests just ahead of the head, one far behind it is served within its
+    /// time limit, the running batch, and the older requests.
     #[test]
     fn the_deadline_schedulers_never_starve(
         name in prop_oneof![Just("deadline"), Just("mq-deadline")],
@@ -254,14 +254,14 @@ proptest! {
         }
     }
 
-    /// However requests come, the device is never idle beside waiting requests for longer than the
-    /// scheduler may wait; and only a scheduler that anticipates leaves it idle at all.
+    /// However requests come, the device is never idle while requests wait for longer than the scheduler may
+    /// wait; and only a scheduler that anticipates leaves it idle at all.
     #[test]
     fn no_idling_lasts_longer_than_it_may(
         name in names(),
         arrivals in prop::collection::vec((0..12 * MS, 0..3u32, 0..500u64), 1..120),
     ) {
-        // A queue that is never plugged: what idles is the scheduler.
+        // A queue that is never plugged: only the scheduler can leave the device idle.
         let settings = Settings { unplug_at: 1, ..Settings::LINUX_2_6_3 };
         let limit = match name {
             "cfq" | "bfq" => 8 * MS,

@@ -1,4 +1,4 @@
-//! A device whose times are written out, and a block layer over it that keeps a diary.
+//! A device with constant times and a log, and a block layer over it.
 
 use foreseek_device::{Counters, Device, Finished, Full, Io, Op, Outcome};
 use foreseek_seam::ProcessId;
@@ -18,7 +18,7 @@ pub(crate) fn sectors(start: u64, length: u64) -> SectorSpan {
     Span::at(Lba(start), Sectors(length))
 }
 
-/// Serves one request after the other, each for the same time; writes down what it was given.
+/// Serves one request after the other, each in the same time; logs what it gets.
 pub(crate) struct Plain {
     service: Nanos,
     queue: VecDeque<(Io, Instant)>,
@@ -90,7 +90,7 @@ impl Rig {
         self.layer.advance(to, &mut self.done);
     }
 
-    /// Lets time pass to `now` and submits; answers the tag, or nothing where the pool is empty.
+    /// Advances the time to `now` and submits; returns the tag, or `None` if the pool is empty.
     pub(crate) fn submit(&mut self, now: Instant, op: Op, range: SectorSpan, who: u32) -> Option<u64> {
         self.advance(now);
         let tag = self.next;
@@ -109,14 +109,14 @@ impl Rig {
         self.layer.unplug(now);
     }
 
-    /// Lets everything end.
+    /// Runs until everything is complete.
     pub(crate) fn finish(&mut self) {
         while let Some(next) = self.layer.next() {
             self.advance(next);
         }
     }
 
-    /// What went to the device: when in nanoseconds, from which sector, how many.
+    /// The requests that went to the device: time in nanoseconds, first sector, number of sectors.
     pub(crate) fn dispatched(&self) -> Vec<(u64, u64, u64)> {
         let diary = self.diary.lock().expect("a diary");
         diary.iter().map(|(when, io)| (when.get(), io.range.start.get(), io.range.len().get())).collect()

@@ -32,7 +32,7 @@ fn the_nearest_of_n_fresh_uniform_requests_follows_the_law() {
         assert!(fit.holds(0.01), "n = {n}: {fit:?}");
         let ratio = mean(&distances) * f64::from(n + 1) / CAPACITY.get() as f64;
         assert!((ratio - 1.0).abs() < 0.03, "n = {n}: the mean is {ratio} of C/(n+1)");
-        // The test can tell one n from the next.
+        // The test can distinguish one n from the next.
         assert!(n > 16 || !judge(&distances, n + 1).holds(0.01), "n = {n}");
     }
 }

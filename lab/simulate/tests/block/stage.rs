@@ -1,4 +1,4 @@
-//! A scheduler by itself: what it gives when, for requests that are put into it by hand.
+//! A scheduler alone: what it dispatches when, for requests that are added by hand.
 
 use crate::rig::{at, sectors};
 use foreseek_device::Op;
@@ -7,7 +7,7 @@ use foreseek_simulate::block::{Request, RequestId, Scheduler, scheduler};
 use foreseek_units::Instant;
 use std::collections::HashMap;
 
-/// Requests are 8 sectors long unless said otherwise, and are named by their first sector.
+/// Requests are 8 sectors long by default, and are identified by their first sector.
 pub(crate) struct Stage {
     pub(crate) scheduler: Box<dyn Scheduler>,
     next: u32,
@@ -40,7 +40,7 @@ impl Stage {
         self.add(at(ms), Op::Write, start, who)
     }
 
-    /// What the device is given at a millisecond, if anything.
+    /// What is dispatched at a millisecond, if anything.
     pub(crate) fn dispatch(&mut self, ms: u64) -> Option<u64> {
         let request = self.scheduler.dispatch(at(ms))?;
         let start = request.range.start.get();
@@ -48,7 +48,7 @@ impl Stage {
         Some(start)
     }
 
-    /// A request is over, with all of its submission's pieces.
+    /// A request is complete, with all of its submission's pieces.
     pub(crate) fn over(&mut self, ms: u64, start: u64) {
         self.piece_over(ms, start, true);
     }
@@ -65,7 +65,7 @@ impl Stage {
         self.over(over, start);
     }
 
-    /// All that is given at a millisecond, each over at once.
+    /// All that is dispatched at a millisecond, each complete at once.
     pub(crate) fn order(&mut self, ms: u64) -> Vec<u64> {
         let mut order = Vec::new();
         while let Some(start) = self.dispatch(ms) {
@@ -75,7 +75,7 @@ impl Stage {
         order
     }
 
-    /// When it wants to be asked again, in milliseconds.
+    /// Its deadline, in milliseconds.
     pub(crate) fn deadline(&self) -> Option<f64> {
         self.scheduler.deadline().map(|at| at.get() as f64 / 1e6)
     }

@@ -1,5 +1,4 @@
-//! A file on a modelled disk, and programs that read it: by themselves, or with libprefetch in front of
-//! them.
+//! A file on a modelled disk, and programs that read it: alone, or with libprefetch in front of them.
 #![allow(dead_code)]
 
 use foreseek_device::{Build, Profile};
@@ -16,7 +15,7 @@ use std::sync::{Arc, Mutex};
 pub(crate) const FILE: ObjectId = ObjectId(0);
 pub(crate) const HANDLE: Handle = Handle(0);
 
-/// One file in pieces of 8 MiB placed apart.
+/// One file with extents of 8 MiB that lie apart.
 pub(crate) fn extents(file: Bytes) -> Vec<Extent> {
     let piece = Bytes::mib(8).pages_floor();
     let pieces = file.pages_ceil().get().div_ceil(piece.get());
@@ -55,7 +54,7 @@ pub(crate) fn reads(ranges: &[ByteSpan]) -> Vec<Step> {
     ranges.iter().map(|range| Step::Read { handle: HANDLE, range: *range }).collect()
 }
 
-/// What a [`List`] was answered, in words, and when.
+/// The answers to a [`List`], as text, with their times.
 pub(crate) type Answers = Arc<Mutex<Vec<(Instant, String)>>>;
 
 /// A program that opens the file and makes these steps.
@@ -72,7 +71,7 @@ impl List {
         Self { steps, answers: Answers::default(), answer: None }
     }
 
-    /// The same, which opens no file by itself.
+    /// The same without opening a file.
     pub(crate) fn bare(steps: Vec<Step>) -> Self {
         Self { steps: steps.into(), answers: Answers::default(), answer: None }
     }
@@ -124,9 +123,9 @@ impl Workload for One {
 pub(crate) struct Setup {
     pub(crate) length: Bytes,
     pub(crate) memory: Pages,
-    /// What the disk cannot read.
+    /// Sectors that the disk cannot read.
     pub(crate) unreadable: Vec<SectorSpan>,
-    /// How much of the memory programs may hold.
+    /// The share of the memory that programs may hold.
     pub(crate) private_share: f64,
     /// Whether advice moves pages in memory.
     pub(crate) advice_moves: bool,
@@ -151,12 +150,12 @@ impl Setup {
         Machine::new(parts)?.logging(1 << 20).run(period, &mut |_| {})
     }
 
-    /// The time that these steps take.
+    /// The time of these steps.
     pub(crate) fn stock(&self, steps: Vec<Step>) -> Nanos {
         self.run(List::new(steps)).expect("readable").time
     }
 
-    /// The time that the same steps take with libprefetch, and what it did.
+    /// The time of the same steps with libprefetch, and its statistics.
     pub(crate) fn prefetched(
         &self,
         settings: Settings,
@@ -176,7 +175,7 @@ impl Setup {
     }
 }
 
-/// An application that says all of its list, from its present read on, each time it is asked.
+/// An application that hints all of its list, from its current read on, each time it is asked.
 pub(crate) fn tells(list: &[PageIndex]) -> impl Application + Clone + use<> {
     let list: Vec<Access> = list.iter().map(|at| access(*at)).collect();
     move |hint: &mut Hint<'_>, reads: usize, _: CallbackRequest| {

@@ -1,4 +1,4 @@
-//! A machine for tests, with the simplest prefetcher that there is.
+//! A machine for tests, with the simplest possible prefetcher.
 
 use foreseek_device::{Build, Profile};
 use foreseek_readahead::stream::{Ahead, Found, Opened, Prefetcher, Served, Touch, View};
@@ -10,7 +10,7 @@ use foreseek_simulate::program::FileNumber;
 use foreseek_simulate::workload::{self, Layout, LayoutSettings, Parameters};
 use foreseek_units::{Bytes, Instant, Nanos, PageIndex, Pages, Span};
 
-/// Reads so many pages from each missing one on.
+/// Reads this many pages from each missing one on.
 pub(crate) struct Window(pub(crate) u64);
 
 impl Prefetcher for Window {

@@ -1,9 +1,9 @@
-//! C-SCAN and C-LOOK: ascending from where the last request ended, then back to the lowest.
+//! C-SCAN and C-LOOK: ascending from the end of the last request, then back to the lowest.
 //!
-//! The two differ in how far the arm goes before it returns: C-SCAN to the last cylinder, C-LOOK to
-//! the last request. The arm goes nowhere without a request, so in a kernel their order is the same;
-//! both names are known to the registry. There is no limit to how long a request waits: many that
-//! come just ahead of the head delay those behind it.
+//! The two differ in how far the arm goes before it returns: C-SCAN to the last cylinder, C-LOOK to the last
+//! request. A kernel moves the arm only for requests, so that their order is the same; the registry knows both
+//! names. There is no limit to how long a request waits: many that come just ahead of the head delay those
+//! behind it.
 
 use super::contract::Scheduler;
 use super::queue::Queue;

@@ -1,15 +1,15 @@
-//! The deadline schedulers: ascending in batches, and nobody waits for ever.
+//! The deadline schedulers: ascending in batches, with a limit to how long a request waits.
 //!
-//! Reads and writes have queues of their own. A batch goes on in ascending order in one direction;
-//! when it ends, reads come before writes unless writes have been passed over twice, and a batch that
-//! begins looks first whether the oldest request of its direction has waited too long.
+//! Reads and writes have queues of their own. A batch continues in ascending order in one direction. When it
+//! ends, reads come before writes unless writes have been passed over twice. A new batch first checks whether
+//! the oldest request of its direction has waited too long.
 //!
-//! [`Rules::Linux2_6`] (`deadline`, Linux 2.6): only requests that follow one another without a gap
-//! are a batch's right; after a gap the choice is made anew for each, with the next in ascending
-//! order, and with the lowest where there is none or the other direction was served meanwhile. What
-//! is next is noted when a request is dispatched: one that comes later and lies nearer is not seen.
-//! [`Rules::MultiQueue`] (`mq-deadline`, Linux 4.11 to 6.x): up to 16 requests in ascending order
-//! with gaps; each direction remembers where it was; where nothing lies ahead, the oldest is next.
+//! [`Rules::Linux2_6`] (`deadline`, Linux 2.6): a batch continues only with requests that follow one another
+//! without a gap. After a gap the choice is made again for each request: the next one in ascending order, or
+//! the lowest if there is none or the other direction was served meanwhile. The next request is recorded at the
+//! dispatch of the one before: a nearer one that comes later is not considered. [`Rules::MultiQueue`]
+//! (`mq-deadline`, Linux 4.11 to 6.x): up to 16 requests in ascending order with gaps. Each direction remembers
+//! its position; if nothing lies ahead, the oldest is next.
 
 use super::contract::Scheduler;
 use super::queue::{Entry, Queue, ticks};
@@ -17,23 +17,23 @@ use crate::block::{Request, RequestId};
 use foreseek_device::Op;
 use foreseek_units::{Instant, Lba, SectorSpan};
 
-/// Ticks after which a read and a write have waited too long: half a second, since somebody waits
-/// for a read; five seconds for writes, for which nobody does.
+/// Ticks after which a read and a write have waited too long: half a second for reads, for which a process
+/// waits; five seconds for writes.
 const EXPIRE: [u64; 2] = [500, 5000];
-/// So often writes are passed over for reads.
+/// How often writes may be passed over for reads.
 const WRITES_STARVED: u32 = 2;
-/// Requests of a batch: some seeks' worth of sequential transfers between two looks at the oldest.
+/// Requests of a batch: sequential transfers worth some seeks between two checks of the oldest.
 const BATCH: u32 = 16;
 
 const READ: usize = 0;
 const WRITE: usize = 1;
 
-/// Which of the two.
+/// The variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
     /// `deadline` of Linux 2.6.
     Linux2_6,
-    /// `mq-deadline` of today.
+    /// `mq-deadline` of today's kernels.
     MultiQueue,
 }
 
@@ -42,15 +42,15 @@ pub enum Rules {
 pub struct Deadline {
     rules: Rules,
     queues: [Queue; 2],
-    /// Linux 2.6: the request with which the batch goes on, noted at the dispatch before it.
+    /// Linux 2.6: the next request of the batch, recorded at the dispatch before it.
     next: Option<RequestId>,
-    /// Today's: where each direction goes on.
+    /// Today's: the position of each direction.
     at: [Option<Lba>; 2],
     /// The direction of the batch.
     side: usize,
     /// Requests of the batch so far.
     batch: u32,
-    /// Where the last request ended.
+    /// The end of the last request.
     head: Lba,
     /// How often writes have been passed over.
     starved: u32,
@@ -80,7 +80,7 @@ impl Deadline {
         }
     }
 
-    /// The request with which the batch goes on, if it may.
+    /// The next request of the batch, if it may continue.
     fn of_batch(&mut self) -> Option<RequestId> {
         let next = self.next_of(self.side)?.request;
         if self.rules == Rules::Linux2_6 && next.range.start != self.head {
@@ -104,14 +104,14 @@ impl Deadline {
         writes.then_some(WRITE)
     }
 
-    /// The first request of a batch, or the next one of a batch that has no more rights.
+    /// The first request of a batch, or the next one after a gap.
     fn begin(&mut self, now: Instant) -> Option<RequestId> {
         let side = self.turn()?;
         let queue = &self.queues[side];
         let (oldest, next) = (queue.oldest()?, self.next_of(side));
         let expired = ticks(now) > oldest.expires;
         let chosen = match (self.rules, next) {
-            // Its batch is not a new one: the oldest is looked at again before the next request.
+            // This is no new batch: the oldest request is checked again before the next one.
             (Rules::Linux2_6, Some(next)) if !expired => (next, self.batch),
             (Rules::MultiQueue, Some(next)) if !expired => (next, 0),
             (Rules::Linux2_6, None) if !expired => (queue.lowest()?, 0),

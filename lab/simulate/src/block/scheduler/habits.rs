@@ -1,14 +1,13 @@
-//! What the anticipatory scheduler and CFQ learn of a process: how long it thinks and how far it
-//! seeks. Means decay by 7/8 with each sample and are kept in 1/256, with the kernels' rounding.
+//! What the anticipatory scheduler and CFQ learn about a process: its think time and its seek distance. Means
+//! decay by 7/8 with each sample and are kept in 1/256, with the kernels' rounding.
 
 /// One, in fixed point.
 pub(super) const ONE: u64 = 256;
-/// Until a mean weighs more than this (its third sample brings it to 84), a seek is clamped at the
-/// wide limit.
+/// Until a mean weighs more than this (its third sample brings it to 84), seeks are clamped to the wide limit.
 const SETTLED: u64 = 60;
-/// How far beyond four times its mean a new process's seek may count: it has just begun.
+/// How far beyond four times its mean a new process's seek may count.
 const FAR_AT_FIRST: u64 = 2 * 1024 * 1024;
-/// The same for a process that is known: an odd page fault must not spoil its mean.
+/// The same for a known process: a stray page fault must not spoil its mean.
 const FAR: u64 = 2 * 1024 * 64;
 
 /// A decaying mean.
@@ -20,7 +19,7 @@ pub(super) struct Mean {
 }
 
 impl Mean {
-    /// How much its samples weigh: 32, 60, 84 and so on up to 249.
+    /// The weight of its samples: 32, 60, 84 and so on up to 249.
     pub(super) fn weight(&self) -> u64 {
         self.samples
     }

@@ -1,4 +1,4 @@
-//! Which request the device gets next.
+//! The I/O schedulers: which request the device gets next.
 
 mod anticipatory;
 mod bfq;
@@ -35,7 +35,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ("bfq", "today's: budgets of sectors by process, all of equal weight"),
 ];
 
-/// The scheduler of a name, with the parameters of the kernel that it comes from.
+/// The scheduler of this name, with the parameters of its kernel.
 #[must_use]
 pub fn by_name(name: &str) -> Option<Box<dyn Scheduler>> {
     const OLD: AnticipatorySettings = AnticipatorySettings::LINUX_2_6_3;

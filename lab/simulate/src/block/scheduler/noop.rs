@@ -17,7 +17,7 @@ impl Scheduler for Noop {
     }
 
     fn grown(&mut self, _now: Instant, id: RequestId, range: SectorSpan) {
-        // The neighbour of what comes is nearly always what came last.
+        // The neighbour of a new request is nearly always the last one.
         if let Some(one) = self.queue.iter_mut().rev().find(|one| one.id == id) {
             one.range = range;
         }

@@ -1,21 +1,21 @@
-//! Waiting requests in order of their sectors and in order of their arrival: what every scheduler
-//! but the plainest keeps. All operations take O(log n).
+//! Waiting requests in order of their sectors and in order of their arrival, for every scheduler except noop.
+//! All operations take O(log n).
 
 use crate::block::{Request, RequestId};
 use foreseek_units::{Instant, Lba, Nanos, SectorSpan, Sectors};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// The kernel's clock tick: i386 of Linux 2.6.3 and 2.6.10 counts 1000 a second. What a kernel
-/// learns and waits for in ticks is modelled in ticks, with their rounding.
+/// The kernel's clock tick: i386 of Linux 2.6.3 and 2.6.10 counts 1000 a second. What a kernel measures in
+/// ticks is modelled in ticks, with their rounding.
 pub(super) const TICK: Nanos = Nanos::from_millis(1);
 
-/// The ticks that have passed at a time.
+/// The number of ticks that have passed at a time.
 pub(super) fn ticks(now: Instant) -> u64 {
     now.get() / TICK.get()
 }
 
-/// When so many ticks have passed.
+/// The time of this tick.
 pub(super) fn at_tick(ticks: u64) -> Instant {
     Instant(ticks * TICK.get())
 }
@@ -26,7 +26,7 @@ pub(super) struct Entry {
     pub(super) request: Request,
     /// The tick after which it has waited too long.
     pub(super) expires: u64,
-    /// Its place among requests that begin at one sector.
+    /// Its place among requests that begin at the same sector.
     order: u64,
     /// Its place in order of arrival.
     age: u64,
@@ -69,7 +69,7 @@ impl Queue {
         Some(entry)
     }
 
-    /// A request covers another range from now on; answers whether it waits here.
+    /// A request covers another range from now on; returns whether it waits here.
     pub(super) fn grow(&mut self, id: RequestId, range: SectorSpan) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else { return false };
         let start = std::mem::replace(&mut entry.request.range, range).start;
@@ -81,8 +81,8 @@ impl Queue {
         true
     }
 
-    /// A request takes another one in, and its place in order of arrival if that was before its own.
-    /// Answers the one that is gone.
+    /// Merges one request into another, which takes its place in order of arrival if that was earlier. Returns
+    /// the merged one.
     pub(super) fn absorb(&mut self, kept: RequestId, gone: RequestId, range: SectorSpan) -> Option<Entry> {
         let gone = self.remove(gone);
         self.grow(kept, range);
@@ -96,38 +96,38 @@ impl Queue {
         gone
     }
 
-    /// The one that has waited longest.
+    /// The request that has waited longest.
     pub(super) fn oldest(&self) -> Option<&Entry> {
         self.by_age.first_key_value().and_then(|(_, id)| self.get(*id))
     }
 
-    /// The one with the lowest sector.
+    /// The request with the lowest sector.
     pub(super) fn lowest(&self) -> Option<&Entry> {
         self.by_sector.first_key_value().and_then(|(_, id)| self.get(*id))
     }
 
-    /// The nearest that begins here or further on.
+    /// The nearest request that begins here or further on.
     pub(super) fn ahead(&self, from: Lba) -> Option<&Entry> {
         self.by_sector.range((from, 0)..).next().and_then(|(_, id)| self.get(*id))
     }
 
-    /// The nearest that begins before this.
+    /// The nearest request that begins before this.
     pub(super) fn behind(&self, from: Lba) -> Option<&Entry> {
         self.by_sector.range(..(from, 0)).next_back().and_then(|(_, id)| self.get(*id))
     }
 
-    /// One way up, then back to the lowest.
+    /// The next ascending request, or the lowest.
     pub(super) fn ascending(&self, head: Lba) -> Option<&Entry> {
         self.ahead(head).or_else(|| self.lowest())
     }
 
-    /// One way up, but a short way back is taken where it is less than half of the way ahead.
+    /// The next ascending request, unless the way back to one behind is less than half as long.
     pub(super) fn elevator(&self, head: Lba, back: Sectors) -> Option<&Entry> {
         let behind = self.behind(head).filter(|entry| head - entry.request.range.start <= back);
         match (self.ahead(head), behind) {
             (Some(ahead), Some(behind)) => {
                 let (up, down) = (ahead.request.range.start - head, head - behind.request.range.start);
-                // Twice the cost, and the higher sector of equals.
+                // Twice the cost; of equal costs, the higher sector.
                 Some(if down * 2 < up { behind } else { ahead })
             }
             (Some(one), None) | (None, Some(one)) => Some(one),

@@ -1,23 +1,23 @@
 //! A prefetch cache beside the lists of Linux 2.6 (TR-840 section 4), for the paper's kernel "CPEM".
 //!
-//! A page that is read ahead enters the prefetch cache; one that is waited for or written enters the inactive
-//! list. The first use moves a page from the prefetch cache to the young end of the inactive list, where it counts as
-//! referenced once, as if it had been there before.
+//! A page that is read ahead enters the prefetch cache; one that is demanded or written enters the inactive
+//! list. The first use moves a page from the prefetch cache to the young end of the inactive list, where it
+//! counts as referenced once, as if it had been there before.
 //!
-//! Reclaim first moves pages from the prefetch cache to the inactive list while there are more than the
-//! ceiling allows. Then it takes pages of the lists, as Linux does: what is in the prefetch cache is on no list, and no
-//! victim (section 4.1). Only where the lists have less than is wanted, all of their pages together, does it take the oldest
-//! of the prefetch cache, which the paper leaves to the kernel's last resort.
+//! Reclaim first moves pages from the prefetch cache to the inactive list while there are more than the ceiling
+//! allows. Then it takes pages of the lists, as Linux does: pages in the prefetch cache are on no list and no
+//! victims (section 4.1). Only where all pages of the lists together are fewer than needed does it take the
+//! oldest of the prefetch cache, which the paper leaves to the kernel's last resort.
 //!
-//! Without private memory on the lists ([`Memory::paged`]) they can be empty while a machine does well. There it takes
-//! from the prefetch cache as soon as the lists have none that is not held.
+//! Without private memory on the lists ([`Memory::paged`]) they can be empty in normal operation. There it
+//! takes pages from the prefetch cache as soon as the lists have none that is not held.
 //!
-//! What is evicted is remembered in the eviction history with what it was; a touch that does not find its
-//! page looks there and tells the ceiling controller. Each stream may read ahead as many pages as the ceiling
-//! divided by the number of streams: open files, or those that have read ahead lately.
+//! Evicted pages are recorded in the eviction history; a touch that misses looks there and reports to the
+//! ceiling controller. Each stream may read ahead the ceiling divided by the number of streams: open files, or
+//! those that have read ahead lately.
 //!
-//! The ceiling is at most "roughly the physical memory size minus those memory occupied by the kernel". Without private
-//! memory on the lists that is what private memory leaves for the page cache.
+//! The ceiling is at most "roughly the physical memory size minus those memory occupied by the kernel". Without
+//! private memory on the lists that is what private memory leaves for the page cache.
 
 use super::contract::{Inserted, Reclaim, Why};
 use super::lists::Lists;
@@ -31,11 +31,11 @@ use foreseek_cache::{
 use foreseek_seam::{ObjectId, ProcessId, StreamId};
 use foreseek_units::{Instant, Nanos, PageIndex, Pages};
 
-/// How long after a prefetch its process has to have run to have had the opportunity to use it: at
-/// once, the paper's words.
+/// How long after a prefetch its process must have run to have had "the opportunity" (the paper) to use it: no
+/// time.
 const OPPORTUNITY: Nanos = Nanos::ZERO;
 
-/// What a frame holds.
+/// The content of a frame.
 #[derive(Clone, Copy, Debug)]
 struct Page {
     object: ObjectId,
@@ -76,14 +76,14 @@ impl Cpem {
         }
     }
 
-    /// What lies above the ceiling goes to the inactive list.
+    /// Moves what exceeds the ceiling to the inactive list.
     fn keep_ceiling(&mut self) {
         while let Some(evicted) = self.prefetched.evict_above(self.ceiling.pages(), &self.activity) {
             self.lists.insert(evicted.key.0, Why::Ahead, false);
         }
     }
 
-    /// Remembers a page that goes.
+    /// Records an evicted page.
     fn evicted(&mut self, frame: FrameNo) {
         let Page { object, page, used } = self.pages[frame.0 as usize];
         self.history.evicted((object, page), if used { Status::Lru } else { Status::Prefetched });
@@ -95,7 +95,7 @@ impl Reclaim for Cpem {
         let Inserted { frame, object, page, why, who, stream } = inserted;
         self.history.take(&(object, page));
         let at = frame.0 as usize;
-        // Private memory is never read ahead: what of it is missed was on the lists.
+        // Private memory is never read ahead: a missed page of it was on the lists.
         let held = Page { object, page, used: matches!(why, Why::Private | Why::Swapped) };
         if at >= self.pages.len() {
             self.pages.resize(at + 1, held);
@@ -213,7 +213,7 @@ mod tests {
 
     const OBJECT: ObjectId = ObjectId(1);
 
-    /// 400 pages of memory: a prefetch cache of at most 100 at first.
+    /// 400 pages of memory: a prefetch cache of at most 100 in the beginning.
     fn memory() -> Memory {
         Memory {
             total: Pages(400).bytes(),
@@ -260,7 +260,7 @@ mod tests {
         (10..13).for_each(|page| insert(&mut cpem, 2, page, Why::Demand));
         (10..13).for_each(|page| cpem.referenced(Instant(3), FrameNo(page)));
         assert_eq!(victims(&mut cpem, 5), [10, 11, 12, 0, 1]);
-        // A page that is used is a page as others.
+        // A used page is a page like others.
         insert(&mut cpem, 4, 20, Why::Ahead);
         cpem.referenced(Instant(5), FrameNo(2));
         assert_eq!(victims(&mut cpem, 3), [2, 20]);
@@ -272,10 +272,10 @@ mod tests {
         cpem.ran(Instant(0), ProcessId(0));
         cpem.ran(Instant(0), ProcessId(1));
         (0..150).for_each(|page| insert(&mut cpem, 1, page, Why::Ahead));
-        // All processes live: each page gets its second chance, then the oldest 50 go.
+        // All processes are alive: each page gets its second chance, then the oldest 50 are evicted.
         assert_eq!(victims(&mut cpem, 3), [0, 1, 2]);
         assert_eq!((cpem.prefetched.len(), cpem.lists.frames()), (Pages(100), 47));
-        // Those of a process that has ended go at once.
+        // Those of a process that has ended are evicted at once.
         cpem.exited(Instant(2), ProcessId(1));
         (200..230).for_each(|page| insert(&mut cpem, 3, page, Why::Ahead));
         assert_eq!(victims(&mut cpem, 48).last(), Some(&50));
@@ -289,7 +289,7 @@ mod tests {
         for page in [0, 1, 10] {
             cpem.held(FrameNo(page), true);
         }
-        // It stays held when it moves from the one to the other.
+        // It stays held when it moves from one to the other.
         cpem.referenced(Instant(2), FrameNo(0));
         assert_eq!(cpem.victim(Instant(9)), None);
         for page in [0, 1, 10] {
@@ -310,7 +310,7 @@ mod tests {
         }
         let misses = cpem.ceiling.misses();
         assert_eq!((misses.lru, misses.prefetched), (2, 1));
-        // What is in memory again is no longer evicted.
+        // A page that is in memory again is no longer in the history.
         insert(&mut cpem, 3, 10, Why::Demand);
         cpem.missed(Instant(4), OBJECT, PageIndex(10), false);
         assert_eq!(cpem.ceiling.misses(), misses);

@@ -10,7 +10,7 @@ use foreseek_units::{Instant, Pages};
 /// The lists of a kernel, with private memory on them or without it.
 #[derive(Debug)]
 pub(super) enum Lists {
-    /// Pages of files alone; private memory is a share of all ([`Memory::private_share`]).
+    /// Only pages of files; private memory is a share of all ([`Memory::private_share`]).
     Files(TwoLists),
     /// All pages ([`Memory::paged`]).
     All(Zone),
@@ -82,7 +82,7 @@ impl Lists {
         }
     }
 
-    /// The page that goes first, of lists without private memory.
+    /// The victim, for lists without private memory.
     pub(super) fn victim(&mut self) -> Option<FrameNo> {
         match self {
             Self::Files(lists) => lists.victim().map(FrameNo),
@@ -90,7 +90,7 @@ impl Lists {
         }
     }
 
-    /// A pass; lists that know no passes give what goes first.
+    /// A pass; lists without passes return single victims.
     pub(super) fn pass(&mut self, wanted: Pages, priority: u32, victims: &mut Vec<FrameNo>) -> Pass {
         match self {
             Self::Files(lists) => {
@@ -110,8 +110,8 @@ impl Lists {
     }
 }
 
-/// The active and the inactive list of Linux: pages that are read enter the inactive list, the second
-/// use makes them active. Kernels differ in how long they let the active list become ([`Balance`]).
+/// The active and the inactive list of Linux: pages that are read enter the inactive list, the second use makes
+/// them active. Kernels differ in the allowed length of the active list ([`Balance`]).
 #[derive(Debug)]
 pub struct LinuxLists {
     lists: Lists,

@@ -1,9 +1,9 @@
-//! Which page goes when memory is short.
+//! Page replacement: which page is evicted when memory is short.
 //!
-//! The machine tells a [`Reclaim`] what happens to each frame and asks it for victims. The lists of
-//! Linux 2.6 are one implementation ([`LinuxLists`]), a prefetch cache beside them is another ([`Cpem`],
-//! TR-840 section 4): what it needs to know of processes, misses and time is in the methods that the
-//! lists leave at their defaults.
+//! The machine reports what happens to each frame to a [`Reclaim`] and asks it for victims. The lists of Linux
+//! 2.6 are one implementation ([`LinuxLists`]), a prefetch cache beside them is another ([`Cpem`], TR-840
+//! section 4): what that needs to know of processes, misses and time are the methods that the lists leave at
+//! their defaults.
 
 mod contract;
 mod cpem;
@@ -20,9 +20,9 @@ use super::settings::Memory;
 use foreseek_cache::{ActiveStreams, CeilingSettings, Direction, StreamCount};
 use foreseek_units::{Nanos, Pages};
 
-/// How long a stream that reads nothing ahead counts as active: four epochs of the ceiling controller.
-/// With 512 streams of 64 pages the papers' disk takes some 13 s to serve each once at a third of its
-/// rate; a shorter window would count too few just where it matters.
+/// How long a stream that reads nothing ahead counts as active: four epochs of the ceiling controller. With 512
+/// streams of 64 pages the papers' disk takes some 13 s to serve each once at a third of its rate; a shorter
+/// window would count too few just where it matters.
 pub const ACTIVE_WINDOW: Nanos = Nanos::from_secs(16);
 
 /// The names that [`by_name`] knows, with what they mean.
@@ -34,7 +34,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ("cpem-fixed", "as cpem, but no miss moves its ceiling"),
 ];
 
-/// The page replacement of a name, for a machine with this memory.
+/// The page replacement of this name, for a machine with this memory.
 #[must_use]
 pub fn by_name(name: &str, memory: &Memory) -> Option<Box<dyn Reclaim>> {
     let cpem = |unit, streams| {

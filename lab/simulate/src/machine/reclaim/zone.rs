@@ -1,22 +1,22 @@
 //! The lists of Linux 2.6.3 with mapped pages on them: `mm/vmscan.c`, `refill_inactive_zone`, `shrink_zone`,
 //! `shrink_list`.
 //!
-//! Every page is on one of two lists. A page of a file enters at the young end of the inactive one, private memory at
-//! that of the active one (`lru_cache_add_active`). A page that is read marks itself (`mark_page_accessed`: the
-//! second mark moves it to the active list); of a mapped page that is touched again only the processor knows, in the
-//! page table, until a pass looks there (`page_referenced`).
+//! Every page is on one of two lists. A page of a file enters at the young end of the inactive one, private
+//! memory at that of the active one (`lru_cache_add_active`). A page that is read is marked
+//! (`mark_page_accessed`: the second mark moves it to the active list). Another touch of a mapped page is only
+//! recorded by the processor, in the page table, until a pass looks there (`page_referenced`).
 //!
-//! A *pass* is one `shrink_zone` of a priority from 12 to 1. It adds wanted x active / (2 x inactive) + 1 to what is
-//! due of the active list; where more than 32 pages are due, it looks at so many of the oldest active ones, 128 at
-//! most. Of these the ones that are not mapped become inactive. Mapped ones stay active, unless
+//! A *pass* is one `shrink_zone` with a priority from 12 to 1. It adds wanted x active / (2 x inactive) + 1 to
+//! the number of active pages that are due. Where more than 32 are due, it scans that many of the oldest active
+//! ones, 128 at most. Those that are not mapped become inactive. Mapped ones stay active, unless
 //!
 //! > mapped / 2 + distress + 60 (`swappiness`) is at least 100,
 //!
-//! with the percentage of memory that is mapped and with distress = 100 >> the priority at which balancing ended the last
-//! time; then those that were not touched since the last look become inactive, too. After that the pass looks at the
-//! oldest inactive pages: at inactive >> priority of them, or at twice what is wanted. One that is held stays; a mapped
-//! one that was touched becomes active; any other goes. Private memory that is mapped has to be written first, so
-//! that it does not count as freed.
+//! with the percentage of memory that is mapped, and distress = 100 >> the priority at which the last balancing
+//! ended; then those that were not touched since the last scan become inactive, too. After that the pass scans
+//! the oldest inactive pages: inactive >> priority of them, or twice the number wanted. One that is held stays;
+//! a mapped one that was touched becomes active; any other is evicted. Mapped private memory has to be written
+//! first, so that it does not count as freed.
 //!
 //! Limit: one zone.
 
@@ -26,23 +26,23 @@ use std::collections::VecDeque;
 
 /// `vm_swappiness`.
 const SWAPPINESS: u64 = 60;
-/// At what sum mapped pages are no longer left alone.
+/// The sum from which on mapped pages are evicted, too.
 const TENDENCY: u64 = 100;
 /// `SWAP_CLUSTER_MAX`.
 const CLUSTER: u64 = 32;
 /// The first priority of a balancing, `DEF_PRIORITY`: 1/4096 of the inactive list.
 pub(in crate::machine) const PRIORITY: u32 = 12;
 
-/// What a pass came to.
+/// The result of a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pass {
     /// Pages that are free at once, without being written first.
     pub freed: Pages,
-    /// Pages that were looked at.
+    /// Pages that were scanned.
     pub scanned: Pages,
 }
 
-/// Where a page is.
+/// The list of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum On {
     #[default]
@@ -64,7 +64,7 @@ struct Link {
     held: bool,
 }
 
-/// A queue from which pages are also taken in the middle: their entries stay and are void.
+/// A queue from which pages are also removed in the middle: their entries stay and are void.
 #[derive(Debug, Default)]
 struct Queue {
     entries: VecDeque<(u32, u32)>,
@@ -80,13 +80,13 @@ pub(super) struct Zone {
     /// All memory, of which the mapped part is a share.
     total: u64,
     mapped: u64,
-    /// `refill_counter`: active pages that are due to be looked at.
+    /// `refill_counter`: active pages that are due to be scanned.
     due: u64,
     /// `prev_priority`.
     last_priority: u32,
 }
 
-/// What a page is that enters the lists.
+/// A page that enters the lists.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Entering {
     pub(super) active: bool,
@@ -163,13 +163,13 @@ impl Zone {
         self.last_priority = priority;
     }
 
-    /// Whether mapped pages are let go.
+    /// Whether mapped pages may be evicted.
     fn takes_mapped(&self) -> bool {
         let distress = 100 >> self.last_priority;
         self.mapped * 100 / self.total / 2 + distress + SWAPPINESS >= TENDENCY
     }
 
-    /// One `shrink_zone`. The pages that go are off the lists.
+    /// One `shrink_zone`. The evicted pages are off the lists.
     pub(super) fn pass(&mut self, wanted: Pages, priority: u32, victims: &mut Vec<FrameNo>) -> Pass {
         let wanted = wanted.get();
         let mut scanned = 0;
@@ -201,7 +201,7 @@ impl Zone {
         Pass { freed: Pages(freed), scanned: Pages(scanned) }
     }
 
-    /// Looks at the oldest active pages. Answers at how many.
+    /// Scans the oldest active pages. Returns their number.
     fn refill(&mut self, count: u64) -> u64 {
         let takes_mapped = self.takes_mapped();
         let count = count.min(self.active.pages);
@@ -252,7 +252,7 @@ impl Zone {
         }
     }
 
-    /// Drops void entries where they are the most.
+    /// Drops void entries if they are the majority.
     fn tidy(&mut self, on: On) {
         let queue = if on == On::Active { &mut self.active } else { &mut self.inactive };
         if queue.entries.len() as u64 > 2 * queue.pages + 1024 {

@@ -1,10 +1,10 @@
 //! The text that `blkparse` prints without options (blkparse(1), "Output description"):
 //! `major,minor cpu sequence seconds pid action rwbs sector + sectors [process]`.
 //!
-//! A request is what a process queued: an action `Q`. The others (remaps, merges, plugs, issues,
-//! completions, messages) tell what became of it and bear no request. Discards are not storage
-//! traffic that a disk would see, and bear none either. The summary that ends the output (from
-//! `CPU` or `Total` on) is not part of the trace. Device numbers are `major << 20 | minor`.
+//! A request is what a process queued: an action `Q`. The others (remaps, merges, plugs, issues, completions,
+//! messages) describe its further course and are not requests. Discards are not traffic that a disk would see,
+//! and are ignored, too. The summary at the end of the output (from `CPU` or `Total` on) is not part of the
+//! trace. Device numbers are `major << 20 | minor`.
 
 use super::super::field::{field, number, shown, time};
 use super::super::record::{Record, TraceTarget, When};
@@ -19,7 +19,7 @@ pub(super) struct Blkparse {
     summary: bool,
 }
 
-/// Whether this is a device in blkparse's way: `8,16`.
+/// Whether this is a device as blkparse prints it: `8,16`.
 pub(in super::super) fn is_device(word: &str) -> bool {
     device(word).is_some()
 }
@@ -49,8 +49,8 @@ impl LineParser for Blkparse {
         }
         let rwbs = field(&mut words, "kind of request (rwbs)")?;
         let Some(op) = kind(rwbs)? else { return Ok(None) };
-        // A flush by itself has no sectors: the process follows at once. Where some are written all the
-        // same, nothing is transferred there.
+        // A flush alone has no sectors: the process follows at once. If there are some nevertheless, nothing is
+        // transferred.
         let word = field(&mut words, "sector")?;
         let (op, range) = match word.starts_with('[') {
             true if rwbs.contains('F') => (Op::Flush, nothing()),
@@ -77,7 +77,7 @@ impl LineParser for Blkparse {
     }
 }
 
-/// The kind of a request by its letters; `None` for a discard or one without data.
+/// The operation of a request by its letters; `None` for a discard or one without data.
 fn kind(rwbs: &str) -> Result<Option<Op>, String> {
     let has = |letter| rwbs.contains(letter);
     if !rwbs.bytes().all(|letter| b"RWDFNASMBEV".contains(&letter)) {

@@ -1,10 +1,9 @@
 //! The records that the kernel's block tracing writes (`include/uapi/linux/blktrace_api.h`).
 //!
-//! A record has 48 bytes: magic and version, sequence, time (ns), sector, bytes, action, pid,
-//! device, cpu, error, length of what follows. It is in the byte order of the machine that wrote
-//! it, which the magic shows. As in blkparse's text, a queued request (`Q`) is a request; discards,
-//! notes and everything else are not. `blktrace` writes a file a processor: `blkparse -d` makes one
-//! of them, in order of time.
+//! A record has 48 bytes: magic and version, sequence, time (ns), sector, bytes, action, pid, device, cpu,
+//! error, length of what follows. It is in the byte order of the machine that wrote it, which the magic shows.
+//! As in blkparse's text, a queued request (`Q`) is a request; discards, notes and everything else are not.
+//! `blktrace` writes a file for each processor: `blkparse -d` makes one of them, in order of time.
 
 use super::super::record::{Record, TraceTarget, When};
 use super::parser::{Binary, nothing, span};

@@ -1,10 +1,9 @@
 //! fio's iologs, versions 2 and 3 (fio(1), "Trace file format").
 //!
-//! The first line says which. Version 2 has `file action [offset length]`, version 3 a time in
-//! microseconds before that. Actions: `add`, `open`, `close` bear no request; `read`, `write`;
-//! `sync`, `datasync` (a flush); `trim` (bears none); `wait`, version 2 only, whose offset is a pause
-//! in microseconds. In version 2 requests therefore follow each other after their pauses, in version
-//! 3 each has its time.
+//! The first line gives the version. Version 2 has `file action [offset length]`, version 3 a time in
+//! microseconds before that. Actions: `read`, `write`; `sync`, `datasync` (a flush); `add`, `open`, `close` and
+//! `trim`, which are not requests; `wait`, in version 2 only, whose offset is a pause in microseconds. So
+//! requests follow each other after their pauses in version 2, and have a time each in version 3.
 
 use super::super::field::{field, number, shown};
 use super::super::record::{PLACES_LIMIT, Record, TraceTarget, When};

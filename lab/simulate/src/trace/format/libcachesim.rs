@@ -1,7 +1,7 @@
 //! The CSV in which libCacheSim distributes CloudPhysics' traces: a header line
 //! `version,time,op,size,lbn`, then a SCSI command a line. Times are in seconds, the op is the
 //! command's code in hexadecimal, the size is in bytes, the lbn counts sectors of a virtual disk.
-//! Commands that move no data bear no request.
+//! Commands without data are not requests.
 
 use super::super::field::{field, number, shown, time};
 use super::super::record::{Record, TraceTarget, When};

@@ -1,7 +1,7 @@
 //! The formats, one a module.
 //!
-//! Adding one: a module with its parser, a line in [`Format`], one in `FORMATS`, the way its first
-//! line is recognised in `detect`, a sample in the reader's tests and a seed for its fuzz target.
+//! To add one: a module with its parser, a line in [`Format`], one in `FORMATS`, a check of its first line in
+//! `detect`, a sample in the reader's tests and a seed for its fuzz target.
 
 mod blkparse;
 pub(super) mod blktrace;
@@ -17,7 +17,7 @@ pub(super) use blkparse::is_device;
 
 pub(super) use parser::{Binary, HEADER_LIMIT, LineParser, Parser};
 
-/// What a trace may look like.
+/// The format of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// Storage Performance Council: `ASU,LBA,bytes,op,seconds`.
@@ -38,7 +38,7 @@ pub enum Format {
     LibCacheSim,
 }
 
-/// Each format with its name and what it is.
+/// Each format with its name and description.
 const FORMATS: [(Format, &str, &str); 8] = [
     (Format::Spc, "spc", "Storage Performance Council ASCII"),
     (Format::Msr, "msr", "MSR Cambridge CSV"),
@@ -56,7 +56,7 @@ impl Format {
         FORMATS.iter().map(|(_, name, _)| *name)
     }
 
-    /// The format of a name.
+    /// The format of this name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         FORMATS.iter().find(|(_, known, _)| *known == name).map(|(format, _, _)| *format)
@@ -68,7 +68,7 @@ impl Format {
         self.entry().1
     }
 
-    /// What it is, in a few words.
+    /// Its description, in a few words.
     #[must_use]
     pub fn description(self) -> &'static str {
         self.entry().2

@@ -11,7 +11,7 @@ use foreseek_units::{Instant, Nanos};
 
 /// A file time's unit.
 const TICK: Nanos = Nanos(100);
-/// Hosts that are told apart: the whole collection has 13.
+/// The most hosts: the whole collection has 13.
 const HOSTS_LIMIT: usize = 256;
 
 #[derive(Default)]

@@ -1,11 +1,11 @@
-//! What a format's parser is asked, and what they have in common.
+//! The interface of a format's parser.
 
 use crate::trace::record::Record;
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, SECTOR_SIZE};
 
 /// Reads a format.
 pub(in crate::trace) enum Parser {
-    /// A record a line.
+    /// One record for each line.
     Lines(Box<dyn LineParser>),
     /// Records of bytes.
     Binary(Box<dyn Binary>),
@@ -13,8 +13,8 @@ pub(in crate::trace) enum Parser {
 
 /// Reads lines.
 pub(in crate::trace) trait LineParser: Send {
-    /// The record of a line that is not empty; `None` where the format says that it bears none. The
-    /// error tells what is wrong with the line.
+    /// The record of a line that is not empty; `None` if the line is not a request. The error says what is
+    /// wrong with the line.
     fn parse(&mut self, line: &str) -> Result<Option<Record>, String>;
     /// The name of the file of this number.
     fn name(&self, _number: u32) -> Option<&str> {
@@ -25,11 +25,11 @@ pub(in crate::trace) trait LineParser: Send {
 /// The longest header of a binary record: blktrace's.
 pub(in crate::trace) const HEADER_LIMIT: usize = 48;
 
-/// Reads records of bytes: a header of one length, and what it says follows.
+/// Reads binary records: a header of a fixed length, and the data that it announces.
 pub(in crate::trace) trait Binary: Send {
     /// Bytes of a header, at most [`HEADER_LIMIT`].
     fn header(&self) -> usize;
-    /// The record of a header, if it bears one, and how many bytes follow that are to be skipped.
+    /// The record of a header, if it is a request, and how many bytes after it are to be skipped.
     fn parse(&mut self, header: &[u8]) -> Result<(Option<Record>, u64), String>;
 }
 
@@ -44,7 +44,7 @@ pub(super) fn sectors(lba: u64, count: u64) -> Result<ByteSpan, String> {
 
 /// Bytes as a range; an error where that is empty or beyond any device.
 pub(super) fn span(start: u64, length: u64) -> Result<ByteSpan, String> {
-    /// Half of what 64 bits count: sums of positions stay in range.
+    /// Half of the range of 64 bits: sums of positions stay in range.
     const END: u64 = 1 << 63;
     if length == 0 {
         return Err("asks for nothing: its length is 0".to_owned());

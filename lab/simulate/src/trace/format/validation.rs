@@ -1,6 +1,6 @@
-//! DiskSim's validation traces: requests to a real drive and how long it took for each.
-//! `R|W Hit|Miss LBA blocks response gap`; times in microseconds, the gap from the completion of the
-//! request before to the making of this one. Whether it hit the drive's own buffer is not used.
+//! DiskSim's validation traces: requests to a real drive with their response times. `R|W Hit|Miss LBA blocks
+//! response gap`; times in microseconds, the gap from the completion of the request before to the start of this
+//! one. Whether it hit the drive's own buffer is not used.
 
 use super::super::record::{Record, TraceTarget, When};
 use super::parser::{LineParser, sectors};

@@ -1,4 +1,4 @@
-//! Golden lines of each format, and what happens to those that are none.
+//! Golden lines of each format, and the errors of invalid ones.
 
 use super::*;
 use crate::trace::{TraceTarget, When};
@@ -114,7 +114,7 @@ fn blktrace_records() {
                 by(record(at(5000), Op::Write, place, 1_024_000, 8192)),
             ]
         );
-        // Cut anywhere, it says where the record began that is not whole.
+        // Cut anywhere, the error says where the incomplete record begins.
         let text = read(&trace[..trace.len() - 3]).expect_err("cut").to_string();
         assert!(text.contains("trace: byte 216: ends within a record"), "{text}");
     }

@@ -1,13 +1,13 @@
-//! Where on the device a trace's requests go.
+//! The addresses of a trace's requests on the device.
 
 use crate::trace::{Record, Summary, TraceError, TraceTarget};
 use foreseek_units::{Bytes, Lba, PAGE_SIZE, SectorSpan, Sectors};
 use std::collections::BTreeMap;
 
-/// Between the places of a trace: each begins at a whole mebibyte, as partitions do.
+/// The alignment of the targets of a trace: whole mebibytes, as for partitions.
 const ALIGNMENT: u64 = 1 << 20;
 
-/// The places of a trace on one device.
+/// The targets of a trace on one device.
 #[derive(Clone, Debug)]
 pub struct Addresses {
     bases: BTreeMap<TraceTarget, u64>,
@@ -15,10 +15,10 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// Lays the places of a trace one behind the other on a device of this capacity.
+    /// Lays the targets of a trace one behind the other on a device of this capacity.
     ///
     /// # Errors
-    /// They reach beyond the device and are not to be wrapped around its end.
+    /// They exceed the device and may not be wrapped around its end.
     pub fn new(summary: &Summary, capacity: Sectors, wrap: bool) -> Result<Self, TraceError> {
         let mut needed = 0u64;
         let mut bases = BTreeMap::new();
@@ -38,14 +38,14 @@ impl Addresses {
         Ok(Self { bases, capacity })
     }
 
-    /// Where a place begins, before wrapping.
+    /// The beginning of a target, before wrapping.
     #[must_use]
     pub fn base(&self, place: TraceTarget) -> Bytes {
         Bytes(self.bases.get(&place).copied().unwrap_or_default())
     }
 
-    /// The sectors of a request: whole ones, wrapped where they are beyond the device, cut where it
-    /// is longer than that.
+    /// The sectors of a request: whole ones, wrapped if they exceed the device, cut if the request is longer
+    /// than that.
     #[must_use]
     pub fn sectors(&self, record: &Record) -> SectorSpan {
         let within = record.range.sectors();

@@ -12,14 +12,14 @@ use slab::Slab;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Requests of an open loop that may wait for the device's queue: with more it has fallen behind for
-/// good, and the response times are those of the trace's length.
+/// Requests of an open loop that may wait for the device's queue: with more the device cannot keep up, and
+/// response times grow with the length of the trace.
 pub const WAITING_LIMIT: usize = 1 << 20;
 
 /// Requests between two calls of `progress`: some milliseconds of the real machine.
 const PROGRESS: u64 = 1 << 12;
 
-/// Digits of response times that are kept.
+/// Significant digits of response times.
 const DIGITS: u8 = 3;
 
 /// When requests are made.
@@ -27,47 +27,47 @@ const DIGITS: u8 = 3;
 pub enum Loop {
     /// At their recorded times.
     Open,
-    /// After the request before of the same process, and its think time.
+    /// After the process's request before, and its think time.
     Closed,
 }
 
-/// Response times in a few numbers.
+/// A summary of response times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// How many.
+    /// Their number.
     pub count: u64,
     /// Their mean.
     pub mean: Nanos,
-    /// Half of them are not above it (to three digits, as the next two).
+    /// The median (to three digits, as the next two).
     pub median: Nanos,
-    /// Nine of ten.
+    /// The 90th percentile.
     pub p90: Nanos,
-    /// 99 of 100.
+    /// The 99th percentile.
     pub p99: Nanos,
     /// The longest.
     pub longest: Nanos,
 }
 
-/// What came of a replay.
+/// The outcome of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// From the first request to the end of the last one.
     pub time: Nanos,
-    /// From the making of a request to its end.
+    /// From the start of a request to its completion.
     pub responses: Times,
-    /// What the trace itself tells of that, where it does.
+    /// The same as recorded in the trace, if it is.
     pub recorded: Option<Times>,
-    /// What the block layer did.
+    /// The metrics of the block layer.
     pub block: block::Metrics,
-    /// What the device did.
+    /// The counters of the device.
     pub device: Counters,
 }
 
-/// Replays a trace through a block layer. `progress` is told now and then how many requests are over.
+/// Replays a trace through a block layer. `progress` is called now and then with the number of completed
+/// requests.
 ///
 /// # Errors
-/// The trace is malformed or tells no times for an open loop, the device fails a request or falls
-/// behind without end.
+/// The trace is malformed or has no times for an open loop, or the device fails a request or cannot keep up.
 pub fn through_block(
     trace: impl Iterator<Item = Result<Record, TraceError>>,
     summary: &Summary,
@@ -99,7 +99,7 @@ pub fn through_block(
     Ok(replay.outcome())
 }
 
-/// Response times as they are counted.
+/// Response times while they are counted.
 struct Tally {
     histogram: Histogram<u64>,
     sum: u128,
@@ -136,7 +136,7 @@ impl Tally {
     }
 }
 
-/// A request that is to be made or has been.
+/// A request, made or to be made.
 #[derive(Clone, Copy, Debug)]
 struct Made {
     at: Instant,
@@ -145,7 +145,7 @@ struct Made {
     who: ProcessId,
 }
 
-/// Where the next request comes from.
+/// The source of the next request.
 enum Source<T> {
     Open { trace: T, origin: Instant, next: Option<Record> },
     Closed { window: Window<T>, due: BinaryHeap<Reverse<(Instant, u32)>> },
@@ -158,7 +158,7 @@ struct Replay<'a, T> {
     source: Source<T>,
     now: Instant,
     flying: Slab<Made>,
-    /// Made, and not taken by the block layer.
+    /// Made, and not yet taken by the block layer.
     waiting: VecDeque<Made>,
     done: Vec<Completed>,
     responses: Tally,
@@ -189,7 +189,7 @@ impl<T: Iterator<Item = Result<Record, TraceError>>> Replay<'_, T> {
         }
     }
 
-    /// When the next request is to be made; reads the trace as far as needed.
+    /// The time of the next request; reads the trace as far as needed.
     fn arrival(&mut self) -> Result<Option<Instant>, TraceError> {
         match &mut self.source {
             Source::Open { trace, origin, next } => {
@@ -198,7 +198,7 @@ impl<T: Iterator<Item = Result<Record, TraceError>>> Replay<'_, T> {
                 }
                 let Some(record) = next else { return Ok(None) };
                 match record.at {
-                    // One that is earlier than the one before it comes at once.
+                    // A request with an earlier time than the one before comes at once.
                     When::At(at) => Ok(Some((Instant::ZERO + (at - *origin)).max(self.now))),
                     When::After(_) => Err(TraceError::NoTimes { file: self.file.to_owned() }),
                 }
@@ -236,11 +236,11 @@ impl<T: Iterator<Item = Result<Record, TraceError>>> Replay<'_, T> {
         Ok(Some(Made { at: self.now, op: record.op, range, who }))
     }
 
-    /// Hands over what waits, as far as the block layer takes it.
+    /// Submits waiting requests, as far as the block layer takes them.
     fn submit(&mut self) -> Result<(), TraceError> {
         let closed = matches!(self.source, Source::Closed { .. });
         while let Some(made) = self.waiting.front().copied() {
-            // In a closed loop somebody waits for everything, else for reads.
+            // In a closed loop a process waits for every request, otherwise for reads.
             let synchronous = closed || made.op == Op::Read;
             let tag = Tag(self.flying.vacant_key() as u64);
             let submission = Submission { tag, op: made.op, range: made.range, who: made.who, synchronous };
@@ -256,7 +256,7 @@ impl<T: Iterator<Item = Result<Record, TraceError>>> Replay<'_, T> {
         Ok(())
     }
 
-    /// What has come to its end.
+    /// Handles completed requests.
     fn serve(&mut self) -> Result<(), TraceError> {
         let mut done = std::mem::take(&mut self.done);
         self.block.advance(self.now, &mut done);

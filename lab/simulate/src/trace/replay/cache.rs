@@ -10,16 +10,16 @@ use foreseek_units::{Bytes, Instant, Lba, Nanos, PageIndex};
 use rand_core::Rng;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Requests that a replay through the page cache holds in memory: half a gigabyte of them. (A
-/// machine's processes run on their own, so that all of a trace must be at hand.)
+/// The most requests of a replay through the page cache: half a gigabyte of them. (The processes of a machine
+/// run independently, so that the whole trace must be in memory.)
 pub const REQUESTS_LIMIT: usize = 5_000_000;
 
-/// Processes of a replay: a machine is made for some thousands.
+/// The most processes of a replay.
 pub const PROCESSES_LIMIT: usize = 4096;
 
-/// The requests of a trace, as a workload: one job a process of the trace, which opens each file
-/// when it first needs it, thinks, reads or writes, and says that it has finished. Flushes have no
-/// counterpart and only count as thought.
+/// The requests of a trace, as a workload: one job for each process of the trace, which opens each file when it
+/// first needs it, thinks, reads or writes, and reports that it has finished. Flushes have no counterpart and
+/// only count as think time.
 pub struct Accesses {
     files: Vec<FileSpec>,
     places: BTreeMap<TraceTarget, u32>,
@@ -27,7 +27,7 @@ pub struct Accesses {
 }
 
 impl Accesses {
-    /// Reads a trace of which the summary is known.
+    /// Reads a trace with a known summary.
     ///
     /// # Errors
     /// It is malformed, or has too many requests or processes.
@@ -63,8 +63,8 @@ impl Accesses {
         })
     }
 
-    /// Where the files lie: each in one piece, in the places that a replay through the block layer
-    /// has them too. A trace that must be wrapped has no such places.
+    /// The extents of the files: each in one piece, at the same addresses as in a replay through the block
+    /// layer. A trace that must be wrapped has none.
     #[must_use]
     pub fn extents(summary: &Summary, addresses: &Addresses) -> Vec<Vec<Extent>> {
         let extent = |place: &crate::trace::TargetSummary| {
@@ -87,7 +87,7 @@ impl Workload for Accesses {
     }
 
     fn program(&mut self, number: u64, _random: &mut dyn Rng) -> Box<dyn Program> {
-        // Each chain is run once: it is handed over and not copied.
+        // Each chain runs once: it is moved, not copied.
         let chain = self.chains.get_mut(number as usize).map(std::mem::take).unwrap_or_default();
         Box::new(Replayed { chain, places: self.places.clone(), open: Vec::new(), steps: VecDeque::new() })
     }
@@ -137,7 +137,7 @@ impl Program for Replayed {
     }
 
     fn memory(&self) -> Bytes {
-        // What the process had is not known; its data count as page cache.
+        // The process's memory is not known; its data count as page cache.
         Bytes::ZERO
     }
 }

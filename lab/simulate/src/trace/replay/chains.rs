@@ -1,13 +1,12 @@
-//! Requests in chains: what one process asked for, one after the other, with its think times.
+//! Requests in chains: those of one process, one after the other, with its think times.
 //!
-//! The think time before a request is what the trace says of it: a pause, or the time from the end of
-//! the process's request before (its time plus its response time, where the trace tells that) to this
-//! request. Where it tells no response times, the time between the two requests counts as thought,
-//! which is too much by the response. The first request of a process comes as long after the start as
-//! it did in the trace. A trace that names no processes is one chain.
+//! The think time before a request is taken from the trace: a pause, or the time from the end of the process's
+//! request before (its time plus its response time, if recorded) to this request. Without response times the
+//! time between the two requests counts as think time, which is too long by the response time. The first
+//! request of a process comes as long after the start as in the trace. A trace without processes is one chain.
 //!
-//! Requests are read some way ahead, so that a process whose next request lies further on in the
-//! trace than others' can go on; one that lies beyond [`WINDOW_LIMIT`] comes late.
+//! Requests are read some way ahead, so that a process whose next request lies further on in the trace than
+//! others' can continue; one beyond [`WINDOW_LIMIT`] comes late.
 
 use crate::trace::{Record, TraceError, When};
 use foreseek_seam::ProcessId;
@@ -18,22 +17,22 @@ use std::collections::VecDeque;
 /// Requests read ahead: some seconds of a busy server, and 4 MiB of memory.
 pub const WINDOW_LIMIT: usize = 1 << 16;
 
-/// A request with the time that its process thinks before it.
+/// A request with its process's think time before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chained {
     /// The request.
     pub record: Record,
-    /// Whose chain it is of.
+    /// The process of its chain.
     pub who: ProcessId,
-    /// How long after the end of the request before it of its chain (or after the start) it is made.
+    /// The time between the completion of the chain's request before (or the start) and this one.
     pub think: Nanos,
 }
 
-/// Gives a trace's requests their chains and think times.
+/// Assigns a trace's requests to chains, with think times.
 #[derive(Debug, Default)]
 pub struct Chains {
     origin: Option<Instant>,
-    /// When each chain's last request was over in the trace.
+    /// When each chain's last request was complete in the trace.
     over: FxHashMap<ProcessId, Instant>,
 }
 
@@ -61,16 +60,16 @@ impl Chains {
     }
 }
 
-/// What a window holds of one chain.
+/// The part of one chain in a window.
 #[derive(Debug, Default)]
 struct Chain {
     waiting: VecDeque<Chained>,
     busy: bool,
-    /// When its last request was over in the replay.
+    /// When its last request was complete in the replay.
     over: Instant,
 }
 
-/// The part of a trace that is known: which requests may be made, and when.
+/// The known part of a trace: which requests may be made, and when.
 pub(super) struct Window<T> {
     trace: T,
     chains: Chains,
@@ -85,8 +84,8 @@ impl<T: Iterator<Item = Result<Record, TraceError>>> Window<T> {
         Self { trace, chains: Chains::new(), known, waiting: 0, ended: false }
     }
 
-    /// Reads ahead as far as it may; chains that had nothing to do and now have are told to `ready`
-    /// with the time at which their request is due.
+    /// Reads ahead as far as allowed. Chains that had nothing to do and now have are reported to `ready` with
+    /// the time at which their request is due.
     pub(super) fn fill(&mut self, ready: &mut dyn FnMut(Instant, ProcessId)) -> Result<(), TraceError> {
         while !self.ended && self.waiting < WINDOW_LIMIT {
             let Some(record) = self.trace.next().transpose()? else {
@@ -112,7 +111,7 @@ impl<T: Iterator<Item = Result<Record, TraceError>>> Window<T> {
         Some(next)
     }
 
-    /// The request of a chain is over; answers when its next one is due, where it is known.
+    /// A chain's request is complete; returns when its next one is due, if that is known.
     pub(super) fn over(&mut self, who: ProcessId, at: Instant) -> Option<Instant> {
         let chain = self.known.get_mut(&who)?;
         chain.over = at;
@@ -122,7 +121,7 @@ impl<T: Iterator<Item = Result<Record, TraceError>>> Window<T> {
     }
 }
 
-/// A trace may claim pauses without end.
+/// A trace may contain endless pauses.
 fn after(at: Instant, think: Nanos) -> Instant {
     Instant(at.get().saturating_add(think.get()))
 }

@@ -1,17 +1,17 @@
 //! Replay: a trace's requests are made again, to a modelled device.
 //!
-//! *Through the block layer* ([`through_block`]): each request is submitted as a file system would,
-//! in one of two ways. An *open* loop makes it at its recorded time, whatever the device does. A
-//! *closed* loop makes it when the request before it of the same process is over and that process
-//! has thought as long as it had when the trace was taken ([`chains`]).
+//! *Through the block layer* ([`through_block`]): each request is submitted as a file system would submit it,
+//! in one of two ways. An *open* loop makes it at its recorded time, whatever the device does. A *closed* loop
+//! makes it when the process's request before is complete and the process has thought as long as in the trace
+//! ([`chains`]).
 //!
-//! *Through the page cache* ([`Accesses`]): each request is a read or a write of a file by a process
-//! of a [machine](crate::machine), with read-ahead and page replacement; closed only, since what a
-//! process reads decides when it goes on.
+//! *Through the page cache* ([`Accesses`]): each request is a read or a write of a file by a process of a
+//! [machine](crate::machine), with read-ahead and page replacement. There is only a closed loop, since a
+//! process continues when its read is complete.
 //!
-//! The devices (or files) of a trace are laid one behind the other on the device in order of their
-//! numbers, each as long as its requests reach; where that is too much, the caller may ask for
-//! addresses to be wrapped around the end.
+//! The devices (or files) of a trace are laid one behind the other on the device in order of their numbers,
+//! each as long as its requests reach. If that exceeds the device, the caller may have addresses wrapped around
+//! the end.
 
 mod addresses;
 mod block;

@@ -1,4 +1,4 @@
-//! The allocator of ext2: which group a directory and a file go to, and which blocks.
+//! The allocator of ext2: the groups of directories and files, and their blocks.
 
 use super::group::{BLOCKS, Group};
 use super::metadata::{Directory, ENTRIES, FileSystem, Inode};
@@ -8,8 +8,8 @@ use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Exp};
 use std::collections::BTreeMap;
 
-/// Inodes of a group and blocks of their table: `mke2fs` of 2003 to 2006 made an inode for each
-/// 8 KiB, of 128 bytes. For ext4 it makes one for each 16 KiB, of 256 bytes: a table of the same length.
+/// Inodes of a group, and blocks of their table: `mke2fs` of 2003 to 2006 made an inode of 128 bytes for each 8
+/// KiB. For ext4 it makes one of 256 bytes for each 16 KiB: a table of the same length.
 const INODES: u64 = BLOCKS * 4096 / 8192;
 const INODE_TABLE: u64 = INODES * 128 / 4096;
 /// Bytes of a group descriptor.
@@ -21,12 +21,12 @@ const JOURNAL: u64 = 8192 + 9;
 const JOURNAL_FULL_FROM: u64 = 32_768 * 8;
 /// The root's block and the four blocks of `lost+found`.
 const ROOT: u64 = 5;
-/// A last group with fewer blocks than its metadata and this is left away, as `mke2fs` does.
+/// A last group with fewer blocks than its metadata and this is left out, as `mke2fs` does.
 const GROUP_LEAST: u64 = 50;
-/// Inodes that a file system keeps for itself (`EXT2_GOOD_OLD_FIRST_INO` less one).
+/// Reserved inodes of a file system (`EXT2_GOOD_OLD_FIRST_INO` less one).
 const INODES_RESERVED: u64 = 10;
 
-/// A directory that was made.
+/// A directory that has been made.
 struct Made {
     group: usize,
     inode: u64,
@@ -35,9 +35,9 @@ struct Made {
     places: Directory,
 }
 
-/// A file that was made.
+/// A file that has been made.
 pub(super) struct NewFile {
-    /// Where its first block is to be looked for.
+    /// Where the search for its first block begins.
     pub(super) goal: u64,
     pub(super) inode: Inode,
     /// How many files its directory had before it.
@@ -48,9 +48,9 @@ pub(super) struct Allocator {
     groups: Vec<Group>,
     colour: u64,
     directories: BTreeMap<u32, Made>,
-    /// Whose metadata are asked for.
+    /// The file system whose metadata are to be known.
     system: Option<FileSystem>,
-    /// The share of slots of an inode table that are used, where they are not used in order.
+    /// The share of used slots of an inode table, if they are not used in order.
     inodes_used: f64,
     /// Inodes of a group.
     inodes: u64,
@@ -59,7 +59,7 @@ pub(super) struct Allocator {
 }
 
 impl Allocator {
-    /// A file system of so many blocks; `None` where that is too few for one.
+    /// A file system of this many blocks; `None` if they are too few for one.
     pub(super) fn new(blocks: u64, settings: &LayoutSettings, random: &mut dyn Rng) -> Option<Self> {
         let count = blocks.div_ceil(BLOCKS);
         let descriptors = (count * DESCRIPTOR).div_ceil(4096);
@@ -109,8 +109,8 @@ impl Allocator {
         })
     }
 
-    /// Makes a file in a directory (and the directory with its first file): where its first block
-    /// is to be looked for, and its metadata. `None` where there is no room.
+    /// Makes a file in a directory (and the directory with its first file): returns where the search for its
+    /// first block begins, and its metadata. `None` if there is no room.
     pub(super) fn file(&mut self, directory: u32, random: &mut dyn Rng) -> Option<NewFile> {
         let known = self.directories.get(&directory).map(|made| (made.group, made.inode));
         let (parent, inode) = match known {
@@ -134,12 +134,12 @@ impl Allocator {
         all.map(|group| PageSpan::at(self.table(system, group), Pages(INODE_TABLE))).collect()
     }
 
-    /// The directories that were made.
+    /// The directories that have been made.
     pub(super) fn directories(self) -> BTreeMap<u32, Directory> {
         self.directories.into_iter().map(|(number, made)| (number, made.places)).collect()
     }
 
-    /// Where a group's table of inodes begins.
+    /// The beginning of a group's table of inodes.
     fn table(&self, system: FileSystem, group: u64) -> PageIndex {
         let flex = system.flex();
         let first = group / flex * flex;
@@ -152,7 +152,7 @@ impl Allocator {
     /// Takes an inode of a group.
     fn inode(&mut self, group: usize, random: &mut dyn Rng) -> Inode {
         let mut slot = self.inodes - self.groups[group].free_inodes;
-        // A slot that older files hold is passed over.
+        // Slots that older files use are skipped.
         while self.inodes_used > 0.0
             && self.groups[group].free_inodes > 1
             && random.random::<f64>() < self.inodes_used
@@ -168,7 +168,7 @@ impl Allocator {
         Inode { number: group as u64 * self.inodes + slot + 1, page }
     }
 
-    /// A directory gets one entry more: how many it had. Its blocks grow where metadata are asked for.
+    /// Adds an entry to a directory; returns how many it had. Its blocks grow if metadata are to be known.
     fn entry(&mut self, directory: u32) -> Option<u64> {
         let made = self.directories.get_mut(&directory)?;
         let entry = made.entries;
@@ -181,13 +181,13 @@ impl Allocator {
         Some(entry)
     }
 
-    /// Takes up to `want` blocks in one run, as near behind `goal` as the kernel finds them: where
-    /// they start and how many they are. `None` where nothing is free.
+    /// Takes up to `want` blocks in one run, as near behind `goal` as the kernel finds them: returns their
+    /// start and their number. `None` if nothing is free.
     pub(super) fn take(&mut self, goal: u64, want: u64) -> Option<(u64, u64)> {
         let total = self.groups.len();
         let goal = if goal >= total as u64 * BLOCKS { 0 } else { goal };
         let first = (goal / BLOCKS) as usize;
-        // The goal's group from the goal on, then each further one, and in the end this one again.
+        // The goal's group from the goal on, then each further one, and finally this one again.
         for turn in 0..=total {
             let number = (first + turn) % total;
             let within = if turn == 0 { goal % BLOCKS } else { 0 };
@@ -203,8 +203,8 @@ impl Allocator {
         None
     }
 
-    /// Orlov's rule for a directory below another: its parent's group, or the first after it that has at most a
-    /// quarter less free than the average.
+    /// Orlov's rule for a directory below another: its parent's group, or the first after it whose free space
+    /// is at most a quarter below the average.
     fn group_below(&self, parent: usize) -> Option<usize> {
         let total = self.groups.len();
         let inodes = (self.free_inodes / total as u64).saturating_sub(self.inodes / 4);
@@ -215,8 +215,8 @@ impl Allocator {
         (0..total).map(|step| (parent + step) % total).find(|number| roomy(&self.groups[*number]))
     }
 
-    /// Orlov's rule for a child of the root (`find_group_orlov`); where metadata are asked for all directories but
-    /// the first lie below it, as in a tree.
+    /// Orlov's rule for a child of the root (`find_group_orlov`). If metadata are to be known, all directories
+    /// but the first lie below it, as in a tree.
     fn directory(&mut self, directory: u32, random: &mut dyn Rng) -> Option<(usize, u64)> {
         let total = self.groups.len();
         let start = random.random_range(0..total);
@@ -289,7 +289,7 @@ fn age(group: &mut Group, aging: Aging, random: &mut dyn Rng) {
     let used_run = free_run * aging.used / (1.0 - aging.used);
     let mut at = group.end() - group.free_blocks;
     let mut used = random.random::<f64>() < aging.used;
-    // Where the runs end lies on a real line, so that runs of less than a block keep their share.
+    // The ends of runs are real numbers, so that runs of less than a block keep their share.
     let mut exact = at as f64;
     while at < group.end() {
         let mean = if used { used_run } else { free_run };

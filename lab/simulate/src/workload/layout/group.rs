@@ -4,13 +4,13 @@
 pub(super) const BLOCKS: u64 = 8 * 4096;
 const WORDS: usize = (BLOCKS / 64) as usize;
 
-/// A group. Its bitmap is made when a block of it is first looked for; until then the blocks from
-/// `metadata` to `end` are free.
+/// A group. Its bitmap is made when a block of it is first searched; until then the blocks from `metadata` to
+/// `end` are free.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     /// Blocks used by metadata, from the start on.
     metadata: u64,
-    /// How many blocks the group has: the last one of a device may be short.
+    /// The number of blocks of the group: the last one of a device may be short.
     end: u64,
     pub(super) free_blocks: u64,
     pub(super) free_inodes: u64,
@@ -23,12 +23,12 @@ impl Group {
         Self { metadata, end, free_blocks: end - metadata, free_inodes: inodes, directories: 0, used: None }
     }
 
-    /// First block behind the metadata.
+    /// The first block after the metadata.
     pub(super) fn first(&self) -> u64 {
         self.metadata
     }
 
-    /// How many blocks it has.
+    /// The number of its blocks.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
@@ -47,8 +47,8 @@ impl Group {
         self.free_blocks -= amount;
     }
 
-    /// Takes up to `want` blocks in one run: where `grab_block` of ext2 finds the first, and what
-    /// is free behind it. `goal` is 0 where the search has no better idea.
+    /// Takes up to `want` blocks in one run: from the first that `grab_block` of ext2 finds, and the free ones
+    /// after it. `goal` is 0 if there is no better one.
     pub(super) fn grab(&mut self, goal: u64, want: u64) -> Option<(u64, u64)> {
         let start = self.find(goal)?;
         let length = (self.next_used(start) - start).min(want);
@@ -69,7 +69,7 @@ impl Group {
             }
         }
         if let Some(byte) = self.free_byte(near) {
-            // Back to where the free run begins: less than a byte away.
+            // Back to the beginning of the free run: less than a byte away.
             let mut start = byte;
             while start > 0 && self.is_free(start - 1) {
                 start -= 1;
@@ -97,7 +97,7 @@ impl Group {
         next(from, end, |word| used[word])
     }
 
-    /// The first block of a byte of the bitmap that is wholly free, from the byte of `from` on.
+    /// The first block of a byte of the bitmap that is entirely free, from the byte of `from` on.
     fn free_byte(&mut self, from: u64) -> Option<u64> {
         let used = self.bitmap();
         (from / 8..BLOCKS / 8)

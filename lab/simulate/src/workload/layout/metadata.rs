@@ -1,11 +1,11 @@
-//! Where inodes, directories and indirect blocks lie: what a kernel reads before it can read a file.
+//! The places of inodes, directories and indirect blocks: what a kernel reads before it can read a file.
 //!
 //! The places are pages of the whole device, which is how a kernel of ext3 or ext4 caches them.
 //!
-//! Limits: a directory is a list of entries of 32 bytes in the order in which they were made, without an index;
-//! the root is in memory, and all directories are
-//! children of it but lie as if they were below the first of them. Of an aged file system each slot of an inode
-//! table is used by chance, as often as its blocks are. Extents of ext4 always fit into the inode.
+//! Limits: a directory is a list of entries of 32 bytes in the order in which they were made, without an index.
+//! The root is in memory, and all directories are its children but are placed as if they were below the first
+//! of them. In an aged file system each slot of an inode table is used at random, with the probability of its
+//! blocks. Extents of ext4 always fit into the inode.
 
 use crate::program::FileNumber;
 use foreseek_units::{PageIndex, PageSpan, Pages};
@@ -14,13 +14,13 @@ use std::collections::BTreeMap;
 /// Entries of a block of a directory: 8 bytes and a name of some 20 letters each, rounded up.
 pub(super) const ENTRIES: u64 = 4096 / 32;
 
-/// Which file system's rules hold for metadata.
+/// The file system whose rules hold for metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileSystem {
     /// Inodes of 128 bytes in each group, read a block at a time; indirect blocks.
     Ext3,
-    /// Inodes of 256 bytes; 16 groups keep their tables together in the first of them (`flex_bg`); 32
-    /// blocks are read at a time (`inode_readahead_blks`); extents in place of indirect blocks.
+    /// Inodes of 256 bytes; 16 groups keep their tables together in the first of them (`flex_bg`); 32 blocks
+    /// are read at a time (`inode_readahead_blks`); extents instead of indirect blocks.
     Ext4,
 }
 
@@ -55,7 +55,7 @@ impl FileSystem {
 /// An inode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Inode {
-    /// Its number: the order of inodes is that of their places.
+    /// Its number: inodes are placed in the order of their numbers.
     pub number: u64,
     /// The page that holds it.
     pub page: PageIndex,
@@ -70,20 +70,20 @@ pub struct Directory {
     pub blocks: Vec<PageIndex>,
 }
 
-/// The indirect blocks through which a file's pages from one on are found.
+/// The indirect blocks of a file's pages from one on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mapped {
     from: PageIndex,
-    /// From the one that the inode names down.
+    /// From the one in the inode downwards.
     chain: Vec<PageIndex>,
 }
 
-/// What is known of a file.
+/// The metadata of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Of {
     inode: Inode,
     directory: u32,
-    /// Which block of the directory names it.
+    /// The index of the directory's block that names it.
     entry: usize,
     mapped: Vec<Mapped>,
 }
@@ -114,11 +114,11 @@ impl Metadata {
         self.directories = directories;
     }
 
-    /// The file that was added last has new indirect blocks, which map its pages from one on.
+    /// The last file has new indirect blocks, which map its pages from one on.
     pub(super) fn indirect(&mut self, from: u64, blocks: &[u64]) {
         let Some(file) = self.files.last_mut() else { return };
         let pages = blocks.iter().map(|block| PageIndex(*block));
-        // A new leaf alone hangs below those that the one before it hangs below.
+        // A single new leaf hangs below the same blocks as the one before it.
         let above = file.mapped.last().map_or(&[][..], |last| &last.chain[..last.chain.len() - 1]);
         let chain = match blocks.len() {
             1 => above.iter().copied().chain(pages).collect(),
@@ -127,14 +127,14 @@ impl Metadata {
         file.mapped.push(Mapped { from: PageIndex(from), chain });
     }
 
-    /// How many pages the device has.
+    /// The device's pages.
     #[must_use]
     pub fn pages(&self) -> Pages {
         self.pages
     }
 
-    /// What is read to open a file by its name: the inode of its directory, the block that names it, its
-    /// inode. Empty for a file that is not there.
+    /// The pages that are read to open a file by its name: the inode of its directory, the block that names it,
+    /// its inode. Empty for a file that does not exist.
     #[must_use]
     pub fn path(&self, file: FileNumber) -> Vec<PageIndex> {
         let Some(of) = self.files.get(file.0 as usize) else { return Vec::new() };
@@ -156,14 +156,14 @@ impl Metadata {
         &self.directories
     }
 
-    /// What is read to list a directory: its inode, its blocks.
+    /// The pages that are read to list a directory: its inode, its blocks.
     #[must_use]
     pub fn listing(&self, directory: u32) -> Vec<PageIndex> {
         let Some(Directory { inode, blocks }) = self.directories.get(&directory) else { return Vec::new() };
         std::iter::once(inode.page).chain(blocks.iter().copied()).collect()
     }
 
-    /// The indirect blocks through which a page of a file is found, from the top down.
+    /// The indirect blocks of a page of a file, from the top down.
     #[must_use]
     pub fn mapping(&self, file: FileNumber, page: PageIndex) -> &[PageIndex] {
         let Some(of) = self.files.get(file.0 as usize) else { return &[] };
@@ -171,7 +171,7 @@ impl Metadata {
         after.checked_sub(1).map_or(&[], |at| &of.mapped[at].chain)
     }
 
-    /// What is read with a page of metadata: of an inode table its neighbours.
+    /// The pages that are read with a page of metadata: its neighbours in an inode table.
     #[must_use]
     pub fn around(&self, page: PageIndex) -> PageSpan {
         let after = self.tables.partition_point(|table| table.start <= page);

@@ -1,26 +1,26 @@
-//! Where files lie on a device: the block groups of ext2 and ext3.
+//! The places of files on a device: the block groups of ext2 and ext3.
 //!
-//! [`Layout::place`] does what `mkfs` and one process that copies the files in order would do, with
-//! the allocator of Linux 2.6.3 to 2.6.18 (`fs/ext2/balloc.c`, `ialloc.c`, `inode.c`; ext3 differs
-//! in its journal and, with one writer, in nothing else that counts here):
+//! [`Layout::place`] does what `mkfs` and one process that copies the files in order would do, with the
+//! allocator of Linux 2.6.3 to 2.6.18 (`fs/ext2/balloc.c`, `ialloc.c`, `inode.c`; ext3 differs in its journal
+//! and, with one writer, in nothing else that matters here):
 //!
-//! - Blocks have 4 KiB, and a group is what one block of bitmap covers: 32,768 blocks or 128 MiB.
-//!   Its metadata lie at its start: in some groups a superblock and the group descriptors
-//!   (`sparse_super`), in all of them two bitmaps and the table of inodes.
-//! - A directory goes where Orlov's rule for children of the root puts it: from a random group on
-//!   the first of those with the fewest directories that has no less than the average of free
-//!   inodes and blocks. A workload's directories are all taken as children of the root.
-//! - A file's inode lies in its directory's group while that has room, then in groups found by
-//!   hashing. Its first block is looked for from the group's start on (plus the `colour` that the
-//!   kernel makes of the writer's process id), each later one after the one before it.
-//! - The search for a free block is `grab_block`'s: the goal itself, the rest of its 64 blocks, a
-//!   free byte of the bitmap, any free bit; then the same from the start of each further group.
+//! - Blocks have 4 KiB, and a group is what one block of bitmap covers: 32,768 blocks or 128 MiB. Its metadata
+//!   lie at its start: in some groups a superblock and the group descriptors (`sparse_super`), in all of them
+//!   two bitmaps and the table of inodes.
+//! - A directory's group follows Orlov's rule for children of the root: from a random group on, the first of
+//!   those with the fewest directories that has no less than the average of free inodes and blocks. All of a
+//!   workload's directories count as children of the root.
+//! - A file's inode lies in its directory's group while that has room, then in groups found by hashing. The
+//!   search for its first block begins at the group's start (plus the `colour` that the kernel makes of the
+//!   writer's process id), that for each later one after the one before it.
+//! - The search for a free block is `grab_block`'s: the goal itself, the rest of its 64 blocks, a free byte of
+//!   the bitmap, any free bit; then the same from the start of each further group.
 //! - Indirect blocks interrupt a file's run before its block 12, and then every 1024 blocks.
 //!
-//! [`Aging`] makes a file system that has been in use. [`Metadata`] tells where inodes, directories and indirect
-//! blocks lie, where [`LayoutSettings::metadata`] asks for them; without, no directory grows beyond its first
-//! block. Limits: directories are not nested, files are not written at the same time (whose blocks would
-//! interleave).
+//! [`Aging`] makes a file system that has been in use. [`Metadata`] has the places of inodes, directories and
+//! indirect blocks, if [`LayoutSettings::metadata`] asks for them; otherwise no directory grows beyond its
+//! first block. Limits: directories are not nested; files are not written at the same time, which would
+//! interleave their blocks.
 
 mod allocator;
 mod group;
@@ -42,11 +42,11 @@ use rand_pcg::Pcg64Mcg;
 const DIRECT: u64 = 12;
 /// Block numbers in an indirect block of 4 KiB.
 const FAN: u64 = 1024;
-/// The most blocks of a file system: numbers of 32 bits, as ext2 and ext3 have them (16 TiB). A larger
-/// device has it on its first part.
+/// The most blocks of a file system: numbers of 32 bits, as ext2 and ext3 have them (16 TiB). On a larger
+/// device it is on the first part.
 const BLOCKS_LIMIT: u64 = (1 << 32) - 1;
 
-/// Where each file of a workload lies.
+/// The places of a workload's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     extents: Vec<Extent>,
@@ -103,8 +103,8 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Where the pages of a file lie, ascending; a page of the file is a block of the file system.
-    /// Empty for an empty file and for one that the workload does not have.
+    /// The extents of a file, ascending; a page of the file is a block of the file system. Empty for an empty
+    /// file and for one that the workload does not have.
     #[must_use]
     pub fn extents(&self, file: FileNumber) -> &[Extent] {
         let at = file.0 as usize;
@@ -114,13 +114,13 @@ impl Layout {
         }
     }
 
-    /// Where metadata lie, if that was asked for.
+    /// The places of metadata, if they were asked for.
     #[must_use]
     pub fn metadata(&self) -> Option<&Metadata> {
         self.metadata.as_ref()
     }
 
-    /// How many files were placed.
+    /// The number of files.
     #[must_use]
     pub fn files(&self) -> usize {
         self.starts.len() - 1
@@ -156,7 +156,7 @@ impl Layout {
         Some(())
     }
 
-    /// Appends a piece of the file under way, joined to the one before where both go on.
+    /// Appends an extent to the current file, joined with the one before if it continues that.
     fn push(&mut self, page: u64, block: u64, blocks: u64) {
         let file_start = self.starts.last().copied().unwrap_or_default();
         let lba = Lba(Pages(block).sectors().get());
@@ -191,7 +191,7 @@ fn check(settings: &LayoutSettings) -> Result<(), WorkloadError> {
     }
 }
 
-/// How many indirect blocks are allocated just before this block of a file.
+/// The number of indirect blocks that are allocated just before this block of a file.
 fn indirect_before(page: u64) -> u32 {
     let Some(past) = page.checked_sub(DIRECT) else { return 0 };
     let double = FAN;
@@ -207,7 +207,7 @@ fn indirect_before(page: u64) -> u32 {
     }
 }
 
-/// The first block after this one that indirect blocks precede.
+/// The first block after this one with indirect blocks before it.
 fn next_indirect(page: u64) -> u64 {
     match page.checked_sub(DIRECT) {
         None => DIRECT,
@@ -215,7 +215,7 @@ fn next_indirect(page: u64) -> u64 {
     }
 }
 
-/// How much of a device the files of a workload need at least, metadata aside.
+/// The least space that the files of a workload need on a device, without metadata.
 #[must_use]
 pub fn data(files: &[FileSpec]) -> Bytes {
     files.iter().map(|file| file.length.pages_ceil().bytes()).sum()

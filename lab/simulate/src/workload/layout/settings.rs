@@ -1,40 +1,41 @@
-//! How the file system is made in which a workload lies, and what had been there before.
+//! How a workload's file system is made, and how it was used before.
 
 use super::metadata::FileSystem;
 use foreseek_units::Pages;
 
-/// How a file system is made and filled.
+/// The settings of a file system.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LayoutSettings {
-    /// Where directories begin to look for their group, and where an aged file system has holes.
+    /// The seed of directories' groups, and of the holes of an aged file system.
     pub seed: u64,
-    /// Whether each run's seed is added to that, so that runs with different seeds find the files at other places.
+    /// Whether each run's seed is added to that, so that runs with different seeds have their files in
+    /// different places.
     pub by_seed: bool,
-    /// From which sixteenth of a group the first block of a file is looked for, 0 to 15: the kernel
-    /// takes the writer's process id modulo 16, which is the same for all files of one copy.
+    /// The sixteenth of a group, 0 to 15, in which the search for a file's first block begins: the kernel takes
+    /// the writer's process id modulo 16, which is the same for all files of one copy.
     pub colour: u32,
     /// Whether there is a journal, as in ext3.
     pub journal: bool,
-    /// What had been there before.
+    /// Its earlier use.
     pub aging: Option<Aging>,
-    /// Whether metadata are read from the device, and by which rules; without it directories, inodes and indirect
+    /// Whose rules apply to metadata that are read from the device; `None`: directories, inodes and indirect
     /// blocks are in memory.
     pub metadata: Option<FileSystem>,
-    /// No file system: files lie one behind the other from the start of the device, as for a program that reads the
-    /// device itself.
+    /// No file system: files lie one behind the other from the start of the device, as for a program that reads
+    /// the device itself.
     pub raw: bool,
 }
 
 impl Default for LayoutSettings {
-    /// Freshly made ext3, colour 0.
+    /// A new ext3, colour 0.
     fn default() -> Self {
         Self { seed: 0, by_seed: false, colour: 0, journal: true, aging: None, metadata: None, raw: false }
     }
 }
 
-/// A file system that has been in use: in every group runs of used and of free blocks alternate,
-/// the lengths of both exponentially distributed (a file system that allocates and frees without
-/// memory). It is used to the share `used`, and a free run has `free_run` on average.
+/// A file system that has been in use: in every group runs of used and of free blocks alternate, with
+/// exponentially distributed lengths (as after independent allocations and releases). The share `used` is in
+/// use, and the mean free run is `free_run`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Aging {
     /// Share of the blocks that older files hold, from 0 to less than 1.

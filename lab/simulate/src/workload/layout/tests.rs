@@ -1,4 +1,4 @@
-//! What a layout promises, against naive counts.
+//! The properties of a layout, against naive counts.
 
 use super::*;
 use proptest::prelude::*;
@@ -61,7 +61,7 @@ fn the_papers_data_set_spreads_over_the_disk() {
         counts[(lba.get() * 4 / DISK.get()) as usize] += 1;
         counts
     });
-    // 24 of 34 GiB are used: no quarter is empty, none holds more than it can.
+    // 24 of 34 GiB are used: no quarter is empty, and none exceeds its capacity.
     assert!(quarters.iter().all(|files| (800..=2200).contains(files)), "{quarters:?}");
 }
 
@@ -72,7 +72,7 @@ fn aging_fragments_as_it_says() {
     let aged = place(&files, &LayoutSettings { aging, ..LayoutSettings::default() });
     let extents: Vec<Extent> = (0..300).flat_map(|n| aged.extents(FileNumber(n)).to_vec()).collect();
     let mean = 300.0 * 1024.0 / extents.len() as f64;
-    // A file's pieces end where free runs do, at its indirect block and at its end.
+    // A file's extents end where free runs do, at its indirect block and at its end.
     assert!((32.0..80.0).contains(&mean), "{mean}");
     let again = place(&files, &LayoutSettings { aging, ..LayoutSettings::default() });
     assert_eq!(aged, again);

@@ -1,16 +1,16 @@
 //! TPC-H-like queries (EuroSys'07 sections 6.1, 6.2 and 6.5, figure 5).
 //!
-//! What the paper says: TPC-H on MySQL 5.0.17 with a database of 2 GB; each query reads several
-//! files with mixed random and sequential accesses. `2TPC-H` runs the series Q2 to Q11 and Q12 to
-//! Q22 at once. Names here: `tpch-q1` to `tpch-q22` are one query, `tpch` is the series Q2 to Q22,
-//! `2tpch` the two halves at once. A query ends with `Finished`.
+//! What the paper says: TPC-H on MySQL 5.0.17 with a database of 2 GB; each query reads several files with
+//! mixed random and sequential accesses. `2TPC-H` runs the series Q2 to Q11 and Q12 to Q22 at once. Names here:
+//! `tpch-q1` to `tpch-q22` are one query, `tpch` is the series Q2 to Q22, `2tpch` the two halves at once. A
+//! query ends with `Finished`.
 //!
-//! What is taken for the rest: the files of [`tables`], the joins of [`queries`]. A scan reads
-//! 128 KiB at a time (MyISAM's read buffer). A look-up reads a block of 1 KiB of an index (the upper
-//! levels are in MySQL's key cache) and the row; one that falls on the page of the one before it
-//! costs no call. A join makes at most 200,000 look-ups: with more, a table is in memory, and they
-//! are only computed. A row of a scan costs 1.2 us of the processor, a look-up 7 us: MySQL of that
-//! time is remembered to join some 150,000 cached rows a second on such a processor. The server has 32 MiB of its own. Nothing is told to an oracle.
+//! The assumptions: the files of [`tables`], the joins of [`queries`]. A scan reads 128 KiB at a time (MyISAM's
+//! read buffer). A look-up reads a block of 1 KiB of an index (the upper levels are in MySQL's key cache) and
+//! the row; one on the same page as the one before it costs no call. A join makes at most 200,000 look-ups:
+//! with more, a table is in memory, and they are only computed. A row of a scan costs 1.2 us of processor time,
+//! a look-up 7 us: MySQL of that time joined some 150,000 cached rows a second on such a processor. The server
+//! has 32 MiB of its own. An oracle knows nothing of the streams.
 
 mod queries;
 mod tables;
@@ -36,7 +36,7 @@ const LOOK_UP_COST: Nanos = Nanos::from_micros(7);
 const MEMORY: Bytes = Bytes::mib(32);
 
 pub(super) fn tpch(parameters: &mut Checked<'_>) -> Result<Box<dyn Workload>, WorkloadError> {
-    // The names come from the registry: each of them is one of these.
+    // The names come from the registry: there are no others.
     let series = match parameters.workload() {
         "2tpch" => vec![&QUERIES[..10], &QUERIES[10..]],
         "tpch" => vec![&QUERIES[..]],
@@ -57,9 +57,9 @@ pub(super) fn tpch(parameters: &mut Checked<'_>) -> Result<Box<dyn Workload>, Wo
 /// Processor time.
 #[derive(Clone, Copy, Debug)]
 struct Costs {
-    /// Of a row of a scan.
+    /// For a row of a scan.
     row: Nanos,
-    /// Of a look-up.
+    /// For a look-up.
     look_up: Nanos,
 }
 
@@ -113,19 +113,19 @@ impl Source for Series {
     }
 }
 
-/// A query under way.
+/// A running query.
 struct RunningQuery {
     outer: Table,
     at: Bytes,
     joins: Vec<Inner>,
 }
 
-/// An inner table under way.
+/// An inner table of a running query.
 struct Inner {
     join: Join,
     data: Handle,
     index: Handle,
-    /// The share of look-ups that are made and not only computed.
+    /// The share of look-ups that are made; the others are only computed.
     made: f64,
     last_data: Option<PageIndex>,
     last_index: Option<PageIndex>,
@@ -155,8 +155,7 @@ impl RunningQuery {
         Self { outer: query.outer, at: Bytes::ZERO, joins }
     }
 
-    /// Reads a buffer of the outer table and looks up what its rows ask for; whether that was the
-    /// last.
+    /// Reads a buffer of the outer table and makes its rows' look-ups; returns whether it was the last.
     fn scan(&mut self, costs: Costs, random: &mut dyn Rng, steps: &mut Steps) -> bool {
         let (length, row) = (self.outer.data_length(), self.outer.row());
         let buffer = BUFFER.min(length - self.at);
@@ -181,7 +180,7 @@ impl RunningQuery {
 }
 
 impl Inner {
-    /// The look-ups for these rows of an outer table that has so many.
+    /// The look-ups for these rows of an outer table of this length.
     fn look_up(
         &mut self,
         rows: std::ops::Range<u64>,
@@ -210,7 +209,7 @@ impl Inner {
         }
     }
 
-    /// Reads an index block and a row, each unless it lies where the one before it did.
+    /// Reads an index block and a row, each unless it is on the same page as the one before.
     fn fetch(&mut self, row: u64, steps: &mut Steps) {
         let table = self.join.table;
         let blocks = table.index_length() / INDEX_BLOCK;
@@ -243,7 +242,7 @@ mod tests {
         trail(&mut *workload, 0, &mut Pcg64Mcg::seed_from_u64(1))
     }
 
-    /// Of the reads of a file: how many begin on the page where the one before ended, or the next.
+    /// The share of reads of a file that begin on the page where the one before ended, or on the next.
     fn sequential_share(trail: &Trail, file: FileNumber) -> f64 {
         let handle = trail.opens.iter().position(|(of, _)| *of == file).map(|at| {
             // Opens come in the order outer, index, data, index, data.

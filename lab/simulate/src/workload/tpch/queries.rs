@@ -1,13 +1,12 @@
-//! Which tables each query of TPC-H goes through, and how.
+//! The tables of each query of TPC-H, and how it reads them.
 //!
-//! MySQL 5.0 joins by nested loops only: an outer table is scanned, and for rows that pass its
-//! conditions an inner one is looked up by index. Where the inner table was loaded in the order of
-//! the outer's key (`lineitem` with `orders`, `partsupp` with `part`) the look-ups ascend through
-//! it with the scan: alternating sequential access. Elsewhere they are random. For Q2 and Q16 the
-//! paper's figure 5 shows the outcome (straight lines only, so that Q2's small `supplier` is taken to
-//! be in memory; mixed, much of it random); for the
-//! others the outer table is the one whose conditions TPC-H puts first, the shares of rows are the
-//! selectivities that its text gives for the validation parameters (clause 2.4), roughly.
+//! MySQL 5.0 joins by nested loops only: an outer table is scanned, and for rows that pass its conditions an
+//! inner one is looked up by index. Where the inner table was loaded in the order of the outer's key
+//! (`lineitem` with `orders`, `partsupp` with `part`), look-ups ascend through it with the scan: alternating
+//! sequential access. Elsewhere they are random. For Q2 and Q16 the paper's figure 5 shows the result (Q2:
+//! straight lines only, so that its small `supplier` is assumed to be in memory; Q16: mixed, much of it
+//! random). For the others the outer table is the one whose conditions TPC-H puts first, and the shares of rows
+//! are approximately the selectivities in its text for the validation parameters (clause 2.4).
 
 use super::tables::Table::{self, *};
 
@@ -17,7 +16,7 @@ pub(super) struct Join {
     pub(super) table: Table,
     /// Whether look-ups ascend with the scan.
     pub(super) along: bool,
-    /// For which share of the outer rows it is looked up.
+    /// The share of outer rows for which it is looked up.
     pub(super) share: f64,
     /// How many rows are read then.
     pub(super) rows: u32,

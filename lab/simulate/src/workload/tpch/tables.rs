@@ -1,9 +1,9 @@
 //! The database of TPC-H at scale factor 1, as MyISAM files: one of rows, one of indexes a table.
 //!
-//! EuroSys'07 section 6.1 gives the total (2 GB), the largest file (730 MB: the rows of `lineitem`,
-//! 121 bytes each) and the smallest (432 bytes: those of `region`). Numbers of rows are TPC-H's
-//! (clause 4.2.5), lengths of rows those of its text, scaled to those two. What is left of the total
-//! belongs to the indexes, shared out by rows times the number of indexes.
+//! EuroSys'07 section 6.1 gives the total (2 GB), the largest file (730 MB: the rows of `lineitem`, 121 bytes
+//! each) and the smallest (432 bytes: those of `region`). Numbers of rows are TPC-H's (clause 4.2.5), lengths
+//! of rows those of its text, scaled to those two. The rest of the total belongs to the indexes, in proportion
+//! to rows times the number of indexes.
 
 use crate::program::{FileNumber, FileSpec};
 use foreseek_units::Bytes;
@@ -37,7 +37,7 @@ const TABLES: [(u64, u64, u64); 8] = [
 
 /// All files together.
 const DATABASE: u64 = 2_000_000_000;
-/// `region`'s rows, as the paper has the smallest file.
+/// `region`'s rows, the paper's smallest file.
 const REGION_FILE: Bytes = Bytes(432);
 
 impl Table {
@@ -55,7 +55,7 @@ impl Table {
         FileNumber(self as u32 + TABLES.len() as u32)
     }
 
-    /// How long the file of rows is.
+    /// The length of the file of rows.
     pub(super) fn data_length(self) -> Bytes {
         match self {
             Self::Region => REGION_FILE,

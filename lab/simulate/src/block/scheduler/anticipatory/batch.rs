@@ -12,24 +12,24 @@ pub(super) const ASYNC: usize = 1;
 pub(super) struct Batch {
     /// Its direction.
     pub(super) side: usize,
-    /// The direction has changed and the old batch's requests are not over: nothing is dispatched.
+    /// The direction has changed and requests of the old batch are still in the device: nothing is dispatched.
     pub(super) changed: bool,
-    /// A read batch of which no request is over yet: its time has not begun.
+    /// A read batch without a completed request: its time has not begun.
     pub(super) new: bool,
     /// The tick after which it may end.
     expires: u64,
-    /// How many requests a write batch has.
+    /// The requests of a write batch.
     writes: u64,
     /// How many of this one are left.
     pub(super) writes_left: u64,
-    /// The write batch lacked requests, or nobody waited for its end: its time tells nothing.
+    /// The write batch lacked requests, or no read waited for its end: its time shows nothing.
     pub(super) idled: bool,
     lengths: [u64; 2],
 }
 
 impl Batch {
     pub(super) fn new(lengths: [u64; 2]) -> Self {
-        // A guess at 10 ms a write, for a start.
+        // A first guess: 10 ms a write.
         let writes = (lengths[ASYNC] / 10).max(2);
         let expires = lengths[SYNC];
         Self {
@@ -69,7 +69,7 @@ impl Batch {
         self.idled = false;
     }
 
-    /// The old batch's requests are over.
+    /// The old batch's requests are complete.
     pub(super) fn begin(&mut self, tick: u64) {
         self.changed = false;
         match self.side {
@@ -78,7 +78,8 @@ impl Batch {
         }
     }
 
-    /// A read of a new read batch is over: its time begins, and that of the writes before is known.
+    /// The first read of a new read batch is complete: its time begins, and that of the writes before it is
+    /// known.
     pub(super) fn first_over(&mut self, tick: u64) {
         self.adjust_writes(tick);
         self.new = false;
@@ -101,8 +102,8 @@ impl Batch {
 mod tests {
     use super::*;
 
-    /// The write count after a write batch that began at tick 1000, of `left` unserved writes, whose
-    /// first read was over at `end`.
+    /// The write count after a write batch that began at tick 1000, with `left` unserved writes, whose first
+    /// following read was complete at `end`.
     fn count(end: u64, left: u64) -> u64 {
         let mut batch = Batch::new([500, 125]);
         assert_eq!(batch.writes, 12);
@@ -121,7 +122,7 @@ mod tests {
         assert_eq!(count(1124, 0), 13);
         assert_eq!(count(1041, 0), 24);
         assert_eq!(count(1125, 0), 12);
-        // It ended before its count was used up: that it was short says nothing.
+        // It ended before its count was used up: its short time shows nothing.
         assert_eq!(count(1041, 3), 12);
     }
 

@@ -2,24 +2,27 @@
 //! the process that is now woken will probably ask for the sectors that follow (Iyer and Druschel,
 //! SOSP 2001; Linux 2.6.0 to 2.6.32, `as-iosched.c`).
 //!
-//! Beneath the waiting is an elevator: ascending, with short ways back allowed at twice the cost.
-//! Synchronous and asynchronous requests are served in batches that alternate when both wait
-//! (see [`batch`]). A batch looks at its oldest request now and then and serves it if it has waited too
-//! long, without anticipation.
+//! Its queue is served as by an elevator: ascending, with short ways back allowed at twice the cost.
+//! Synchronous and asynchronous requests are served in batches that alternate when both wait (see [`batch`]).
+//! From time to time a batch checks its oldest request, and serves it without anticipation if it has waited too
+//! long.
 //!
-//! In a read batch, before each choice, the scheduler asks whether to wait for the process whose read
-//! it dispatched last. It waits unless the chosen request is that process's; or the process has
-//! others waiting; or the chosen one is *near* where the disk is; or nearer than the process's mean
-//! seek; or the process thinks longer than the wait lasts (see [`process`]); or has ended. It never
-//! waits after a write, nor twice for one request. The wait lasts from the end of that read, at most
-//! [`AnticipatorySettings::wait`]. A request that comes meanwhile is asked the same question.
+//! In a read batch, before each choice, the scheduler decides whether to wait for the process whose read it
+//! dispatched last. It waits unless
 //!
-//! With [`AnticipatorySettings::blind`] all requests bear one name. Whatever waits is then "that
-//! process's", and there is no waiting at all while anything waits: the elevator remains.
+//! - the chosen request is that process's, or the process has others waiting;
+//! - the chosen one is *near* the disk's position, or nearer than the process's mean seek;
+//! - the process thinks longer than the wait lasts (see [`process`]), or has ended.
 //!
-//! Limits: a process's requests count as in flight until they are over, as with an IDE disk (SCSI
-//! drivers tell the scheduler less); the time of a write batch begins at its first request in every
-//! case, where the kernel forgets it if reads were still in the device.
+//! It never waits after a write, nor twice for one request. The wait begins at the end of that read and lasts
+//! at most [`AnticipatorySettings::wait`]. For a request that comes meanwhile the decision is made again.
+//!
+//! With [`AnticipatorySettings::blind`] all requests have one process. Any waiting request is then that
+//! process's, and there is no anticipation while any waits: what remains is the elevator.
+//!
+//! Limits: a process's requests count as in flight until they are complete, as with an IDE disk (SCSI drivers
+//! report less to the scheduler). The time of a write batch always begins at its first request; the kernel
+//! forgets it if reads were still in the device.
 
 mod batch;
 mod process;
@@ -38,22 +41,22 @@ use foreseek_seam::ProcessId;
 use foreseek_units::{Instant, Lba, Nanos, SectorSpan, Sectors};
 use rustc_hash::FxHashMap;
 
-/// Half of what is certain, in the fixed point of the probabilities.
+/// Half of certainty, in the fixed point of the probabilities.
 const LIKELY: u64 = ONE / 2;
 
-/// After so many ticks everything is near, however long the wait is set: the reach doubles with each.
+/// After this many ticks everything is near, however long the wait is: the distance doubles with each tick.
 const NEAR_LIMIT: u64 = 20;
 
-/// Where an anticipation stands.
+/// The state of an anticipation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// None.
     Off,
-    /// Decided; the read that it follows is not over.
+    /// Decided; the read before it is not complete.
     Decided,
     /// The disk is idle until this tick.
     Waiting { until: u64, since: Instant },
-    /// Over: the next request is served, whatever it is.
+    /// Over: the next request is served, whichever it is.
     Over,
 }
 
@@ -62,16 +65,16 @@ enum State {
 pub struct Anticipatory {
     settings: AnticipatorySettings,
     queues: [Queue; 2],
-    /// Where the last request of each kind ended.
+    /// The end of the last request of each kind.
     head: [Lba; 2],
-    /// When the oldest of each kind was last looked at, as a tick.
+    /// When the oldest request of each kind was last checked, as a tick.
     looked: [u64; 2],
     batch: Batch,
     in_device: usize,
     state: State,
-    /// Whose read was dispatched last, if the last request was a read.
+    /// The process whose read was dispatched last, if the last request was a read.
     last_reader: Option<ProcessId>,
-    /// The tick at which that read was over.
+    /// The tick at which that read was complete.
     over: Option<u64>,
     processes: FxHashMap<ProcessId, Process>,
     newcomers: Newcomers,
@@ -132,7 +135,7 @@ impl Anticipatory {
         self.state = State::Over;
     }
 
-    /// Whether to wait no longer (or not at all) for the last reader, seeing this request.
+    /// Whether this request ends the wait for the last reader, or prevents it.
     fn pointless(&mut self, now: Instant, request: Option<&Request>) -> Option<End> {
         let who = self.last_reader?;
         if request.is_some_and(|request| self.name(request.who) == who) {
@@ -158,20 +161,20 @@ impl Anticipatory {
         if self.unlikely(&process) {
             return Some(End::GivenUp);
         }
-        // 2.6.18 asks this only of requests that somebody waits for, as part of what is near.
+        // 2.6.18 asks this only of synchronous requests, as part of nearness.
         let nearer = |request: &Request| self.distance(request) < process.seek_mean(&self.newcomers);
         request
             .filter(|request| self.settings.rules == Rules::Linux2_6_3 && nearer(request))
             .map(|_| End::Near)
     }
 
-    /// From where the last synchronous request ended.
+    /// The distance from the end of the last synchronous request.
     fn distance(&self, request: &Request) -> Sectors {
         self.head[SYNC].distance(request.range.start)
     }
 
-    /// Whether another's request is so near that it is served at once. The longer the wait has
-    /// lasted, the less likely its end is, and the more is near.
+    /// Whether another process's request is so near that it is served at once. The longer the wait has lasted,
+    /// the less likely its request is to come, and the larger the distance that counts as near.
     fn near(&self, now: Instant, request: &Request, process: &Process) -> bool {
         let waited = self.over.filter(|_| self.state != State::Off).map_or(0, |over| ticks(now) - over);
         if waited > self.settings.wait.min(NEAR_LIMIT) {
@@ -188,7 +191,7 @@ impl Anticipatory {
         within || nearer
     }
 
-    /// Another process reads near the one that is waited for: the two may work together.
+    /// Another process reads near the one that is waited for: they may work together.
     fn helped(&mut self, now: Instant, who: ProcessId, request: &Request) {
         let Some(process) = self.processes.get_mut(&who) else { return };
         match self.settings.rules {
@@ -211,7 +214,7 @@ impl Anticipatory {
         }
     }
 
-    /// Whether what is known of the process says that its next request will not come in time.
+    /// Whether the process's next request is not expected in time.
     fn unlikely(&mut self, process: &Process) -> bool {
         if !process.running {
             self.ended_in_vain(process);
@@ -227,7 +230,7 @@ impl Anticipatory {
         }
     }
 
-    /// Whether the oldest of a kind has waited too long; asked no more often than that takes.
+    /// Whether the oldest request of a kind has waited too long; checked no more often than that time.
     fn too_old(&mut self, tick: u64, side: usize) -> bool {
         if tick - self.looked[side] < self.settings.expire[side] {
             return false;
@@ -244,7 +247,7 @@ impl Anticipatory {
         self.queues[side].elevator(self.head[side], self.settings.back).map(|entry| entry.request)
     }
 
-    /// The request to serve, or none if the disk is to wait.
+    /// The request to serve; `None` if the disk is to stay idle.
     fn choose(&mut self, now: Instant) -> Option<RequestId> {
         let tick = ticks(now);
         let (reads, writes) = (!self.queues[SYNC].is_empty(), !self.queues[ASYNC].is_empty());
@@ -281,7 +284,7 @@ impl Anticipatory {
         if self.too_old(tick, side) { self.oldest(side) } else { Some(id) }
     }
 
-    /// Whether to wait for the last reader rather than serve this; begins the waiting.
+    /// Whether to wait for the last reader instead of serving this request; begins the wait.
     fn waits(&mut self, now: Instant, next: Option<&Request>) -> bool {
         if self.last_reader.is_none() || self.state == State::Over || self.pointless(now, next).is_some() {
             return false;
@@ -313,7 +316,7 @@ impl Anticipatory {
         Some(request)
     }
 
-    /// Drops what is known of a process that has ended, when nothing of it is left.
+    /// Drops the data of a process that has ended, when none of its requests is left.
     fn forget(&mut self, who: Option<ProcessId>) {
         let Some(who) = who.filter(|who| self.last_reader != Some(*who)) else { return };
         let gone = |process: &Process| !process.running && process.queued + process.in_device == 0;
@@ -333,7 +336,7 @@ impl Scheduler for Anticipatory {
         let (who, side, tick) = (self.name(request.who), side(&request), ticks(now));
         let process = self.processes.entry(who).or_insert_with(|| Process::new(0, 0));
         if !process.running {
-            // The number of an ended process has been given again.
+            // A new process has the number of an ended one.
             *process = Process::new(process.queued, process.in_device);
         }
         if side == SYNC {
@@ -402,7 +405,7 @@ impl Scheduler for Anticipatory {
         if request.synchronous {
             process.last_end = Some(tick);
         }
-        // Pieces that are neither here nor in the device may be long in coming.
+        // Pieces that are neither here nor in the device may take long to come.
         let all = whole || process.in_device == 0;
         if self.last_reader == Some(who) && (all || self.settings.timer == AnticipationTimer::FirstPiece) {
             self.over = Some(tick);
@@ -448,7 +451,7 @@ impl Scheduler for Anticipatory {
     }
 }
 
-/// The two requests are of one direction, but one may be synchronous and the other not.
+/// Both requests have one direction, but one may be synchronous and the other not.
 fn absorb(
     queues: &mut [Queue; 2],
     side: usize,

@@ -1,22 +1,22 @@
-//! What the anticipatory scheduler knows of each process, and of processes that are new.
+//! The data of the anticipatory scheduler on each process, and on new processes.
 
 use super::super::habits::{Mean, ONE};
 use crate::block::Request;
 use foreseek_units::{Lba, Sectors};
 
-/// Longer think times count as this: `HZ/50` (20 ms) less a tick. One pause says little more when it
-/// is longer, and would be forgotten too slowly.
+/// Longer think times count as this: `HZ/50` (20 ms) less a tick. A longer pause would show little more, and
+/// would be forgotten too slowly.
 const THINK_LIMIT: u64 = 19;
 
-/// What the second request of each new process was like: the guess for one of which nothing is
-/// known; and how often waiting for one was in vain.
+/// Statistics of the second request of each new process, as the guess for a process without data; and how often
+/// waiting for one was useless.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Newcomers {
     think_total: u64,
     seek_total: u64,
-    /// How likely, in 1/256, a process that is waited for makes no second request.
+    /// The probability, in 1/256, that a process that is waited for makes no second request.
     pub(super) gone: u64,
-    /// 2.6.18: how likely, in 1/256, no other process reads near one that has ended.
+    /// 2.6.18: the probability, in 1/256, that no other process reads near one that has ended.
     pub(super) alone: u64,
 }
 
@@ -30,7 +30,7 @@ impl Newcomers {
     }
 }
 
-/// A probability, in 1/256, after it has come true or not.
+/// A probability, in 1/256, updated by whether the event happened.
 pub(super) fn after(probability: u64, came_true: bool) -> u64 {
     (7 * probability + if came_true { ONE } else { 0 }) / 8
 }
@@ -43,17 +43,17 @@ pub(super) struct Process {
     pub(super) queued: usize,
     /// Its requests in the device.
     pub(super) in_device: usize,
-    /// The tick at which its last request was over, once one has been.
+    /// The tick at which its last request was complete, if any was.
     pub(super) last_end: Option<u64>,
     started: bool,
-    /// Where its last request ended.
+    /// The end of its last request.
     position: Lba,
     think: Mean,
     seek: Mean,
 }
 
 impl Process {
-    /// One that has so many requests on their way already: left by an earlier bearer of its number.
+    /// A process with this many requests already on their way: left by an earlier process of its number.
     pub(super) fn new(queued: usize, in_device: usize) -> Self {
         Self {
             running: true,
@@ -67,18 +67,18 @@ impl Process {
         }
     }
 
-    /// The mean think time in ticks, if anything is known.
+    /// The mean think time in ticks, if there is data.
     pub(super) fn think_mean(&self) -> Option<u64> {
         self.think.get()
     }
 
-    /// The mean seek; that of new processes where nothing is known.
+    /// The mean seek; that of new processes if there is no data.
     pub(super) fn seek_mean(&self, newcomers: &Newcomers) -> Sectors {
         Sectors(self.seek.get().unwrap_or(newcomers.seek_mean()))
     }
 
-    /// It makes a synchronous request (or another does near it, which counts as if it had). The
-    /// first one tells neither a think time nor a seek.
+    /// It makes a synchronous request (or another process does near it, which counts the same). The first one
+    /// gives neither a think time nor a seek.
     pub(super) fn asks(&mut self, tick: u64, request: &Request, newcomers: &mut Newcomers) {
         if self.started || self.last_end.is_some() {
             let idle = self.queued + self.in_device == 0;

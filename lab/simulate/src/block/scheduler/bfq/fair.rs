@@ -1,8 +1,8 @@
-//! Who is next: worst-case fair queueing in the domain of service (B-WF2Q+, all weights equal).
+//! The order of queues: worst-case fair queueing in the domain of service (B-WF2Q+, all weights equal).
 //!
-//! Each queue with requests has a start and a finish on a common virtual clock, which goes on by the
-//! service given divided by the number of queues. Of the queues whose start has come, the one that
-//! would finish its budget first is next: small budgets come soon, and nobody gets more than a share.
+//! Each queue with requests has a start and a finish on a common virtual clock, which advances by the service
+//! given divided by the number of queues. Of the queues whose start has come, the one that would finish its
+//! budget first is next: small budgets are served soon, and no queue gets more than its share.
 
 use super::rules::Key;
 use foreseek_units::Sectors;
@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 /// A sector of service, in virtual time.
 const SECTOR: u64 = 1 << 16;
 
-/// When a queue may be served, and by when it should be.
+/// From when on a queue may be served, and by when it should be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stamps {
     pub(super) start: u64,
     pub(super) finish: u64,
-    /// Which of those with the same stamps.
+    /// The order of queues with the same stamps.
     order: u64,
 }
 
@@ -30,12 +30,12 @@ pub(super) struct Fair {
 }
 
 impl Fair {
-    /// Stamps of a queue that has got requests after having had none; `last` is its last finish.
+    /// Stamps of a queue that gets requests after having had none; `last` is its last finish.
     pub(super) fn wake(&mut self, last: u64, budget: Sectors) -> Stamps {
         self.stamp(last.max(self.clock), budget)
     }
 
-    /// Stamps of a queue that goes on after so much service since its start.
+    /// Stamps of a queue that continues after this much service since its start.
     pub(super) fn go_on(&mut self, stamps: Stamps, service: Sectors, budget: Sectors) -> Stamps {
         self.stamp(stamps.start + service.get() * SECTOR, budget)
     }
@@ -53,7 +53,7 @@ impl Fair {
         }
     }
 
-    /// Service was given while one queue was being served beside those here.
+    /// A queue outside of these was served.
     pub(super) fn serve(&mut self, service: Sectors) {
         let queues = (self.eligible.len() + self.early.len() + 1) as u64;
         self.clock += service.get() * SECTOR / queues;

@@ -1,19 +1,19 @@
-//! Budget fair queueing (Linux 4.12 to 6.x, `bfq-iosched.c`): the disk's service in budgets of sectors,
-//! one process after the other.
+//! Budget fair queueing (Linux 4.12 to 6.x, `bfq-iosched.c`): the disk's service in budgets of sectors, one
+//! process after the other.
 //!
-//! Each process has a queue for its synchronous requests; all asynchronous ones share another, whose
-//! sectors count three times. Who is next is decided by [`fair`]. The queue in service is served in
-//! the order of an elevator (the oldest first where it has waited too long, once a service) until its
-//! budget is used up, 125 ms are over, or it has nothing left and nothing comes while the disk is kept
-//! idle for it: 8 ms, or 2 ms for one that seeks. How its service ended sets its next budget: four
-//! times as much when it was used up, twice as much when time was over, what was needed when there
-//! were no more requests, less when it let the disk idle. The largest budget is what the disk
-//! transfers in 125 ms (see [`rate`]). Who was slow pays for its time instead of its sectors, so that a
-//! process that seeks does not take the disk from those that read.
+//! Each process has a queue for its synchronous requests; all asynchronous ones share another, whose sectors
+//! count three times. [`fair`] decides which queue is next. The queue in service is served in the order of an
+//! elevator (once a service the oldest request comes first if it has waited too long). The service ends when
+//! its budget is used up, after 125 ms, or when it has no more requests and none comes while the disk is kept
+//! idle for it: 8 ms, or 2 ms for a process that seeks. The reason of the end sets its next budget: four times
+//! as much after a used-up budget, twice as much after a timeout, what was needed after the last request, less
+//! after an idle time. The largest budget is what the disk transfers in 125 ms (see [`rate`]). A slow process
+//! is charged for its time instead of its sectors, so that a process that seeks does not take the disk from
+//! those that read.
 //!
-//! Limits: all weights are equal and none is raised (`low_latency=0`); queues of processes that read
-//! together are not merged; nothing is served beside the queue in service (no injection); a small
-//! request ends an idle time at once; priorities and control groups are not modelled.
+//! Limits: all weights are equal and none is raised (`low_latency=0`); queues of processes that read together
+//! are not merged; no other queue is served during a service (no injection); a small request ends an idle time
+//! at once; priorities and control groups are not modelled.
 
 mod fair;
 mod own;
@@ -34,13 +34,13 @@ use rustc_hash::FxHashMap;
 
 /// Ticks after which a request has waited too long: synchronous, asynchronous.
 const EXPIRE: [u64; 2] = [125, 250];
-/// The disk is kept idle for so many ticks for a process that seeks; else for [`IDLE`].
+/// Ticks for which the disk is kept idle for a process that seeks; for others [`IDLE`].
 const IDLE_SEEKY: u64 = 2;
 /// The elevator goes back 16 MiB at twice the cost.
 const BACK: Sectors = Sectors(32 * 1024);
 /// The smallest budget is this part of the largest.
 const LEAST: u64 = 32;
-/// A service shorter than this tells nothing of a process's speed.
+/// A service shorter than this shows nothing of a process's speed.
 const BRIEF: Nanos = Nanos::from_millis(20);
 /// A device that holds more requests than this orders them itself.
 const TAGGED: usize = 3;
@@ -61,9 +61,9 @@ struct Service {
     stamps: Stamps,
     began: Instant,
     served: Sectors,
-    /// The oldest has been looked at and served.
+    /// The oldest request has been checked and served.
     looked: bool,
-    /// Until when the disk is idle for it, since when it is, and since when others wait for that.
+    /// Until when the disk is idle for it, since when, and since when others wait for that.
     idle: Option<(u64, Instant, Option<Instant>)>,
 }
 
@@ -71,7 +71,7 @@ struct Service {
 #[derive(Clone, Debug, Default)]
 pub struct Bfq {
     queues: FxHashMap<Key, Own>,
-    /// Where each waiting request is.
+    /// The queue of each waiting request.
     of: FxHashMap<RequestId, Key>,
     fair: Fair,
     rate: Rate,
@@ -118,7 +118,7 @@ impl Bfq {
         self.forget(service.key);
     }
 
-    /// Drops the queue of a process that has ended, when nothing of it is left.
+    /// Drops the queue of a process that has ended, when none of its requests is left.
     fn forget(&mut self, key: Key) {
         let serving = self.service.is_some_and(|service| service.key == key);
         if !serving && self.queues.get(&key).is_some_and(|own| own.gone(key)) {
@@ -150,8 +150,8 @@ impl Bfq {
         queue.elevator(self.head, BACK).map(|entry| entry.request)
     }
 
-    /// The request that the queue in service is to be given, or why its service ends; neither where
-    /// the disk is to wait.
+    /// The request that the queue in service gets next, or why its service ends; `None` if the disk is to stay
+    /// idle.
     fn within(&mut self, now: Instant, service: Service) -> Result<Option<Request>, Reason> {
         let Some(own) = self.queues.get(&service.key) else { return Err(Reason::NoMore) };
         let (budget, in_device) = (own.budget, own.in_device);
@@ -162,7 +162,7 @@ impl Bfq {
             return Err(Reason::Timeout);
         }
         match self.next_of(now) {
-            // A request that has grown beyond a whole budget is served all the same.
+            // A request that has grown beyond a whole budget is served nevertheless.
             Some(next) if charge(&next) <= left || service.served.is_zero() => Ok(Some(next)),
             Some(_) => Err(Reason::Exhausted),
             None if service.idle.is_some() || (in_device > 0 && idles) => Ok(None),
@@ -205,7 +205,7 @@ impl Bfq {
     }
 }
 
-/// What a queue may be served next time, by how this service ended.
+/// The budget of a queue's next service, by how this service ended.
 fn next_budget(own: &Own, served: Sectors, reason: Reason, largest: Sectors, synchronous: bool) -> Sectors {
     let least = largest / LEAST;
     if !synchronous {

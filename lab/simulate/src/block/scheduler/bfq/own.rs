@@ -8,7 +8,7 @@ use super::rules::{IDLE, Key, charge};
 use crate::block::Request;
 use foreseek_units::{Lba, Sectors};
 
-/// More than so many of the last 32 requests far from the one before: the process seeks.
+/// With more than this many of the last 32 requests far from the one before, the process seeks.
 const SEEKY: u32 = 19;
 
 /// The queue of a process, or of all asynchronous requests.
@@ -17,13 +17,13 @@ pub(super) struct Own {
     pub(super) queue: Queue,
     pub(super) in_device: usize,
     pub(super) running: bool,
-    /// What it may be served at a time.
+    /// Its budget.
     pub(super) most: Sectors,
-    /// What it may be served this time: at least its next request.
+    /// Its budget for this service: at least its next request.
     pub(super) budget: Sectors,
-    /// Its place among those that wait to be served, while it does.
+    /// Its stamps while it waits to be served.
     pub(super) stamps: Option<Stamps>,
-    /// Where its last service ended on the virtual clock.
+    /// The end of its last service on the virtual clock.
     pub(super) finish: u64,
     last_end: u64,
     position: Lba,
@@ -33,7 +33,7 @@ pub(super) struct Own {
 }
 
 impl Own {
-    /// One that begins with two thirds of the largest budget.
+    /// A queue that begins with two thirds of the largest budget.
     pub(super) fn new(tick: u64, largest: Sectors) -> Self {
         let most = largest * 2 / 3;
         Self {
@@ -67,14 +67,14 @@ impl Own {
         self.seeks.count_ones() > SEEKY
     }
 
-    /// Whether keeping the disk idle for it is worth while. On a device that orders requests itself
-    /// only for one that reads sequentially and soon.
+    /// Whether it pays to keep the disk idle for it. On a device that orders requests itself, only for a
+    /// process that reads sequentially and soon.
     pub(super) fn idles(&self, key: Key, tagged: bool) -> bool {
         let soon = self.think.get().is_none_or(|mean| mean <= IDLE);
         key.is_some() && self.running && (!tagged || (soon && !self.seeky()))
     }
 
-    /// Sets what it may be served next time.
+    /// Sets its budget for the next service.
     pub(super) fn refill(&mut self, head: Lba, back: Sectors) {
         let next = self.queue.elevator(head, back).map_or(Sectors::ZERO, |entry| charge(&entry.request));
         self.budget = self.most.max(next);

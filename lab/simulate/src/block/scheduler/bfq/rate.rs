@@ -1,27 +1,27 @@
-//! How fast the device is at its best, learnt from what is dispatched: the largest budget is what it
-//! transfers at that rate in the time of a budget.
+//! The device's peak rate, learnt from the dispatched requests: the largest budget is what it transfers at that
+//! rate in the time of a budget.
 
 use super::rules::TIMEOUT;
 use crate::block::Request;
 use foreseek_units::{Instant, Lba, Nanos, Sectors};
 
-/// The largest budget until enough budgets have been given to know better.
+/// The largest budget until enough budgets have been given for a better one.
 const BUDGET: Sectors = Sectors(16 * 1024);
-/// So much weight (1/256) of given budgets is enough: the twelfth.
+/// The weight (1/256) of given budgets that is enough: the twelfth.
 const ENOUGH: u64 = 194;
 /// Rates are in sectors a microsecond, times 2^16.
 const SHIFT: u32 = 16;
-/// The rate with which learning begins: two thirds of what a disk of the authors did.
+/// The rate with which learning begins: two thirds of that of a disk of the authors.
 const FIRST: u64 = 14_000 * 2 / 3;
-/// No disk is faster than 20 sectors a microsecond.
+/// The upper limit: 20 sectors a microsecond.
 const HIGHEST: u64 = 20 << SHIFT;
-/// An estimate needs so many requests and so long.
+/// The least requests and time of an estimate.
 const SAMPLES: u64 = 32;
 const SHORTEST: Nanos = Nanos::from_millis(300);
-/// It is made after so long, or when the device has been idle.
+/// An estimate is made after this time, or when the device has been idle.
 const LONG: Nanos = Nanos::from_secs(1);
 const PAUSE: Nanos = Nanos::from_millis(100);
-/// A request that follows so soon, and no farther than this, is a sequential one.
+/// A request that follows this soon, and at most this far, is sequential.
 const SOON: Nanos = Nanos::from_millis(2);
 pub(super) const SEEK: Sectors = Sectors(800);
 
@@ -69,7 +69,7 @@ impl Rate {
         self.given = (7 * self.given + 256) / 8;
     }
 
-    /// A request goes to the device, which holds so many others.
+    /// A request goes to the device, which holds `in_device` others.
     pub(super) fn dispatched(&mut self, now: Instant, request: &Request, in_device: usize) {
         let far = self.position.distance(request.range.start) > SEEK;
         let idle = self.samples > 0 && now - self.last > PAUSE && in_device == 0;
@@ -97,8 +97,8 @@ impl Rate {
         self.sectors = request.range.len().get();
     }
 
-    /// Takes what was seen for a sample of the rate. The more of it was sequential and the longer it
-    /// took, the more it weighs; where it was not sequential it can only show that the rate is higher.
+    /// Takes the observations as a sample of the rate. The sample weighs the more, the more of it was
+    /// sequential and the longer it took; if it was not sequential it can only raise the rate.
     fn estimate(&mut self, time: Nanos) {
         if self.samples < SAMPLES || time < SHORTEST {
             return;
@@ -123,7 +123,7 @@ mod tests {
     use foreseek_seam::ProcessId;
     use foreseek_units::Span;
 
-    /// The largest budget after so many requests of 256 sectors, one each two milliseconds.
+    /// The largest budget after this many requests of 256 sectors, one every two milliseconds.
     fn learnt(requests: u64, apart: u64) -> Sectors {
         let mut rate = Rate::default();
         for n in 0..requests {

@@ -1,17 +1,17 @@
 //! Complete fair queueing (Linux 2.6.18 to 2.6.20, `cfq-iosched.c`): the disk's time in slices, one
 //! process after the other.
 //!
-//! Each process has a queue for its synchronous requests; all asynchronous ones share another. A
-//! queue is active for a slice: four concurrent requests go to the device's list, in the order of an
-//! elevator, the oldest first where it has waited too long (once a slice). When an active queue has
-//! nothing left, the disk is kept idle a little, in case the process asks for more: not for the
-//! asynchronous queue, nor for a process that has ended or thinks longer than that, and only 2 ms for
-//! one that seeks far. Then the next queue gets its turn; one that is new comes before those that
-//! have been served already, one with requests in the device after all others.
+//! Each process has a queue for its synchronous requests; all asynchronous ones share another. A queue is
+//! active for a slice. Four of its requests at a time go to the device's list, in the order of an elevator
+//! (once a slice the oldest comes first if it has waited too long). When an active queue has no more requests,
+//! the disk is kept idle for a short time, in case the process makes another: not for the asynchronous queue,
+//! nor for a process that has ended or thinks longer than that, and only 2 ms for one that seeks far. Then the
+//! next queue is served. A new queue comes before those that have been served already, one with requests in the
+//! device after all others.
 //!
-//! All processes have the same priority. Limits: metadata requests and priority classes are not
-//! modelled; the idle time is counted from the end of the process's last request and never extended
-//! (Linux 2.6.20 begins it anew whenever another process's request comes, which was mended later).
+//! All processes have the same priority. Limits: metadata requests and priority classes are not modelled. The
+//! idle time counts from the end of the process's last request and is never extended (Linux 2.6.20 begins it
+//! again whenever another process's request comes, which later kernels do not).
 
 mod own;
 
@@ -35,10 +35,11 @@ const BACK: Sectors = Sectors(32 * 1024);
 const QUANTUM: usize = 4;
 /// Requests of an asynchronous slice at normal priority: `2 * (2 + 2 * (8 - 1 - 4))`.
 const ASYNC_REQUESTS: usize = 16;
-/// A device that holds more requests than this orders them itself: idling for one that seeks is lost.
+/// A device that holds more requests than this orders them itself: idling for a process that seeks gains
+/// nothing.
 const TAGGED: usize = 4;
 
-/// The list of queues whose requests are in the device; the others are this round's and the next's.
+/// The list of queues whose requests are in the device; the other lists are this round's and the next's.
 const BUSY: usize = 2;
 
 /// The slice of the active queue.
@@ -48,9 +49,9 @@ struct Slice {
     /// The tick after which it is over; set with its first requests.
     end: Option<u64>,
     served: usize,
-    /// The oldest has been looked at and served.
+    /// The oldest request has been checked and served.
     looked: bool,
-    /// It may not end now: the disk is idle for it, or what was waited for has come.
+    /// It may not end now: the disk is idle for it, or the request that was waited for has come.
     kept: bool,
     /// The disk is idle for it until this tick.
     idle: Option<(u64, Instant)>,
@@ -60,15 +61,15 @@ struct Slice {
 #[derive(Clone, Debug, Default)]
 pub struct Cfq {
     queues: FxHashMap<Key, Own>,
-    /// Where each waiting request is.
+    /// The queue of each waiting request.
     of: FxHashMap<RequestId, Key>,
     /// Queues with requests, in order: two rounds and the busy ones. New ones come first.
     lists: [BTreeMap<(bool, u64), Key>; 3],
-    /// Which of the lists is this round's.
+    /// The index of this round's list.
     round: usize,
     places: u64,
     active: Option<Slice>,
-    /// What goes to the device next.
+    /// The device's list.
     ready: VecDeque<Request>,
     head: Lba,
     in_device: usize,
@@ -85,7 +86,7 @@ fn class(key: Key) -> usize {
 }
 
 impl Cfq {
-    /// Puts a queue at its place among the others: at the end of the next round, if it has requests.
+    /// Puts a queue in its place among the others: at the end of the next round, if it has requests.
     fn list(&mut self, key: Key) {
         let Some(own) = self.queues.get_mut(&key) else { return };
         if let Some((list, place)) = own.place.take() {
@@ -114,7 +115,7 @@ impl Cfq {
         self.forget(slice.key);
     }
 
-    /// Drops the queue of a process that has ended, when nothing of it is left.
+    /// Drops the queue of a process that has ended, when none of its requests is left.
     fn forget(&mut self, key: Key) {
         let active = self.active.is_some_and(|slice| slice.key == key);
         if !active && self.queues.get(&key).is_some_and(|own| own.gone(key)) {
@@ -134,7 +135,7 @@ impl Cfq {
         self.active.is_some_and(|slice| slice.idle.is_some() && slice.key == key)
     }
 
-    /// Keeps the disk idle for the active queue, if that is worth while.
+    /// Keeps the disk idle for the active queue, if that pays.
     fn idle(&mut self, now: Instant) -> bool {
         let Some(slice) = &mut self.active else { return false };
         let own = self.queues.get(&slice.key).filter(|own| own.running && own.idles);
@@ -222,7 +223,7 @@ impl Scheduler for Cfq {
         let (key, tick) = (key(&request), ticks(now));
         let own = self.queues.entry(key).or_insert_with(|| Own::new(tick));
         if key.is_some() && !own.running {
-            // The number of an ended process has been given again.
+            // A new process has the number of an ended one.
             own.renew(tick);
         }
         if key.is_some() {
@@ -235,7 +236,7 @@ impl Scheduler for Cfq {
             self.list(key);
         }
         if key.is_none() && self.idle_for(Some(request.who)) {
-            // The process that is waited for goes on to write.
+            // The process that is waited for writes instead.
             self.expire(now, End::GivenUp);
         } else if let Some(slice) = self.active.as_mut().filter(|slice| slice.key == key)
             && let Some((_, since)) = slice.idle.take()

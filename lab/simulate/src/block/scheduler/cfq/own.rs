@@ -1,4 +1,4 @@
-//! The queue of one process, and what is known of the process.
+//! The queue of one process, and the data on the process.
 
 use super::super::habits::Mean;
 use super::super::queue::Queue;
@@ -6,19 +6,19 @@ use crate::block::Request;
 use foreseek_seam::ProcessId;
 use foreseek_units::Lba;
 
-/// Whose queue: a process's, or that of all asynchronous requests.
+/// A queue: a process's, or that of all asynchronous requests.
 pub(super) type Key = Option<ProcessId>;
 
-/// The disk is kept idle for so many ticks.
+/// Ticks for which the disk is kept idle.
 pub(super) const IDLE: u64 = 8;
-/// The same for a process that seeks far: it gains nothing by it but its fair share.
+/// The same for a process that seeks far, which gains only its fair share by it.
 const IDLE_SEEKY: u64 = 2;
-/// A mean seek beyond so many sectors is far.
+/// A mean seek of more sectors than this is far.
 const SEEKY: u64 = 128 * 1024;
-/// A mean counts once it weighs more than this: from the third sample on.
+/// A mean is used once it weighs more than this: from the third sample on.
 const VALID: u64 = 80;
 
-/// Where a queue stands among the others: in which list, and at which place.
+/// A queue's place among the others: its list, and its place in it.
 pub(super) type QueueRank = (usize, (bool, u64));
 
 /// The queue of a process, or of all asynchronous requests.
@@ -27,12 +27,12 @@ pub(super) struct Own {
     pub(super) queue: Queue,
     pub(super) in_device: usize,
     pub(super) running: bool,
-    /// Whether keeping the disk idle for it is worth while.
+    /// Whether it pays to keep the disk idle for it.
     pub(super) idles: bool,
-    /// Has not been served yet.
+    /// Whether it has not been served yet.
     pub(super) new: bool,
     pub(super) place: Option<QueueRank>,
-    /// The tick at which its last request was over.
+    /// The tick at which its last request was complete.
     pub(super) last_end: u64,
     position: Lba,
     think: Mean,
@@ -40,7 +40,7 @@ pub(super) struct Own {
 }
 
 impl Own {
-    /// One of a process that has just come: as if it had ended a request now.
+    /// The queue of a new process: as if it had completed a request now.
     pub(super) fn new(tick: u64) -> Self {
         Self {
             queue: Queue::default(),
@@ -56,7 +56,7 @@ impl Own {
         }
     }
 
-    /// Another process has come under the same number; requests of the first are still here.
+    /// A new process has the number of an ended one, whose requests are still here.
     pub(super) fn renew(&mut self, tick: u64) {
         let queue = std::mem::take(&mut self.queue);
         *self = Self { queue, in_device: self.in_device, place: self.place, ..Self::new(tick) };
