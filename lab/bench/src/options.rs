@@ -209,7 +209,7 @@ impl Options {
         self.time(pairs(self.places().map(|(cell, _)| cell).collect()), pairs(points))
     }
 
-    /// Chooses the longest runs with which all of them end within so many minutes.
+    /// Chooses the longest runs with which all of them end within this many minutes.
     ///
     /// # Errors
     /// Where they would be too short to be useful.

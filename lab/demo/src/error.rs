@@ -10,7 +10,7 @@ pub enum Error {
     #[error(transparent)]
     Rig(#[from] foreseek_rig::Error),
     /// The database did not turn out as planned.
-    #[error("the database is not as it was planned: {what}")]
+    #[error("the database is not as planned: {what}")]
     Database {
         /// What differs.
         what: String,

@@ -27,7 +27,7 @@ pub(crate) struct Stage {
 }
 
 impl Show {
-    /// Begins a stage of so many rows.
+    /// Begins a stage of this many rows.
     pub(crate) fn stage(self, name: &str, rows: u64) -> Stage {
         let terminal = std::io::stderr().is_terminal();
         let bar = match (self, terminal) {

@@ -353,7 +353,7 @@ struct OwnCache {
 }
 
 impl OwnCache {
-    /// Uses a page and answers whether it was there.
+    /// Uses a page and returns whether it was there.
     fn touch(&mut self, page: PageNo) -> bool {
         self.uses += 1;
         let before = self.last_use.insert(page, self.uses);

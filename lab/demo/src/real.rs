@@ -232,7 +232,7 @@ impl Demo<'_> {
         ];
         notes.extend(self.disk.warnings().iter().cloned());
         if self.missed > 0 {
-            notes.push(format!("{} requests found the log full; the plot lacks them.", self.missed));
+            notes.push(format!("{} requests found the log full and are missing in the plot.", self.missed));
         }
         notes
     }

@@ -170,7 +170,7 @@ impl Scanner<'_> {
                 Some(_) => {
                     let key = self.words(&['=', '{', '}', '[', ']', '#', '\n']);
                     if !self.rest.starts_with('=') {
-                        return Err(self.wrong(format!("'=' was expected behind '{}'", shortened(&key))));
+                        return Err(self.wrong(format!("'=' was expected after '{}'", shortened(&key))));
                     }
                     self.skip('=');
                     let node = self.value(depth + 1)?;
@@ -290,7 +290,7 @@ impl<'a> Reader<'a> {
             Value::Text(text) => {
                 let number = self.number_of(node.line, key, text, 0.0..=most as f64)?;
                 if number.fract() != 0.0 {
-                    return Err(self.wrong_at(node.line, key, format!("{text} is no whole number")));
+                    return Err(self.wrong_at(node.line, key, format!("{text} is not a whole number")));
                 }
                 Ok(number as u64)
             }
@@ -343,7 +343,7 @@ mod tests {
             ("a {\n}", "f.model: line 1: n: is missing in the block 'a' that begins here"),
             ("a {\n n = [1]\n}", "f.model: line 2: n: must be a word, not a list or block"),
             ("a {\n n = 1", "f.model: line 2: the block of line 1 is not closed by '}'"),
-            ("a {\n n\n}", "f.model: line 2: '=' was expected behind 'n'"),
+            ("a {\n n\n}", "f.model: line 2: '=' was expected after 'n'"),
             ("a {\n n = [ 1\n", "f.model: line 3: the list of line 2 is not closed by ']'"),
             ("a {\n n = }", "f.model: line 2: found '}' where a value was expected"),
         ] {

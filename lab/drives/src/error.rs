@@ -40,7 +40,7 @@ pub enum ExtractedError {
         limit: Bytes,
     },
     /// The parts together make no valid device.
-    #[error("{file}: the drive makes no device profile: {cause}")]
+    #[error("{file}: the drive does not make a valid device profile: {cause}")]
     Profile {
         /// The model file.
         file: String,

@@ -115,7 +115,7 @@ fn read_extents(file: &str, text: &str) -> Result<Vec<Extent>, ExtractedError> {
         }
         let extent = read_extent(&fields, number).ok_or_else(|| {
             let example = "lbn 256 --> cyl 0, head 1, sect 0, seqcnt 255";
-            wrong(number, format!("is no extent, which would be such as: {example}"))
+            wrong(number, format!("is not an extent, such as: {example}"))
         })?;
         let next = extents.last().map_or(0, |last| last.lba + last.sectors);
         if extent.lba != next {
@@ -204,7 +204,7 @@ fn lay_out(file: &str, zones: &[Zone], extents: &[Extent]) -> Result<TracksShape
         let place = PatternPosition { pattern, sectors, cylinder: first.cylinder as i64, angle };
         let step = f64::from(switches) * zone.track_skew + zone.cylinder_skew;
         if !append(&mut shape, place, step) {
-            return Err(wrong(first.line, format!("there may be {SECTIONS_LIMIT} unlike cylinders")));
+            return Err(wrong(first.line, format!("there may be {SECTIONS_LIMIT} different cylinders")));
         }
         angle += step;
     }
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn complaints_name_the_list_and_its_line() {
         for (from, to, what) in [
-            ("sect 51", "sect x", "d.map: line 7: is no extent"),
+            ("sect 51", "sect x", "d.map: line 7: is not an extent"),
             ("seqcnt 147", "seqcnt 148", "d.map: line 8: begins at lbn 597, but the one before ends at 598"),
             ("sect 51", "sect 60", "d.map: line 7: goes to sector 207, a track of cylinder 1 has 200"),
             ("cyl 4, head 0", "cyl 99, head 0", "d.map: line 13: cylinder 99 lies in no zone"),

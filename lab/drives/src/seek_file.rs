@@ -56,7 +56,7 @@ impl SeekFile {
             if distance.fract() != 0.0 || !(1.0..=f64::from(u32::MAX)).contains(&distance) {
                 return Err(wrong(
                     at + 1,
-                    format!("the distance {distance} is no number of cylinders from 1 on"),
+                    format!("the distance {distance} is not a number of cylinders from 1 on"),
                 ));
             }
             if !(0.0..=LONGEST_MS).contains(&time) {

@@ -37,7 +37,7 @@ impl Layout {
             "dm_layout_g4" => tree::read(reader, notes).map(Self::tracks),
             _ => {
                 let known = "dm_layout_g1, dm_layout_g2 and dm_layout_g4 are";
-                Err(reader.wrong(kind, format!("is not a layout that is known: {known}")))
+                Err(reader.wrong(kind, format!("is not a known layout: {known}")))
             }
         }
     }

@@ -19,8 +19,8 @@
 //!   of sequence takes one back;
 //! - a page that is the one touched last changes nothing.
 //!
-//! What a congested queue cancels, and whether the descriptors tell, is the rule of [`Congestion`]. Where
-//! they tell, an ahead window stays unsubmitted and is tried again at the next page, and a current
+//! What a congested queue cancels, and whether the descriptors record it, is the rule of [`Congestion`]. Where
+//! they do, an ahead window stays unsubmitted and is tried again at the next page, and a current
 //! window becomes the one page that its reader demands, so that the next page continues it.
 //!
 //! Where the papers change the depth ([`Ramp`] not stock), hits no longer add to `next`: it doubles

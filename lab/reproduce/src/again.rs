@@ -52,7 +52,7 @@ fn text<'a>(result: &'a Value, key: &str) -> Result<&'a str, Error> {
 /// A bound was judged by its worst run, which is the value.
 fn measured(result: &Value) -> Result<Measured, Error> {
     let number = |value: &Value, key: &str| {
-        value[key].as_f64().ok_or_else(|| wrong(format!("{}: '{key}' is no number", result["id"])))
+        value[key].as_f64().ok_or_else(|| wrong(format!("{}: '{key}' is not a number", result["id"])))
     };
     let summary = |value: &Value| {
         let mean = number(value, "value")?;

@@ -88,7 +88,7 @@ impl Claim {
     /// The row has an unknown relation.
     pub fn relation(&self) -> Result<Relation, Error> {
         let wrong =
-            || Error::Claims(format!("{}: '{} {}' is no relation", self.id, self.relation, self.value));
+            || Error::Claims(format!("{}: '{} {}' is not a known relation", self.id, self.relation, self.value));
         let number = |text: &str| text.trim().parse::<f64>().map_err(|_| wrong());
         // A bound that grows with P is measured less P.
         let value = || number(self.value.strip_suffix("+P").unwrap_or(&self.value));

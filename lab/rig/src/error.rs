@@ -65,7 +65,7 @@ pub enum Error {
     #[error(transparent)]
     Disk(#[from] foreseek_emulate::Error),
     /// The user ended it.
-    #[error("interrupted; everything was put back")]
+    #[error("interrupted; everything was restored")]
     Interrupted,
 }
 

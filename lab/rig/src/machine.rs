@@ -20,7 +20,7 @@ pub fn missing() -> Vec<String> {
     missing
 }
 
-/// Checks that a folder's file system has so much room.
+/// Checks that a folder's file system has this much space.
 ///
 /// # Errors
 /// [`Error::NoSpace`], or the system's.

@@ -116,7 +116,7 @@ impl Running {
         loop {
             if let Some(status) = self.poll()? {
                 if !status.success() {
-                    // A Ctrl-C reaches the child as well: then it is the user who ended it.
+                    // A Ctrl-C reaches the child as well: then the user has ended it.
                     interrupt.check()?;
                 }
                 return self.judge(task, status);

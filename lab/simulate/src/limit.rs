@@ -65,7 +65,7 @@ pub enum LimitError {
     #[error("the modelled device cannot read the page at sector {}", .0.get())]
     Unreadable(Lba),
     /// The device has requests and no next event: a bug of its model.
-    #[error("the modelled device stands still with requests in its queue")]
+    #[error("the modelled device has requests in its queue and no next event")]
     Stuck,
 }
 

@@ -123,7 +123,7 @@ fn a_sweep_that_cannot_be_says_why() {
     for (sweep, complaint) in [
         ("\"machine.memory\" = [\"256M\"]\n\"block.batch\" = [1]", "give one key"),
         ("\"machine.memory\" = \"256M\"", "a list of values"),
-        ("seeds = [1, 2]", "is no key of a table"),
+        ("seeds = [1, 2]", "is not a key of a table"),
         ("\"machine.memery\" = [\"256M\"]", "memery"),
         ("\"machine.memory\" = [\"256M\", \"much\"]", "'machine.memory' = much"),
         ("\"machine.memory\" = []", "has 0 values"),

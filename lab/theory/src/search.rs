@@ -72,7 +72,7 @@ pub struct FoundWorst {
     pub runs: usize,
 }
 
-/// The worst case within so many runs for the policies that `make` returns.
+/// The worst case within this many runs for the policies that `make` returns.
 ///
 /// `make` gets the costs of a device and returns a new policy with these settings for every run.
 pub fn worst(make: Make<'_>, settings: &Settings, seed: u64, runs: usize) -> FoundWorst {

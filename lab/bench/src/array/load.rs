@@ -87,7 +87,7 @@ impl Load {
         matches!(self.pattern, Pattern::Random)
     }
 
-    /// Reads this device of so many bytes for `time`, or until each reader has read its part; returns the bytes
+    /// Reads a device of this size for `time`, or until each reader has read its part; returns the bytes
     /// read and the time that took.
     pub(super) fn read(
         self,
@@ -151,7 +151,7 @@ impl FromStr for Load {
         });
         parsed.ok_or_else(|| Error::Option {
             what: format!(
-                "'{name}' is no load: give sequential, reverse, stride or random, '-', and 1 to 256 readers, such as reverse-16"
+                "'{name}' is not a load: give sequential, reverse, stride or random, '-', and 1 to 256 readers, such as reverse-16"
             ),
         })
     }

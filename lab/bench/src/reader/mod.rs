@@ -1,7 +1,7 @@
 //! The readers: a process of its own in the limited memory group.
 //!
 //! Parent and readers exchange lines of JSON over the readers' standard input and output ([`Job`], [`Said`]).
-//! The readers get a job, look every file up and report `Ready`. When they are told to go they read, report
+//! The readers get a job, look every file up and report `Ready`. At the parent's word to go they read, report
 //! `Begun` after the warm-up and `Ended` with the counts since then, and go on reading until their input ends.
 //! They use only their own clock, so that delays between the processes are not in the numbers.
 
@@ -46,7 +46,7 @@ pub struct Job {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// A workload of the simulator, with so many concurrent requests.
+    /// A workload of the simulator, with this many concurrent requests.
     Workload {
         /// Its name.
         name: String,

@@ -60,7 +60,7 @@ impl FromStr for Way {
     fn from_str(name: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|way| way.name() == name).ok_or_else(|| {
             let known = Self::ALL.map(Self::name).join(", ");
-            Error::Option { what: format!("'{name}' is no way to run a program: {known}") }
+            Error::Option { what: format!("'{name}' is not a way to run a program: {known}") }
         })
     }
 }

@@ -8,8 +8,8 @@
 //!
 //! | format | |
 //! |---|---|
-//! | `.1` | so many decimals; of an interval `a..b` or `a-b`, of both ends, as "a to b" |
-//! | `~2` | so many significant digits |
+//! | `.1` | this many decimals; of an interval `a..b` or `a-b`, of both ends, as "a to b" |
+//! | `~2` | this many significant digits |
 //! | `1/` | the inverse, of an interval with its ends exchanged |
 //! | `/COLUMN` | divided by another column of the same row |
 //! | `MiB` | bytes as MiB |
@@ -92,7 +92,7 @@ fn value(place: &str, rows: &[Row]) -> Result<String, String> {
     if applied.peek().is_none() {
         return Ok(value.to_owned());
     }
-    let value = ends(value).ok_or_else(|| format!("{value} is no number"))?;
+    let value = ends(value).ok_or_else(|| format!("{value} is not a number"))?;
     let shown = Shown {
         value,
         by: None,

@@ -70,7 +70,7 @@ fn read_kinds(reader: Reader<'_>) -> Result<Vec<Kind>, ExtractedError> {
         }
         _ => {
             let reason = format!(
-                "{three:?} is no kind of track: first sector <= last sector < sectors per track, 4 or more"
+                "{three:?} is not a kind of track: first sector <= last sector < sectors per track, 4 or more"
             );
             Err(reader.wrong("TP", reason))
         }

@@ -209,7 +209,7 @@ fn complaints_name_the_line() {
     };
     for (from, to, what) in [
         ("0, 1087, 1088,", "0, 1087,", "line 2: TP: must hold threes"),
-        ("0, 1087, 1088", "0, 1088, 1088", "line 2: TP: [0, 1088, 1088] is no kind of track"),
+        ("0, 1087, 1088", "0, 1088, 1088", "line 2: TP: [0, 1088, 1088] is not a kind of track"),
         (
             "TRACK, 3, 6,\n    254336",
             "TRACK, 9, 6,\n    254336",

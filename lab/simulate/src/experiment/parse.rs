@@ -320,7 +320,7 @@ impl Reader<'_> {
         let Some((table, name)) = key.split_once('.').filter(|(table, _)| TABLES.contains(table)) else {
             let known = TABLES.join(", ");
             return Err(wrong(&format!(
-                "'{key}' is no key of a table: give one of {known}, a dot and a key"
+                "'{key}' is not a key of a table: give one of {known}, a dot and a key"
             )));
         };
         let variants = values.into_iter().map(|value| {
@@ -411,7 +411,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A time in a unit of so many nanoseconds.
+    /// A time in a unit of this many nanoseconds.
     fn time(
         &self,
         key: &str,
@@ -424,7 +424,7 @@ impl Reader<'_> {
         match given {
             None => Ok(default),
             Some(time) if (0.0..=LONGEST).contains(&(time * unit)) => Ok(Nanos((time * unit).round() as u64)),
-            Some(time) => Err(self.wrong(key, format!("{time} is no time: give one from 0 to a year"))),
+            Some(time) => Err(self.wrong(key, format!("{time} is not a valid time: give one from 0 to a year"))),
         }
     }
 

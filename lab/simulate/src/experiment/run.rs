@@ -474,7 +474,7 @@ impl Experiment {
         let Some(name) = policy.array.as_ref().or(self.array.policy.as_ref()) else { return Ok(None) };
         let wrong = |reason: String| self.wrong("policies", format!("{policy}: {reason}"));
         let (Some(stripes), Some(member)) = (profile.stripes(), profile.member()) else {
-            return Err(wrong(format!("{} is no array", profile.name())));
+            return Err(wrong(format!("{} is not an array", profile.name())));
         };
         let member = match &self.array.assumed {
             None => member,

@@ -1,4 +1,4 @@
-//! Advice and questions: what a process tells the kernel about its reads, and what the kernel answers.
+//! Advice and questions: what a process passes to the kernel about its reads, and the kernel's answers.
 //!
 //! Advice to fetch (Linux's `force_page_cache_readahead`) makes requests for the missing pages, each as long as
 //! possible and unplugged separately. The caller sleeps while the queue is full, never for data. A page without

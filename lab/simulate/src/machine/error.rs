@@ -87,7 +87,7 @@ pub enum MachineError {
         end: u64,
     },
     /// Every process waits and no event is left.
-    #[error("the machine is stuck after {at}: nothing is arranged, but {waits}")]
+    #[error("the machine is stuck after {at}: no event is left, but {waits}")]
     Stuck {
         /// Virtual time.
         at: Nanos,

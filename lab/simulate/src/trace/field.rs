@@ -9,13 +9,13 @@ pub(super) fn field<'a>(fields: &mut impl Iterator<Item = &'a str>, name: &str) 
 
 /// A whole number.
 pub(super) fn number<T: std::str::FromStr>(text: &str, name: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("its {name} '{}' is no whole number in range", shown(text)))
+    text.parse().map_err(|_| format!("its {name} '{}' is not a whole number in range", shown(text)))
 }
 
 /// A time in units of `unit`, with a fraction if there is one, to the nanosecond. Digits beyond are
 /// cut off. No floating point: times of years keep their nanoseconds.
 pub(super) fn time(text: &str, unit: Nanos, name: &str) -> Result<Nanos, String> {
-    let wrong = || format!("its {name} '{}' is no time", shown(text));
+    let wrong = || format!("its {name} '{}' is not a time", shown(text));
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     if whole.is_empty() && fraction.is_empty() || !is_number(whole) || !is_number(fraction) {

@@ -119,7 +119,7 @@ fn next_of_lines(
         if line.len() > LINE_LIMIT {
             return Err(wrong(format!("is longer than {LINE_LIMIT} bytes")));
         }
-        let text = std::str::from_utf8(line).map_err(|_| wrong("is no text".to_owned()))?.trim();
+        let text = std::str::from_utf8(line).map_err(|_| wrong("is not UTF-8 text".to_owned()))?.trim();
         if text.is_empty() {
             continue;
         }

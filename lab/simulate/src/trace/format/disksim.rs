@@ -18,9 +18,9 @@ impl LineParser for DiskSim {
         let blocks = number(field(&mut words, "number of blocks")?, "number of blocks")?;
         let flags = field(&mut words, "flags")?;
         let bits = u32::from_str_radix(flags.trim_start_matches("0x"), 16)
-            .map_err(|_| format!("its flags '{}' are no hexadecimal number", shown(flags)))?;
+            .map_err(|_| format!("its flags '{}' are not a hexadecimal number", shown(flags)))?;
         if let Some(more) = words.next() {
-            return Err(format!("has '{}' behind its flags", shown(more)));
+            return Err(format!("has '{}' after its flags", shown(more)));
         }
         Ok(Some(Record {
             at: When::At(Instant(at.get())),

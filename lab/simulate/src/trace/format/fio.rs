@@ -26,7 +26,7 @@ impl Fio {
             "fio version 2 iolog" => Some(2),
             "fio version 3 iolog" => Some(3),
             other => {
-                return Err(format!("is no header 'fio version 2 iolog' or 3: '{}'", shown(other)));
+                return Err(format!("is not a header 'fio version 2 iolog' or 'fio version 3 iolog': '{}'", shown(other)));
             }
         };
         Ok(())
@@ -75,7 +75,7 @@ impl LineParser for Fio {
                 return Ok(None);
             }
             "trim" => return Ok(None),
-            other => return Err(format!("its action '{}' is none of fio's", shown(other))),
+            other => return Err(format!("its action '{}' is unknown in fio", shown(other))),
         };
         let range = match op {
             Op::Flush => nothing(),

@@ -25,7 +25,7 @@ impl LineParser for LibCacheSim {
         let at = time(field(&mut fields, "time")?, Nanos::from_secs(1), "time")?;
         let op = field(&mut fields, "op")?;
         let code = u8::from_str_radix(op.trim_start_matches("0x"), 16)
-            .map_err(|_| format!("its op '{}' is no SCSI code in hexadecimal", shown(op)))?;
+            .map_err(|_| format!("its op '{}' is not a SCSI code in hexadecimal", shown(op)))?;
         let size = field(&mut fields, "size")?;
         let lbn = field(&mut fields, "lbn")?;
         let op = match code {

@@ -1,7 +1,7 @@
 //! MSR Cambridge traces (Narayanan, Donnelly and Rowstron, FAST 2008; SNIA IOTTA):
 //! `timestamp,host,disk,type,offset,size,response`. Times are Windows file times (100 ns since
 //! 1601), offsets and sizes bytes, types Read or Write. A host's disk counts as a device: hosts are
-//! told apart by the order in which they appear, the disk is the low byte of the number.
+//! distinguished by the order in which they appear, the disk is the low byte of the number.
 
 use super::super::field::{field, number, time};
 use super::super::record::{Record, TraceTarget, When};

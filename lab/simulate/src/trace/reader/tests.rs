@@ -184,7 +184,7 @@ fn a_malformed_line_is_named_with_its_number_and_reason() {
     for (text, expected) in [
         ("0,1,8192,W,0.5\n0,1,8192,X,0.6\n", "trace: line 2: its opcode 'X' is neither R nor W"),
         ("0,1,8192,W,0.5\n\n0,1,8192\n", "trace: line 3: ends before its opcode"),
-        ("0,1,8192,W,0.5\n0,-1,8192,W,1\n", "line 2: its LBA '-1' is no whole number"),
+        ("0,1,8192,W,0.5\n0,-1,8192,W,1\n", "line 2: its LBA '-1' is not a whole number"),
         ("0,1,8192,W,0.5\n0,1,0,W,1\n", "line 2: asks for nothing"),
         ("0,1,8192,W,0.5\n0,18446744073709551615,1,W,1\n", "beyond any device"),
         ("128166372003061629,hm,1,Read,0,512,413\nx,hm,1,Read,0,512,413\n", "line 2: its timestamp 'x'"),
@@ -200,7 +200,7 @@ fn a_malformed_line_is_named_with_its_number_and_reason() {
         assert!(error.contains(expected), "{text:?} gives {error}");
     }
     let error = read(b"1 0 1 8 1\n\xff\xfe 0 1 8 1\n").expect_err("no text").to_string();
-    assert!(error.contains("line 2: is no text"), "{error}");
+    assert!(error.contains("line 2: is not UTF-8 text"), "{error}");
     let long = format!("1 0 1 8 1\n{}", "7".repeat(LINE_LIMIT + 10));
     assert!(read(long.as_bytes()).expect_err("long").to_string().contains("line 2: is longer than"));
 }

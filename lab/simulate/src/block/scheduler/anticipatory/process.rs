@@ -117,7 +117,7 @@ mod tests {
         }
     }
 
-    /// A process that makes its second request so many ticks after the end of its first.
+    /// A process that makes its second request this many ticks after the end of its first.
     fn second(think: u64, in_device: usize, newcomers: &mut Newcomers) -> Process {
         let mut process = Process::new(0, 0);
         process.asks(0, &request(0), newcomers);
