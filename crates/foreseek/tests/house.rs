@@ -291,7 +291,8 @@ fn a_large_raw_file_is_compressed_unless_a_table_is_made_of_it() {
             let path = entry.expect("readable").path();
             let name = path.file_name().expect("a name").to_string_lossy();
             let source = format!("{}/{name}", study.file_name().expect("a name").to_string_lossy());
-            let used = sources.contains(source.as_str()) || sources.contains(source.trim_end_matches(".jsonl"));
+            let used =
+                sources.contains(source.as_str()) || sources.contains(source.trim_end_matches(".jsonl"));
             let large = fs::metadata(&path).expect("a file").len() > PLAIN_LIMIT;
             assert!(!large || used || name.ends_with(".gz"), "{}: gzip -9n", path.display());
         }

@@ -206,7 +206,9 @@ fn follow(page: &str) -> usize {
             continue;
         }
         if command.contains("pkg-config") && !world.has_library_for_c() {
-            println!("SKIPPED: {command}: it needs cc, pkg-config and libprefetch.so, which 'cargo build' makes");
+            println!(
+                "SKIPPED: {command}: it needs cc, pkg-config and libprefetch.so, which 'cargo build' makes"
+            );
             continue;
         }
         let ended = world.run(&command);
@@ -275,7 +277,9 @@ fn unknown(line: &str) -> Vec<String> {
         .peekable();
     let mut command: Vec<&str> = Vec::new();
     while GROUPS.contains(&command.join(" ").as_str()) {
-        let Some(word) = words.next_if(|word| word.starts_with(|c: char| c.is_ascii_lowercase())) else { break };
+        let Some(word) = words.next_if(|word| word.starts_with(|c: char| c.is_ascii_lowercase())) else {
+            break;
+        };
         command.push(word.trim_end_matches([',', '.']));
     }
     let Some(help) = help(&command) else { return vec![format!("no command {}", command.join(" "))] };
@@ -320,8 +324,13 @@ fn every_block_of_commands_for_users_is_run() {
     for page in pages {
         let text = fs::read_to_string(&page).expect("a page");
         for (language, mut lines) in blocks(&text) {
-            let looks_so = lines.any(|line| ["foreseek ", "make ", "sudo "].iter().any(|it| line.starts_with(it)));
-            assert!(language == "sh" || !looks_so, "{}: a block of '{language}' has commands", page.display());
+            let looks_so =
+                lines.any(|line| ["foreseek ", "make ", "sudo "].iter().any(|it| line.starts_with(it)));
+            assert!(
+                language == "sh" || !looks_so,
+                "{}: a block of '{language}' has commands",
+                page.display()
+            );
         }
     }
 }

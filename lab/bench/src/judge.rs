@@ -39,7 +39,7 @@ impl fmt::Display for Verdict {
 
 /// A policy in a cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Entry {
+pub struct PolicyResult {
     /// The policy.
     pub policy: Policy,
     /// Throughput, MB/s.
@@ -70,7 +70,7 @@ pub struct Judged {
     /// The static setting with the highest mean throughput.
     pub best_static: Option<Policy>,
     /// The policies, in the order in which they were named; then the oracle.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<PolicyResult>,
 }
 
 /// A claim about one policy.
@@ -112,7 +112,7 @@ fn judge_cell(runs: &[Run], cell: Cell, policies: &[Policy]) -> Judged {
         let mean = |of: fn(&Measured) -> f64| all.iter().map(|run| of(run)).sum::<f64>() / all.len() as f64;
         let over = |other: &Policy| ratio(&throughput(runs, cell, policy), &throughput(runs, cell, other));
         let single = cell.point().is_none();
-        Some(Entry {
+        Some(PolicyResult {
             policy: policy.clone(),
             mb_per_s: Summary::of(throughput(runs, cell, policy).into_values().collect()),
             over_default: over(&Policy::DEFAULT),
@@ -201,7 +201,7 @@ pub fn claims(runs: &[Run], cells: &[Judged]) -> Vec<Claim> {
 }
 
 fn claims_of(policy: &Policy, runs: &[Run], cells: &[Judged]) -> Vec<Claim> {
-    let of = |wanted: &dyn Fn(Point) -> bool, value: &dyn Fn(&Entry) -> Option<Summary>| {
+    let of = |wanted: &dyn Fn(Point) -> bool, value: &dyn Fn(&PolicyResult) -> Option<Summary>| {
         let places = cells.iter().filter(|cell| cell.cell.point().is_some_and(wanted));
         let places = places.map(|cell| {
             let entry = cell.entries.iter().find(|entry| entry.policy == *policy);

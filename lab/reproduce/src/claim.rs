@@ -87,8 +87,9 @@ impl Claim {
     /// # Errors
     /// The row has an unknown relation.
     pub fn relation(&self) -> Result<Relation, Error> {
-        let wrong =
-            || Error::Claims(format!("{}: '{} {}' is not a known relation", self.id, self.relation, self.value));
+        let wrong = || {
+            Error::Claims(format!("{}: '{} {}' is not a known relation", self.id, self.relation, self.value))
+        };
         let number = |text: &str| text.trim().parse::<f64>().map_err(|_| wrong());
         // A bound that grows with P is measured less P.
         let value = || number(self.value.strip_suffix("+P").unwrap_or(&self.value));

@@ -156,5 +156,6 @@ pub(crate) fn judge(
 }
 
 fn measure(claim: &Claim, row: &'static Row, context: &Context<'_>) -> Result<Measured, Error> {
-    (row.measure)(context).ok_or_else(|| Error::Claims(format!("{}: its runs lack a value that it needs", claim.id)))
+    (row.measure)(context)
+        .ok_or_else(|| Error::Claims(format!("{}: its runs lack a value that it needs", claim.id)))
 }

@@ -2,7 +2,7 @@
 
 use super::load::Load;
 use super::options::Options;
-use super::record::{ArrayRun, Measured, Of};
+use super::record::{ArrayRun, LoadCell, Measured};
 use super::way::Way;
 use crate::judge::{Aim, Bound, Values, ratio};
 use crate::pairs::measured;
@@ -14,12 +14,12 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Cell {
     pub(crate) load: Load,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<WayResult>,
 }
 
 /// A way in a cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Entry {
+pub(crate) struct WayResult {
     pub(crate) way: Way,
     pub(crate) mb_per_s: Summary,
     /// Over the raw device with its defaults.
@@ -33,7 +33,7 @@ pub(crate) struct Entry {
 }
 
 fn throughput(runs: &[ArrayRun], load: Load, way: &Way) -> Values {
-    measured(runs, &Of { load }, way)
+    measured(runs, &LoadCell { load }, way)
         .map(|(pair, run)| (pair, run.mb_per_s()))
         .filter(|(_, value)| *value > 0.0)
         .collect()
@@ -50,10 +50,10 @@ pub(crate) fn cells(runs: &[ArrayRun], options: &Options) -> Vec<Cell> {
                 return None;
             }
             let sum = |of: fn(&Measured) -> f64| {
-                measured(runs, &Of { load }, way).map(|(_, run)| of(run)).sum::<f64>()
+                measured(runs, &LoadCell { load }, way).map(|(_, run)| of(run)).sum::<f64>()
             };
             let read = sum(|run| run.read_bytes as f64);
-            Some(Entry {
+            Some(WayResult {
                 way: way.clone(),
                 gain: ratio(&rates, &throughput(runs, load, &Way::stock())),
                 mb_per_s: Summary::of(rates.into_values().collect()),
@@ -100,7 +100,7 @@ mod tests {
             let measured =
                 Measured { read_bytes: megabytes * 1_000_000, seconds: 1.0, ..Measured::default() };
             let way = way.parse().expect("a way");
-            ArrayRun { cell: Of { load }, way, pair, outcome: Outcome::Measured(measured) }
+            ArrayRun { cell: LoadCell { load }, way, pair, outcome: Outcome::Measured(measured) }
         };
         let pairs = |count: u32| -> Vec<ArrayRun> {
             (0..count)

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 /// The load, as a row has it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Of {
+pub(crate) struct LoadCell {
     pub(crate) load: Load,
 }
 
 /// A run.
-pub(crate) type ArrayRun = Row<Of, Way, Measured>;
+pub(crate) type ArrayRun = Row<LoadCell, Way, Measured>;
 
 /// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use super::load::Load;
 use super::options::{Options, Plan};
-use super::record::{Measured, Of};
+use super::record::{LoadCell, Measured};
 use super::report::Report;
 use super::way::Way;
 use crate::measure::load;
@@ -27,7 +27,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_, A
     let plan = Plan::of(options);
     let asked = RunList {
         out: &options.out,
-        cells: options.loads.iter().map(|load| Of { load: *load }).collect(),
+        cells: options.loads.iter().map(|load| LoadCell { load: *load }).collect(),
         ways: options.ways.clone(),
         pairs: options.pairs,
         once: None,
@@ -60,15 +60,15 @@ impl<'a> Bench<'a> {
 }
 
 impl Comparison for Bench<'_> {
-    type Cell = Of;
+    type Cell = LoadCell;
     type Way = Way;
     type Measured = Measured;
 
-    fn name(cell: &Of, way: &Way) -> String {
+    fn name(cell: &LoadCell, way: &Way) -> String {
         format!("{}, {way}", cell.load)
     }
 
-    fn measure(&mut self, cell: &Of, way: &Way, pair: u32) -> Result<Measured> {
+    fn measure(&mut self, cell: &LoadCell, way: &Way, pair: u32) -> Result<Measured> {
         let made = measure(self.options, &self.disk, cell.load, way, pair, self.interrupt);
         // After a failure in the middle of a run they may still be on.
         self.disk.set_delays(false)?;

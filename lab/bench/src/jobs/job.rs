@@ -276,9 +276,9 @@ impl Job {
 /// A job of [`ALL`], by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub struct Named(pub &'static Job);
+pub struct NamedJob(pub &'static Job);
 
-impl Named {
+impl NamedJob {
     /// All of them.
     #[must_use]
     pub fn all() -> Vec<Self> {
@@ -286,13 +286,13 @@ impl Named {
     }
 }
 
-impl fmt::Display for Named {
+impl fmt::Display for NamedJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.0.name)
     }
 }
 
-impl FromStr for Named {
+impl FromStr for NamedJob {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
@@ -303,13 +303,13 @@ impl FromStr for Named {
     }
 }
 
-impl From<Named> for String {
-    fn from(named: Named) -> Self {
+impl From<NamedJob> for String {
+    fn from(named: NamedJob) -> Self {
         named.0.name.to_owned()
     }
 }
 
-impl TryFrom<String> for Named {
+impl TryFrom<String> for NamedJob {
     type Error = Error;
 
     fn try_from(name: String) -> Result<Self> {
@@ -324,10 +324,10 @@ mod tests {
     #[test]
     fn names_are_one_each_and_say_what_the_job_does() {
         for job in &ALL {
-            let named: Named = job.name.parse().expect("known");
+            let named: NamedJob = job.name.parse().expect("known");
             assert!(std::ptr::eq(named.0, job) && !job.does.is_empty(), "{named}");
         }
-        let error = "emacs".parse::<Named>().expect_err("unknown").to_string();
+        let error = "emacs".parse::<NamedJob>().expect_err("unknown").to_string();
         assert!(error.contains("'emacs'") && error.contains("duckdb"), "{error}");
     }
 

@@ -1,8 +1,8 @@
 //! Evaluation of the runs: gains pair by pair with their 95 % intervals, and whether the mount is ever slower.
 
-use super::job::Named;
+use super::job::NamedJob;
 use super::options::Options;
-use super::record::{JobRun, Measured, Of};
+use super::record::{JobCell, JobRun, Measured};
 use super::way::Way;
 use crate::judge::{Aim, Bound, NO_LOSS, Values, Verdict, ratio};
 use crate::pairs::measured;
@@ -12,16 +12,16 @@ use serde::Serialize;
 /// A job.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Cell {
-    pub(crate) job: Named,
+    pub(crate) job: NamedJob,
     /// The static setting with the lowest mean time: chosen with hindsight, to the disadvantage of what is
     /// compared with it.
     pub(crate) best_static: Option<Way>,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<JobResult>,
 }
 
 /// A way in a cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Entry {
+pub(crate) struct JobResult {
     pub(crate) way: Way,
     pub(crate) seconds: Summary,
     /// The speed-up over stock.
@@ -62,8 +62,8 @@ impl Advice {
     }
 }
 
-fn seconds(runs: &[JobRun], job: Named, way: Way) -> Values {
-    let of = Of { job };
+fn seconds(runs: &[JobRun], job: NamedJob, way: Way) -> Values {
+    let of = JobCell { job };
     let all = measured(runs, &of, &way).map(|(pair, run)| (pair, run.seconds));
     all.filter(|(_, seconds)| *seconds > 0.0).collect()
 }
@@ -75,20 +75,20 @@ pub(crate) fn cells(runs: &[JobRun], options: &Options) -> Vec<Cell> {
     cells.filter(|cell| !cell.entries.is_empty()).collect()
 }
 
-fn judge(runs: &[JobRun], job: Named, ways: &[Way]) -> Cell {
+fn judge(runs: &[JobRun], job: NamedJob, ways: &[Way]) -> Cell {
     let there = |way: &Way| !seconds(runs, job, *way).is_empty();
     let mean = |way: &Way| Summary::of(seconds(runs, job, *way).into_values().collect()).mean;
     let statics = ways.iter().copied().filter(|way| way.is_static() && there(way));
     let best_static = statics.min_by(|a, b| mean(a).total_cmp(&mean(b)));
     let entries = ways.iter().copied().filter(there).map(|way| {
-        let of = Of { job };
+        let of = JobCell { job };
         let all: Vec<&Measured> = measured(runs, &of, &way).map(|(_, run)| run).collect();
         let sum = |of: fn(&Measured) -> f64| all.iter().map(|run| of(run)).sum::<f64>();
         let count = all.len() as f64;
         let read = sum(|run| run.read_bytes as f64);
         let processor = sum(|run| run.program_processor_s + run.mount_processor_s);
         let over = |other: Way| ratio(&seconds(runs, job, other), &seconds(runs, job, way));
-        Entry {
+        JobResult {
             way,
             seconds: Summary::of(seconds(runs, job, way).into_values().collect()),
             gain: over(Way::Stock),
@@ -104,7 +104,7 @@ fn judge(runs: &[JobRun], job: Named, ways: &[Way]) -> Cell {
 
 impl Cell {
     /// What was measured in a way.
-    pub(crate) fn entry(&self, way: Way) -> Option<&Entry> {
+    pub(crate) fn entry(&self, way: Way) -> Option<&JobResult> {
         self.entries.iter().find(|entry| entry.way == way)
     }
 }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::record::Outcome;
 
-    fn run(job: Named, way: Way, pair: u32, seconds: f64) -> JobRun {
+    fn run(job: NamedJob, way: Way, pair: u32, seconds: f64) -> JobRun {
         let measured = Measured {
             seconds,
             program_processor_s: 1.0,
@@ -132,12 +132,12 @@ mod tests {
             read_bytes: 1 << 30,
             ..Measured::default()
         };
-        JobRun { cell: Of { job }, way, pair, outcome: Outcome::Measured(measured) }
+        JobRun { cell: JobCell { job }, way, pair, outcome: Outcome::Measured(measured) }
     }
 
     #[test]
     fn the_mount_is_judged_pair_by_pair_and_the_best_static_setting_found() {
-        let job: Named = "cat-4".parse().expect("a job");
+        let job: NamedJob = "cat-4".parse().expect("a job");
         let pairs = |mount: f64, count: u32| -> Vec<JobRun> {
             let ways = [(Way::Stock, 10.0), (Way::Stock4M, 5.0), (Way::Mount, mount)];
             let of = |pair: u32| ways.map(|(way, time)| run(job, way, pair, time + f64::from(pair) * 0.01));

@@ -24,7 +24,7 @@ mod report;
 mod run;
 pub mod way;
 
-pub use job::Named;
+pub use job::NamedJob;
 pub use options::{Options, PAIRS, PROFILE};
 pub use report::{Report, write};
 pub use run::run;

@@ -1,6 +1,6 @@
 //! The options of the measurement.
 
-use super::job::Named;
+use super::job::NamedJob;
 use super::way::Way;
 use crate::record::host;
 use crate::{Error, Result};
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Which jobs.
-    pub jobs: Vec<Named>,
+    pub jobs: Vec<NamedJob>,
     /// In which ways; the stock one first.
     pub ways: Vec<Way>,
     /// How often each is measured.
@@ -45,7 +45,7 @@ const MEMORY_LEAST: Bytes = Bytes::mib(256);
 impl Default for Options {
     fn default() -> Self {
         Self {
-            jobs: Named::all(),
+            jobs: NamedJob::all(),
             ways: Way::ALL.to_vec(),
             pairs: PAIRS,
             share: 1.0,

@@ -1,18 +1,18 @@
 //! One run, as it is written to the file.
 
-use super::job::Named;
+use super::job::NamedJob;
 use super::way::Way;
 use crate::pairs::Row;
 use serde::{Deserialize, Serialize};
 
 /// The job, as a row has it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Of {
-    pub(crate) job: Named,
+pub(crate) struct JobCell {
+    pub(crate) job: NamedJob,
 }
 
 /// A run.
-pub(crate) type JobRun = Row<Of, Way, Measured>;
+pub(crate) type JobRun = Row<JobCell, Way, Measured>;
 
 /// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

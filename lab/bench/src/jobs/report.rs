@@ -1,6 +1,6 @@
 //! The report: a table and JSON; and the table of a page.
 
-use super::job::Named;
+use super::job::NamedJob;
 use super::judge::{Advice, Cell, aims, cells};
 use super::options::{Options, Plan};
 use super::record::JobRun;
@@ -36,7 +36,7 @@ impl Report {
     /// Where a line is none of these.
     pub fn of_rows(rows: &str) -> Result<Self> {
         let (plan, runs) = parse(rows)?;
-        let options = Options { jobs: Named::all(), ways: Way::ALL.to_vec(), ..Options::default() };
+        let options = Options { jobs: NamedJob::all(), ways: Way::ALL.to_vec(), ..Options::default() };
         Ok(Self::of(plan, &runs, &options, Vec::new()))
     }
 

@@ -1,9 +1,9 @@
 //! The whole measurement: data once, then pair by pair every job in every way.
 
 use super::data::{Data, Maker};
-use super::job::{AWAY_MS, Job, Named, SFTP_SERVER};
+use super::job::{AWAY_MS, Job, NamedJob, SFTP_SERVER};
 use super::options::{Options, Plan};
-use super::record::{Measured, Of};
+use super::record::{JobCell, Measured};
 use super::report::Report;
 use super::way::Way;
 use crate::measure::load;
@@ -46,13 +46,13 @@ pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_, A
     let left_out = leave_out(&mut options);
     let asked = RunList {
         out: &options.out,
-        cells: options.jobs.iter().map(|job| Of { job: *job }).collect(),
+        cells: options.jobs.iter().map(|job| JobCell { job: *job }).collect(),
         ways: options.ways.clone(),
         pairs: options.pairs,
         once: None,
         left_out,
     };
-    let begin = |todo: &[Todo<Of, Way>], progress: &dyn Fn(f64, &str)| {
+    let begin = |todo: &[Todo<JobCell, Way>], progress: &dyn Fn(f64, &str)| {
         Bench::begin(&options, interrupt, todo, progress)
     };
     let (runs, notes) = pairs::run(&plan, &asked, interrupt, reporting, &begin)?;
@@ -103,7 +103,7 @@ impl<'a> Bench<'a> {
     fn begin(
         options: &'a Options,
         interrupt: &'a Interrupt,
-        todo: &[Todo<Of, Way>],
+        todo: &[Todo<JobCell, Way>],
         progress: &dyn Fn(f64, &str),
     ) -> Result<Self> {
         let place = CgroupParent::find()?;
@@ -201,7 +201,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Runs a job from cold.
-    fn run(&mut self, job: Named, way: Way, delays: bool) -> Result<Measured> {
+    fn run(&mut self, job: NamedJob, way: Way, delays: bool) -> Result<Measured> {
         self.empty_scratch()?;
         let data = self.data_of(job.0)?;
         self.cool()?;
@@ -253,7 +253,7 @@ impl<'a> Bench<'a> {
         Ok(Standing { root: view, server: Some(server), programs, _group: limited, far })
     }
 
-    fn run_cold(&self, named: Named, way: Way, data: &Path, delays: bool) -> Result<Measured> {
+    fn run_cold(&self, named: NamedJob, way: Way, data: &Path, delays: bool) -> Result<Measured> {
         let job = named.0;
         let standing = self.stand(way, job.is_far)?;
         let data = standing.root.join(data);
@@ -302,15 +302,15 @@ impl<'a> Bench<'a> {
 }
 
 impl Comparison for Bench<'_> {
-    type Cell = Of;
+    type Cell = JobCell;
     type Way = Way;
     type Measured = Measured;
 
-    fn name(cell: &Of, way: &Way) -> String {
+    fn name(cell: &JobCell, way: &Way) -> String {
         format!("{}, {way}", cell.job)
     }
 
-    fn measure(&mut self, cell: &Of, way: &Way, _: u32) -> Result<Measured> {
+    fn measure(&mut self, cell: &JobCell, way: &Way, _: u32) -> Result<Measured> {
         self.queue.set_read_ahead(way.read_ahead())?;
         if self.tried.insert(cell.job.0.name) {
             // So that the first way does not pay for reading programs and libraries from the machine's disk.

@@ -33,9 +33,7 @@ impl Checked {
         self.read(offset, buffer)?;
         match data::wrong_page(self.number, offset, buffer) {
             None => Ok(()),
-            Some(page) => {
-                Err(format!("page {page} of file {} does not hold what was written", self.number))
-            }
+            Some(page) => Err(format!("page {page} of file {} does not hold what was written", self.number)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Throughput over concurrency: a chart for each benchmark and scheduler, a curve for each policy.
 
 use crate::cell::Benchmark;
-use crate::judge::{Entry, Judged};
+use crate::judge::{Judged, PolicyResult};
 use crate::outcome::Outcome;
 use crate::policy::Policy;
 use foreseek_chart::{Across, Lines, Mark, Point, Series};
@@ -40,7 +40,7 @@ impl Outcome {
                 policies.push(&entry.policy);
             }
         }
-        let point = |cell: &Judged, entry: &Entry| {
+        let point = |cell: &Judged, entry: &PolicyResult| {
             let x = f64::from(cell.cell.point()?.concurrency);
             let value = &entry.mb_per_s;
             Some(Point { x, y: value.mean, low: value.low, high: value.high })

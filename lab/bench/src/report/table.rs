@@ -1,7 +1,7 @@
 //! The outcome as tables for a terminal.
 
 use crate::cell::Cell;
-use crate::judge::{Entry, Judged};
+use crate::judge::{Judged, PolicyResult};
 use crate::outcome::Outcome;
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
@@ -98,7 +98,7 @@ fn points(cells: &[&Judged]) -> Table {
     right(table, 2)
 }
 
-fn row(point: String, entry: &Entry, best: bool) -> Vec<String> {
+fn row(point: String, entry: &PolicyResult, best: bool) -> Vec<String> {
     let mean =
         |value: &Option<Summary>| value.as_ref().map_or_else(String::new, |v| format!("{:.2}", v.mean));
     let ends = |value: &Option<Summary>| value.as_ref().map_or_else(String::new, interval);

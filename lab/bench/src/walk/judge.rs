@@ -2,7 +2,7 @@
 
 use super::beside::Beside;
 use super::options::Options;
-use super::program::Named;
+use super::program::NamedProgram;
 use super::record::{Measured, On, WalkRun};
 use super::tree::Tree;
 use super::way::Way;
@@ -17,19 +17,19 @@ pub(crate) struct Cell {
     /// The tree.
     pub(crate) tree: Tree,
     /// The program.
-    pub(crate) program: Named,
+    pub(crate) program: NamedProgram,
     /// Seconds of one ascending pass over all that it needs, and of the program when that is in memory: no
     /// prefetching takes less than the larger of the two.
     pub(crate) pass_seconds: Option<f64>,
     /// See above.
     pub(crate) cached_seconds: Option<f64>,
     /// The result in each way.
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<WalkResult>,
 }
 
 /// A way in a cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Entry {
+pub(crate) struct WalkResult {
     /// The way.
     pub(crate) way: Way,
     /// Seconds from cold.
@@ -89,7 +89,7 @@ fn judge(runs: &[WalkRun], at: On, ways: &[Way]) -> Cell {
         let count = |of: fn(&Measured) -> f64| mean(&by_pair(runs, at, Some(way), of)).unwrap_or(0.0);
         let again = by_pair(runs, at, Some(way), AGAIN);
         let beside = by_pair(runs, at, Some(way), BESIDE);
-        Some(Entry {
+        Some(WalkResult {
             way,
             gain: ratio(&by_pair(runs, at, stock, SECONDS), &seconds),
             over_oracle: oracle
@@ -170,7 +170,7 @@ fn beside(cells: &[Cell], way: Way) -> Vec<Aim> {
     two.chain(reader).collect()
 }
 
-fn entries(cells: &[Cell], way: Way) -> impl Iterator<Item = (&Cell, &Entry)> {
+fn entries(cells: &[Cell], way: Way) -> impl Iterator<Item = (&Cell, &WalkResult)> {
     cells.iter().filter_map(move |cell| Some((cell, cell.entries.iter().find(|entry| entry.way == way)?)))
 }
 
@@ -196,7 +196,7 @@ fn geometric_mean(runs: &[WalkRun], cells: &[Cell], tree: Tree, way: Way) -> Opt
 
 /// jdupes after `warm` against fclones, which reads in an order of its own.
 fn duplicates(runs: &[WalkRun]) -> Option<Aim> {
-    let [jdupes, fclones] = ["jdupes", "fclones"].map(|name| name.parse::<Named>().ok());
+    let [jdupes, fclones] = ["jdupes", "fclones"].map(|name| name.parse::<NamedProgram>().ok());
     let ours = by_pair(runs, On { tree: Tree::Fresh, program: jdupes? }, Some(Way::Warm), SECONDS);
     let theirs = by_pair(runs, On { tree: Tree::Fresh, program: fclones? }, Some(Way::Stock), SECONDS);
     let value = ratio(&ours, &theirs)?;

@@ -1,6 +1,6 @@
 //! The options of the measurement.
 
-use super::program::{ALL, Named};
+use super::program::{ALL, NamedProgram};
 use super::record::On;
 use super::tree::Tree;
 use super::way::Way;
@@ -16,7 +16,7 @@ pub struct Options {
     /// Which trees.
     pub trees: Vec<Tree>,
     /// The programs; each runs on the trees that it is meant for.
-    pub programs: Vec<Named>,
+    pub programs: Vec<NamedProgram>,
     /// In which ways; the stock one first.
     pub ways: Vec<Way>,
     /// How often each is measured.
@@ -71,7 +71,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             trees: Tree::ALL.to_vec(),
-            programs: ALL.iter().map(Named).collect(),
+            programs: ALL.iter().map(NamedProgram).collect(),
             ways: Way::ALL.to_vec(),
             pairs: PAIRS,
             share: 1.0,
@@ -91,7 +91,7 @@ impl Options {
     #[must_use]
     pub fn quick(self) -> Self {
         let programs = ["tar", "grep", "rsync-dry-run", "du", "sha256sum"];
-        let programs = ALL.iter().filter(|program| programs.contains(&program.name)).map(Named);
+        let programs = ALL.iter().filter(|program| programs.contains(&program.name)).map(NamedProgram);
         Self {
             trees: vec![Tree::Fresh, Tree::Aged],
             programs: programs.collect(),

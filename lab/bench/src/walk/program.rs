@@ -147,27 +147,27 @@ impl Program {
 /// A program of [`ALL`], by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub struct Named(pub &'static Program);
+pub struct NamedProgram(pub &'static Program);
 
-impl PartialOrd for Named {
+impl PartialOrd for NamedProgram {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Named {
+impl Ord for NamedProgram {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.0.name.cmp(other.0.name)
     }
 }
 
-impl fmt::Display for Named {
+impl fmt::Display for NamedProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.0.name)
     }
 }
 
-impl FromStr for Named {
+impl FromStr for NamedProgram {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
@@ -178,13 +178,13 @@ impl FromStr for Named {
     }
 }
 
-impl From<Named> for String {
-    fn from(named: Named) -> Self {
+impl From<NamedProgram> for String {
+    fn from(named: NamedProgram) -> Self {
         named.0.name.to_owned()
     }
 }
 
-impl TryFrom<String> for Named {
+impl TryFrom<String> for NamedProgram {
     type Error = Error;
 
     fn try_from(name: String) -> Result<Self> {
@@ -199,10 +199,10 @@ mod tests {
     #[test]
     fn names_are_one_each_and_lead_to_their_programs() {
         for program in &ALL {
-            let named: Named = program.name.parse().expect("known");
+            let named: NamedProgram = program.name.parse().expect("known");
             assert!(std::ptr::eq(named.0, program), "{named}");
         }
-        let error = "emacs".parse::<Named>().expect_err("unknown").to_string();
+        let error = "emacs".parse::<NamedProgram>().expect_err("unknown").to_string();
         assert!(error.contains("'emacs'") && error.contains("tar"), "{error}");
     }
 }

@@ -1,6 +1,6 @@
 //! One run, as it is written to the file.
 
-use super::program::Named;
+use super::program::NamedProgram;
 use super::tree::Tree;
 use super::way::Way;
 use crate::pairs::Row;
@@ -12,7 +12,7 @@ pub(crate) struct On {
     /// The tree.
     pub(crate) tree: Tree,
     /// The program.
-    pub(crate) program: Named,
+    pub(crate) program: NamedProgram,
 }
 
 /// A run in a way; without one the ascending pass over what the program needs.

@@ -111,7 +111,7 @@ impl Tree {
         seed: u64,
         interrupt: &Interrupt,
         progress: &dyn Fn(f64),
-    ) -> Result<Made> {
+    ) -> Result<MadeTree> {
         let shape = self.shape();
         let files = ((shape.files as f64 * share) as usize).max(PARTS);
         let mut maker = Maker::new(root, shape, files, seed)?;
@@ -128,13 +128,13 @@ impl Tree {
             maker.age(interrupt, &|share| progress((f64::from(round) + 1.0 + share) / rounds))?;
         }
         let given = if self == Self::Aged { root.join("part0") } else { root.to_owned() };
-        Ok(Made { given })
+        Ok(MadeTree { given })
     }
 }
 
 /// A tree that was made.
 #[derive(Clone, Debug)]
-pub(crate) struct Made {
+pub(crate) struct MadeTree {
     /// The part that programs read.
     pub(crate) given: PathBuf,
 }

@@ -21,7 +21,7 @@ use foreseek_device::geometry::TracksShape;
 use foreseek_device::spec::limits::{
     CYLINDERS_LIMIT, HEADS_LIMIT, RUNS_LIMIT, SECTORS_PER_TRACK_LIMIT, SLIPS_LIMIT,
 };
-use parts::{Entry, Kind, Of, Remap};
+use parts::{Content, Kind, NodeEntry, Remap};
 use sections::Sections;
 
 /// Largest address that a number in a file may name.
@@ -121,12 +121,12 @@ fn read_node(
     node: &Node,
     kinds: &[Kind],
     nodes: usize,
-) -> Result<Vec<Entry>, ExtractedError> {
+) -> Result<Vec<NodeEntry>, ExtractedError> {
     let Value::List(list) = &node.value else {
         return Err(reader.wrong_at(node.line, "IDX", "must hold a list for each node of the tree"));
     };
     let mut cursor = Cursor { reader, list, at: 0, line: node.line };
-    let mut entries: Vec<Entry> = Vec::new();
+    let mut entries: Vec<NodeEntry> = Vec::new();
     while cursor.at < list.len() {
         entries.push(read_entry(&mut cursor, kinds, nodes)?);
     }
@@ -148,7 +148,7 @@ fn read_node(
     Ok(entries)
 }
 
-fn read_entry(cursor: &mut Cursor<'_>, kinds: &[Kind], nodes: usize) -> Result<Entry, ExtractedError> {
+fn read_entry(cursor: &mut Cursor<'_>, kinds: &[Kind], nodes: usize) -> Result<NodeEntry, ExtractedError> {
     let cylinders = CYLINDERS_LIMIT as f64;
     let first = cursor.whole("the first address", 0.0, PLACES_LIMIT)? as u64;
     let line = cursor.line;
@@ -172,14 +172,14 @@ fn read_entry(cursor: &mut Cursor<'_>, kinds: &[Kind], nodes: usize) -> Result<E
                     format!("has {each} addresses a track, its kind of track holds {}", known.sectors);
                 return Err(cursor.wrong(reason));
             }
-            Of::Tracks { kind, head }
+            Content::Tracks { kind, head }
         }
         "IDX" => {
             let node = cursor.whole("the node", 0.0, RUNS_LIMIT as f64)? as usize;
             if node >= nodes {
                 return Err(cursor.wrong(format!("names node {node}, IDX has {nodes}, counted from 0")));
             }
-            Of::Node(node)
+            Content::Node(node)
         }
         other => {
             let other: String = other.chars().take(24).collect();
@@ -187,7 +187,7 @@ fn read_entry(cursor: &mut Cursor<'_>, kinds: &[Kind], nodes: usize) -> Result<E
         }
     };
     let cylinder_step = if all < 0 { -step } else { step };
-    Ok(Entry { line, first, cylinder, angle, each, cylinder_step, angle_step, sectors, of })
+    Ok(NodeEntry { line, first, cylinder, angle, each, cylinder_step, angle_step, sectors, of })
 }
 
 fn read_slips(reader: Reader<'_>) -> Result<Vec<(u64, u64)>, ExtractedError> {

@@ -10,14 +10,14 @@ pub(super) struct Kind {
 
 /// What an entry consists of.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Of {
+pub(super) enum Content {
     Tracks { kind: usize, head: u32 },
     Node(usize),
 }
 
 /// An entry of a node; addresses, cylinders and angles count from those of the node.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(super) struct NodeEntry {
     pub(super) line: usize,
     pub(super) first: u64,
     pub(super) cylinder: i64,
@@ -26,7 +26,7 @@ pub(super) struct Entry {
     pub(super) cylinder_step: i64,
     pub(super) angle_step: f64,
     pub(super) sectors: u64,
-    pub(super) of: Of,
+    pub(super) of: Content,
 }
 
 /// Addresses that lie elsewhere: the first, how many, cylinder, head and sector there.

@@ -1,7 +1,7 @@
 //! From the tree to sections: the two lowest levels stay patterns and their repetitions, all above them is
 //! expanded.
 
-use super::parts::{Entry, Kind, Of, Remap};
+use super::parts::{Content, Kind, NodeEntry, Remap};
 use crate::block::Reader;
 use crate::error::ExtractedError;
 use foreseek_device::geometry::{RunShape, SectionShape, TracksShape};
@@ -21,7 +21,7 @@ struct Origin {
 pub(super) struct Sections<'a> {
     reader: Reader<'a>,
     kinds: &'a [Kind],
-    nodes: &'a [Vec<Entry>],
+    nodes: &'a [Vec<NodeEntry>],
     /// The pattern that a node of tracks makes.
     patterns: Vec<Option<usize>>,
     /// The number of the first sector of each run of each pattern.
@@ -35,7 +35,7 @@ impl<'a> Sections<'a> {
     pub(super) fn of(
         reader: Reader<'a>,
         kinds: &'a [Kind],
-        nodes: &'a [Vec<Entry>],
+        nodes: &'a [Vec<NodeEntry>],
     ) -> Result<Self, ExtractedError> {
         let (patterns, lows, shape) = (vec![None; nodes.len()], Vec::new(), TracksShape::default());
         let mut sections = Self { reader, kinds, nodes, patterns, lows, runs: 0, shape };
@@ -86,7 +86,7 @@ impl<'a> Sections<'a> {
 
     fn expand_entry(
         &mut self,
-        entry: Entry,
+        entry: NodeEntry,
         at: Origin,
         sectors: u64,
         depth: usize,
@@ -101,13 +101,13 @@ impl<'a> Sections<'a> {
             angle_step: entry.angle_step,
         };
         let child = match entry.of {
-            Of::Tracks { kind, head } => {
+            Content::Tracks { kind, head } => {
                 let run = self.run(&entry, kind, head, 1, entry.each.min(sectors));
                 let run = RunShape { cylinder: 0, angle: 0.0, ..run };
                 let pattern = self.new_pattern(entry.line, vec![run], vec![self.kinds[kind].low])?;
                 return self.add(entry.line, section(pattern));
             }
-            Of::Node(child) => child,
+            Content::Node(child) => child,
         };
         let holds = self.holds(child);
         if entry.each > holds {
@@ -144,7 +144,7 @@ impl<'a> Sections<'a> {
         }
         let (mut runs, mut lows) = (Vec::new(), Vec::new());
         for entry in &self.nodes[node] {
-            let Of::Tracks { kind, head } = entry.of else { return Ok(None) };
+            let Content::Tracks { kind, head } = entry.of else { return Ok(None) };
             let (whole, rest) = (entry.sectors / entry.each, entry.sectors % entry.each);
             if whole > CYLINDERS_LIMIT {
                 return Err(self.wrong(entry.line, format!("has {whole} tracks, may have {CYLINDERS_LIMIT}")));
@@ -183,7 +183,7 @@ impl<'a> Sections<'a> {
         Ok(self.shape.patterns.len() - 1)
     }
 
-    fn run(&self, entry: &Entry, kind: usize, head: u32, tracks: u32, sectors: u64) -> RunShape {
+    fn run(&self, entry: &NodeEntry, kind: usize, head: u32, tracks: u32, sectors: u64) -> RunShape {
         RunShape {
             tracks,
             sectors: sectors as u32,

@@ -97,7 +97,7 @@ fn entry(first: u64, e: (i64, f64, u64, i64, f64, u64), of: &str) -> String {
 }
 
 /// One address: cylinder, head and angle, by the rules of the index tree.
-fn walk(kinds: &[Kind], nodes: &[Vec<Entry>], node: usize, lba: u64) -> (i64, u32, f64) {
+fn walk(kinds: &[Kind], nodes: &[Vec<NodeEntry>], node: usize, lba: u64) -> (i64, u32, f64) {
     let entry = nodes[node]
         .iter()
         .find(|entry| (entry.first..entry.first + entry.sectors).contains(&lba))
@@ -106,8 +106,10 @@ fn walk(kinds: &[Kind], nodes: &[Vec<Entry>], node: usize, lba: u64) -> (i64, u3
     let cylinder = entry.cylinder + entry.cylinder_step * time as i64;
     let angle = entry.angle + entry.angle_step * time as f64;
     match entry.of {
-        Of::Tracks { kind, head } => (cylinder, head, angle + rest as f64 / kinds[kind].per_track as f64),
-        Of::Node(child) => {
+        Content::Tracks { kind, head } => {
+            (cylinder, head, angle + rest as f64 / kinds[kind].per_track as f64)
+        }
+        Content::Node(child) => {
             let (within, head, turned) = walk(kinds, nodes, child, rest);
             (cylinder + within, head, angle + turned)
         }

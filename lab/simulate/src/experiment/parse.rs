@@ -424,7 +424,9 @@ impl Reader<'_> {
         match given {
             None => Ok(default),
             Some(time) if (0.0..=LONGEST).contains(&(time * unit)) => Ok(Nanos((time * unit).round() as u64)),
-            Some(time) => Err(self.wrong(key, format!("{time} is not a valid time: give one from 0 to a year"))),
+            Some(time) => {
+                Err(self.wrong(key, format!("{time} is not a valid time: give one from 0 to a year")))
+            }
         }
     }
 

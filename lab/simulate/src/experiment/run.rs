@@ -59,14 +59,14 @@ struct Placed {
 }
 
 /// What is made once for all runs of a variant.
-struct Made {
+struct Prepared {
     /// The extents on each device, for each seed; only for the first one if all seeds have one file system.
     placed: Vec<Vec<Placed>>,
     /// The lengths of the workload's streams, if a policy knows them.
     truth: Option<String>,
 }
 
-impl Made {
+impl Prepared {
     fn of(experiment: &Experiment) -> Result<Self, ExperimentError> {
         let seeds = if experiment.layout.by_seed { &*experiment.seeds } else { &[0] };
         let on = |device| seeds.iter().map(|seed| lay_out(experiment, device, *seed)).collect();
@@ -97,8 +97,8 @@ pub fn run(
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Results, ExperimentError> {
     experiment.check()?;
-    let made = experiment.variants().into_iter().map(|(_, variant)| Made::of(variant));
-    let made = made.collect::<Result<Vec<Made>, _>>()?;
+    let made = experiment.variants().into_iter().map(|(_, variant)| Prepared::of(variant));
+    let made = made.collect::<Result<Vec<Prepared>, _>>()?;
     let places = experiment.places();
     let reports = run_all(&made, &places, workers.clamp(1, WORKERS_LIMIT), progress)?;
     Ok(experiment.results(reports))
@@ -106,7 +106,7 @@ pub fn run(
 
 /// Makes every run; the reports are in the order of the points.
 fn run_all(
-    made: &[Made],
+    made: &[Prepared],
     places: &[PlannedRun<'_>],
     workers: usize,
     progress: &(dyn Fn(Progress) + Sync),
@@ -177,7 +177,7 @@ impl<'a> Clock<'a> {
     }
 }
 
-fn run_one(made: &Made, place: PlannedRun<'_>, clock: &Clock<'_>) -> Result<Report, ExperimentError> {
+fn run_one(made: &Prepared, place: PlannedRun<'_>, clock: &Clock<'_>) -> Result<Report, ExperimentError> {
     let experiment = place.experiment;
     let (machine, seen) = experiment.machine_for(made, place)?;
     let period = experiment.period(place.concurrency);
@@ -393,7 +393,7 @@ impl Experiment {
 
     fn machine_for(
         &self,
-        made: &Made,
+        made: &Prepared,
         place: PlannedRun<'_>,
     ) -> Result<(Machine, Option<Seen>), ExperimentError> {
         let profile = &self.devices[place.device];
@@ -573,7 +573,7 @@ mod tests {
     fn seeds_have_file_systems_of_their_own_where_the_set_up_says_so() {
         for (set_up, workload) in [(SetUp::EuroSys, "cp5"), (SetUp::Atc08, "tiobench")] {
             let experiment = Experiment::new("placed", set_up, workload);
-            let made = Made::of(&experiment).expect("room");
+            let made = Prepared::of(&experiment).expect("room");
             let placed = |seed| {
                 let (policy, value) = (&experiment.policies[0], None);
                 let place = PlannedRun {

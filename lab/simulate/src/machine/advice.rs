@@ -9,7 +9,7 @@
 //! With [`Memory::advice_moves`](super::Memory::advice_moves) pages in memory move to the young end of the
 //! inactive list, as in the kernel of ATC'09 (section 4.5).
 
-use super::files::Entry;
+use super::files::PageEntry;
 use super::names::FileNo;
 use super::process::{Doing, Wait};
 use super::processors::Turn;
@@ -76,7 +76,7 @@ impl Machine {
     /// Moves pages in memory to the young end of their list.
     fn renew(&mut self, file: FileNo, pages: PageSpan) {
         for page in pages.iter() {
-            if let Entry::Held(frame) = self.files[file.0 as usize].entry(page) {
+            if let PageEntry::Held(frame) = self.files[file.0 as usize].entry(page) {
                 self.bill += self.settings.costs.look_up;
                 self.reclaim.renewed(self.now, frame);
             }
@@ -102,7 +102,7 @@ impl Machine {
     pub(super) fn forget(&mut self, process: u32, stream: u32, pages: PageSpan) -> Turn {
         let Some(file) = self.file_of(stream) else { return Turn::GoesOn };
         for page in pages.iter() {
-            let Entry::Held(frame) = self.files[file.0 as usize].entry(page) else { continue };
+            let PageEntry::Held(frame) = self.files[file.0 as usize].entry(page) else { continue };
             if self.frames.get(frame).holds == 0 {
                 self.bill += self.settings.costs.reclaim;
                 self.reclaim.removed(frame);

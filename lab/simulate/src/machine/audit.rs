@@ -1,7 +1,7 @@
 //! Invariants of a machine that hold between any two events.
 
 use super::Machine;
-use super::files::Entry;
+use super::files::PageEntry;
 use super::frames::NOBODY;
 use super::names::FrameNo;
 use super::process::Wait;
@@ -21,7 +21,7 @@ impl Machine {
         let (mut held, mut dirty, mut writing, mut ahead) = (0, 0, 0, 0);
         for (number, file) in self.files.iter().enumerate() {
             for page in 0..file.pages().get() {
-                let Entry::Held(at) = file.entry(PageIndex(page)) else { continue };
+                let PageEntry::Held(at) = file.entry(PageIndex(page)) else { continue };
                 let frame = self.frames.get(at);
                 assert_eq!((frame.file.0 as usize, u64::from(frame.page)), (number, page));
                 held += 1;
@@ -73,8 +73,8 @@ impl Machine {
             .map(|file| {
                 let file = &self.files[file];
                 let pages = (0..file.pages().get()).filter(|page| match file.entry(PageIndex(*page)) {
-                    Entry::Held(frame) => self.frames.get(frame).in_flight,
-                    Entry::Absent | Entry::Evicted(_) => false,
+                    PageEntry::Held(frame) => self.frames.get(frame).in_flight,
+                    PageEntry::Absent | PageEntry::Evicted(_) => false,
                 });
                 pages.count() as u64
             })

@@ -13,7 +13,7 @@
 //! the pages of a reader that sleeps are in flight at once, while a kernel puts those of its later pieces into
 //! the page cache as it submits them.
 
-use super::files::Entry;
+use super::files::PageEntry;
 use super::frames::{Frame, NOBODY, Swapping};
 use super::names::{FileNo, FrameNo};
 use super::process::Wait;
@@ -138,7 +138,7 @@ impl Machine {
             mapped: why == Why::Private,
             swap: Swapping::No,
         });
-        self.files[file.0 as usize].set(page, Entry::Held(frame));
+        self.files[file.0 as usize].set(page, PageEntry::Held(frame));
         self.bill += self.settings.costs.allocate;
         match why {
             Why::Demand => self.metrics.counters.demanded += Pages(1),
@@ -261,7 +261,7 @@ impl Machine {
     }
 
     pub(super) fn arrived(&mut self, file: FileNo, page: PageIndex) {
-        let Entry::Held(frame) = self.files[file.0 as usize].entry(page) else { return };
+        let PageEntry::Held(frame) = self.files[file.0 as usize].entry(page) else { return };
         self.frames.get_mut(frame).in_flight = false;
         self.let_go(frame);
         self.wake_waiters(frame);
@@ -296,7 +296,7 @@ impl Machine {
         }
         self.flight.reads.retain(|_, (_, of)| *of != at);
         for page in pages.iter() {
-            let Entry::Held(frame) = self.files[file.0 as usize].entry(page) else { continue };
+            let PageEntry::Held(frame) = self.files[file.0 as usize].entry(page) else { continue };
             let held = self.frames.get(frame);
             if !held.in_flight {
                 continue;

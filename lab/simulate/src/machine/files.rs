@@ -9,7 +9,7 @@ use foreseek_units::{Bytes, Lba, PageIndex, Pages};
 
 /// A page's entry in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(super) enum PageEntry {
     /// Neither in memory nor in flight.
     Absent,
     /// Evicted before its first use: it was read ahead for this opening of the file.
@@ -24,7 +24,7 @@ const EVICTED: u32 = 1 << 31;
 /// The mask of the number of an opening, beside [`EVICTED`]; then counting begins again.
 pub(super) const OPENINGS: u32 = EVICTED - 1;
 
-impl Entry {
+impl PageEntry {
     fn of(word: u32) -> Self {
         match word {
             0 => Self::Absent,
@@ -73,15 +73,15 @@ impl File {
         self.length.pages_ceil()
     }
 
-    pub(super) fn entry(&self, page: PageIndex) -> Entry {
-        self.table.get(page.get() as usize).map_or(Entry::Absent, |word| Entry::of(*word))
+    pub(super) fn entry(&self, page: PageIndex) -> PageEntry {
+        self.table.get(page.get() as usize).map_or(PageEntry::Absent, |word| PageEntry::of(*word))
     }
 
     pub(super) fn cached(&self, page: PageIndex) -> bool {
-        matches!(self.entry(page), Entry::Held(_))
+        matches!(self.entry(page), PageEntry::Held(_))
     }
 
-    pub(super) fn set(&mut self, page: PageIndex, entry: Entry) {
+    pub(super) fn set(&mut self, page: PageIndex, entry: PageEntry) {
         let at = page.get() as usize;
         if at >= self.table.len() {
             // At once for the whole file: the allocator gives zeroed memory, which is used page by page.
@@ -125,10 +125,15 @@ mod tests {
 
     #[test]
     fn a_word_holds_each_state() {
-        for entry in [Entry::Absent, Entry::Held(FrameNo(0)), Entry::Held(FrameNo(9)), Entry::Evicted(0)] {
-            assert_eq!(Entry::of(entry.word()), entry);
+        for entry in [
+            PageEntry::Absent,
+            PageEntry::Held(FrameNo(0)),
+            PageEntry::Held(FrameNo(9)),
+            PageEntry::Evicted(0),
+        ] {
+            assert_eq!(PageEntry::of(entry.word()), entry);
         }
-        assert_eq!(Entry::of(Entry::Evicted(OPENINGS - 1).word()), Entry::Evicted(OPENINGS - 1));
+        assert_eq!(PageEntry::of(PageEntry::Evicted(OPENINGS - 1).word()), PageEntry::Evicted(OPENINGS - 1));
     }
 
     #[test]

@@ -15,7 +15,7 @@
 //! `high` are.
 
 use super::events::Event;
-use super::files::Entry;
+use super::files::PageEntry;
 use super::names::FrameNo;
 use super::reclaim::PRIORITY;
 use super::{Machine, MachineError};
@@ -176,9 +176,9 @@ impl Machine {
         let frame = self.frames.remove(victim);
         let entry = if frame.ahead {
             self.metrics.counters.wasted += Pages(1);
-            Entry::Evicted(frame.opening)
+            PageEntry::Evicted(frame.opening)
         } else {
-            Entry::Absent
+            PageEntry::Absent
         };
         self.files[frame.file.0 as usize].set(frame.page(), entry);
     }

@@ -9,7 +9,7 @@
 //! Limits: an inode that is in use can be evicted with its page; metadata are not written; a mount does not see
 //! them.
 
-use super::files::{Entry, File};
+use super::files::{File, PageEntry};
 use super::names::FileNo;
 use super::process::{Doing, LookUp, OpenStream};
 use super::processors::Turn;
@@ -139,7 +139,8 @@ impl Machine {
         let (device, range) = (tables.device, tables.metadata.around(page));
         let stream = tables.stream;
         let touched = Touched { process, stream, page, request: Pages(1), first: true, mapped: false };
-        let missing = matches!(self.files[device.0 as usize].entry(page), Entry::Absent | Entry::Evicted(_));
+        let missing =
+            matches!(self.files[device.0 as usize].entry(page), PageEntry::Absent | PageEntry::Evicted(_));
         let waited = self.processes.get(process as usize).is_some_and(|one| one.arrived.is_some());
         if missing && !waited && !self.retrying(process) {
             self.metrics.counters.metadata += Pages(1);

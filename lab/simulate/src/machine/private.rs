@@ -16,7 +16,7 @@
 //! Limit: a page that was read back and only stands in the swap cache is clean; once touched it counts as
 //! written.
 
-use super::files::{Entry, File};
+use super::files::{File, PageEntry};
 use super::frames::Swapping;
 use super::names::{FileNo, FrameNo};
 use super::process::Wait;
@@ -117,9 +117,9 @@ impl Machine {
         let mut under_way = 0;
         for page in pages.iter() {
             match self.files[file.0 as usize].entry(page) {
-                Entry::Absent => {}
-                Entry::Evicted(_) => self.forget_swapped(file, page),
-                Entry::Held(frame) => {
+                PageEntry::Absent => {}
+                PageEntry::Evicted(_) => self.forget_swapped(file, page),
+                PageEntry::Held(frame) => {
                     let held = self.frames.get(frame);
                     if held.in_flight || held.swap != Swapping::No {
                         under_way += 1;
@@ -140,7 +140,7 @@ impl Machine {
     }
 
     fn forget_swapped(&mut self, file: FileNo, page: PageIndex) {
-        self.files[file.0 as usize].set(page, Entry::Absent);
+        self.files[file.0 as usize].set(page, PageEntry::Absent);
         if let Some(swap) = self.swap.as_mut() {
             swap.out -= Pages(1);
         }
@@ -149,7 +149,7 @@ impl Machine {
     /// A page of private memory is freed, in memory or in swap.
     fn drop_private(&mut self, file: FileNo, page: PageIndex, frame: FrameNo) {
         self.frames.remove(frame);
-        self.files[file.0 as usize].set(page, Entry::Absent);
+        self.files[file.0 as usize].set(page, PageEntry::Absent);
     }
 
     /// A call reads this many pages: they go to the next part of the process's memory.
@@ -189,16 +189,16 @@ impl Machine {
             }
             let page = due.start;
             let memory = match self.files[file.0 as usize].entry(page) {
-                Entry::Held(frame) if self.frames.get(frame).in_flight => {
+                PageEntry::Held(frame) if self.frames.get(frame).in_flight => {
                     self.wait_for_page(process, frame);
                     return Ok(Turn::Waits);
                 }
-                Entry::Held(frame) => {
+                PageEntry::Held(frame) => {
                     self.touched_private(frame);
                     true
                 }
-                Entry::Absent => self.first_touch(process, file, page),
-                Entry::Evicted(_) => {
+                PageEntry::Absent => self.first_touch(process, file, page),
+                PageEntry::Evicted(_) => {
                     if self.swap_in(process, file, page)? {
                         continue;
                     }
@@ -251,7 +251,7 @@ impl Machine {
         self.bill += self.settings.costs.fault;
         let mut run = PageSpan::new(group.start, group.start);
         for one in group.iter() {
-            let out = matches!(self.files[file.0 as usize].entry(one), Entry::Evicted(_));
+            let out = matches!(self.files[file.0 as usize].entry(one), PageEntry::Evicted(_));
             if out && (one == page || self.room()) {
                 self.forget_swapped(file, one);
                 self.insert(touch(process, one), file, one, Why::Swapped, false);
@@ -306,7 +306,7 @@ impl Machine {
     /// A page is in swap and no longer in memory.
     fn swapped(&mut self, file: FileNo, page: PageIndex, frame: FrameNo) {
         self.frames.remove(frame);
-        self.files[file.0 as usize].set(page, Entry::Evicted(0));
+        self.files[file.0 as usize].set(page, PageEntry::Evicted(0));
         let Some(swap) = self.swap.as_mut() else { return };
         swap.out += Pages(1);
         let most = &mut self.metrics.counters.swapped_most;
@@ -319,7 +319,7 @@ impl Machine {
             return false;
         }
         for page in pages.iter() {
-            let Entry::Held(frame) = self.files[file.0 as usize].entry(page) else { continue };
+            let PageEntry::Held(frame) = self.files[file.0 as usize].entry(page) else { continue };
             let held = self.frames.get_mut(frame);
             match std::mem::replace(&mut held.swap, Swapping::No) {
                 Swapping::No => {}
@@ -365,9 +365,9 @@ impl Machine {
             swap.free.push(pages);
         }
         match self.files[file.0 as usize].entry(page) {
-            Entry::Absent => {}
-            Entry::Evicted(_) => self.forget_swapped(file, page),
-            Entry::Held(frame) => {
+            PageEntry::Absent => {}
+            PageEntry::Evicted(_) => self.forget_swapped(file, page),
+            PageEntry::Held(frame) => {
                 self.reclaim.removed(frame);
                 self.drop_private(file, page, frame);
             }

@@ -4,7 +4,7 @@
 //! and its ranges are submitted. Then the page is waited for, or read alone where read-ahead did not read it. A
 //! page that was waited for is held until its reader has used it.
 
-use super::files::{Entry, File};
+use super::files::{File, PageEntry};
 use super::frames::NOBODY;
 use super::names::FrameNo;
 use super::process::{Doing, Wait};
@@ -191,12 +191,12 @@ impl Machine {
     }
 
     /// How a page is found, and whether it has the marker, which is cleared.
-    fn look(&mut self, entry: Entry, opening: u32) -> (Found, bool) {
+    fn look(&mut self, entry: PageEntry, opening: u32) -> (Found, bool) {
         match entry {
-            Entry::Absent => (Found::Miss, false),
-            Entry::Evicted(by) if by == opening => (Found::Thrashed, false),
-            Entry::Evicted(_) => (Found::Miss, false),
-            Entry::Held(frame) => {
+            PageEntry::Absent => (Found::Miss, false),
+            PageEntry::Evicted(by) if by == opening => (Found::Thrashed, false),
+            PageEntry::Evicted(_) => (Found::Miss, false),
+            PageEntry::Held(frame) => {
                 let frame = self.frames.get_mut(frame);
                 let found = if frame.in_flight { Found::InFlight } else { Found::Hit };
                 (found, std::mem::take(&mut frame.marker))
@@ -275,7 +275,7 @@ impl File {
     }
 }
 
-impl Entry {
+impl PageEntry {
     /// The frame that holds the page, or will hold it.
     pub(super) fn frame(self) -> Option<FrameNo> {
         match self {

@@ -8,7 +8,7 @@
 //! one before.
 
 use super::events::Event;
-use super::files::Entry;
+use super::files::PageEntry;
 use super::names::FileNo;
 use super::process::{Doing, Wait};
 use super::processors::Turn;
@@ -246,7 +246,7 @@ impl Machine {
             return Err(MachineError::Program { number, step: "unlink", reason });
         }
         for page in (0..self.files[at].pages().get()).map(PageIndex) {
-            let Entry::Held(frame) = self.files[at].entry(page) else { continue };
+            let PageEntry::Held(frame) = self.files[at].entry(page) else { continue };
             if std::mem::take(&mut self.frames.get_mut(frame).dirty) {
                 self.files[at].dirty.remove(&(page.get() as u32));
                 self.dirt.dirty -= Pages(1);
@@ -256,7 +256,7 @@ impl Machine {
                 self.bill += self.settings.costs.reclaim;
                 self.reclaim.removed(frame);
                 self.evict(frame);
-                self.files[at].set(page, Entry::Absent);
+                self.files[at].set(page, PageEntry::Absent);
             }
         }
         self.files[at].written_end = PageIndex::ZERO;
@@ -282,7 +282,7 @@ impl Machine {
         self.dirt.writing -= pages.len();
         self.mount_written(file, pages);
         for page in pages.iter() {
-            if let Entry::Held(frame) = self.files[file.0 as usize].entry(page) {
+            if let PageEntry::Held(frame) = self.files[file.0 as usize].entry(page) {
                 self.frames.get_mut(frame).writing = false;
                 self.let_go(frame);
             }

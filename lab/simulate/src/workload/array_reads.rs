@@ -98,12 +98,12 @@ impl Workload for Readers {
     fn program(&mut self, number: u64, _random: &mut dyn Rng) -> Box<dyn Program> {
         let (pattern, blocks) = (self.pattern, self.blocks);
         let reads = if pattern == Pattern::Random { READS / u64::from(self.processes) } else { blocks };
-        Script::boxed(Reads { file: FileNumber(number as u32), pattern, blocks, reads, made: 0 })
+        Script::boxed(BlockReads { file: FileNumber(number as u32), pattern, blocks, reads, made: 0 })
     }
 }
 
 /// One process.
-struct Reads {
+struct BlockReads {
     file: FileNumber,
     pattern: Pattern,
     blocks: u64,
@@ -111,7 +111,7 @@ struct Reads {
     made: u64,
 }
 
-impl Reads {
+impl BlockReads {
     /// The block of a read.
     fn block(&self, read: u64, random: &mut dyn Rng) -> u64 {
         match self.pattern {
@@ -135,7 +135,7 @@ fn nth_of_stride(n: u64, distance: u64, blocks: u64) -> u64 {
     n % each * distance + longer + n / each
 }
 
-impl Source for Reads {
+impl Source for BlockReads {
     fn more(&mut self, random: &mut dyn Rng, steps: &mut Steps) {
         if self.made == self.reads {
             return;

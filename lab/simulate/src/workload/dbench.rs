@@ -86,7 +86,7 @@ const fn documents(count: u32, opens: u32, pages: u64) -> Documents {
 }
 
 /// New files that are made in the same way.
-struct Made {
+struct NewFiles {
     count: u32,
     length: Bytes,
     /// How often its first page is read and written; flushed after the first time.
@@ -96,14 +96,14 @@ struct Made {
     read: bool,
 }
 
-const fn made(count: u32, length: u64) -> Made {
-    Made { count, length: Bytes(length), heads: 0, flushed: 0, read: false }
+const fn made(count: u32, length: u64) -> NewFiles {
+    NewFiles { count, length: Bytes(length), heads: 0, flushed: 0, read: false }
 }
 
 /// The work of a kind of program in a round.
 struct Part {
     documents: &'static [Documents],
-    made: &'static [Made],
+    made: &'static [NewFiles],
 }
 
 /// The parts, by the counts of the load file.
@@ -112,14 +112,14 @@ const PARTS: [Part; 7] = [
     Part {
         documents: &[documents(2, 3, 1), documents(2, 1, 19), documents(1, 1, 7), documents(1, 1, 5)],
         made: &[
-            Made { heads: 6, flushed: 6, ..made(3, 84_578) },
-            Made { heads: 3, flushed: 2, ..made(3, 75_438) },
+            NewFiles { heads: 6, flushed: 6, ..made(3, 84_578) },
+            NewFiles { heads: 3, flushed: 2, ..made(3, 75_438) },
         ],
     },
     // Texts.
     Part {
         documents: &[documents(1, 1, 6), documents(1, 1, 4), documents(1, 2, 3)],
-        made: &[Made { heads: 1, read: true, ..made(6, 14_600) }, made(2, 54)],
+        made: &[NewFiles { heads: 1, read: true, ..made(6, 14_600) }, made(2, 54)],
     },
     // Databases: three tables and the files that belong to them.
     Part {
@@ -130,7 +130,7 @@ const PARTS: [Part; 7] = [
             documents(2, 2, 3),
             documents(1, 1, 2),
         ],
-        made: &[Made { heads: 1, flushed: 1, ..made(6, 4096) }, Made { heads: 1, ..made(10, 2048) }],
+        made: &[NewFiles { heads: 1, flushed: 1, ..made(6, 4096) }, NewFiles { heads: 1, ..made(10, 2048) }],
     },
     // Tables.
     Part {
@@ -140,9 +140,9 @@ const PARTS: [Part; 7] = [
         ],
         made: &[
             made(1, 505_484),
-            Made { flushed: 1, heads: 1, ..made(1, 92_000) },
-            Made { flushed: 1, heads: 1, ..made(1, 71_500) },
-            Made { flushed: 1, heads: 1, ..made(2, 58_400) },
+            NewFiles { flushed: 1, heads: 1, ..made(1, 92_000) },
+            NewFiles { flushed: 1, heads: 1, ..made(1, 71_500) },
+            NewFiles { flushed: 1, heads: 1, ..made(2, 58_400) },
             made(1, 65_586),
             made(1, 53_078),
             made(2, 42_500),
@@ -161,7 +161,7 @@ const PARTS: [Part; 7] = [
             made(1, 625_082),
             made(1, 130_387),
             made(1, 81_587),
-            Made { flushed: 1, heads: 1, ..made(5, 13_000) },
+            NewFiles { flushed: 1, heads: 1, ..made(5, 13_000) },
         ],
     },
     // Forms.
@@ -282,7 +282,7 @@ impl Client {
         }
     }
 
-    fn make(&mut self, made: &Made, steps: &mut Steps) {
+    fn make(&mut self, made: &NewFiles, steps: &mut Steps) {
         let file = self.next_file();
         steps.unlink(file);
         steps.open(FILE, file, None);

@@ -68,16 +68,16 @@ struct Listed {
 }
 
 impl Listed {
-    fn reads(&self, number: u64, random: &mut dyn Rng) -> Reads {
+    fn reads(&self, number: u64, random: &mut dyn Rng) -> ListedReads {
         let pages = self.length.pages_floor();
         let file = FileNumber(number as u32);
         if !self.scan {
             let pages = (0..pages.get() as u32).collect();
-            return Reads { file, pages, index: None, at: 0, doing: Doing::Open };
+            return ListedReads { file, pages, index: None, at: 0, doing: Doing::Open };
         }
         let database = Database::of(pages);
         let pages = database.accesses(random);
-        Reads { file, pages, index: Some(database.table), at: 0, doing: Doing::Open }
+        ListedReads { file, pages, index: Some(database.table), at: 0, doing: Doing::Open }
     }
 }
 
@@ -143,7 +143,7 @@ enum Doing {
 }
 
 /// A program.
-struct Reads {
+struct ListedReads {
     file: FileNumber,
     pages: Arc<[u32]>,
     /// The first page of the index, if there is one.
@@ -152,7 +152,7 @@ struct Reads {
     doing: Doing,
 }
 
-impl Program for Reads {
+impl Program for ListedReads {
     fn next(&mut self, _now: Instant, _random: &mut dyn Rng) -> Step {
         let handle = Handle(0);
         match self.doing {

@@ -6,14 +6,14 @@
 //! behind it.
 
 use super::contract::Scheduler;
-use super::queue::Queue;
+use super::queue::RequestQueue;
 use crate::block::{Request, RequestId};
 use foreseek_units::{Instant, Lba, SectorSpan};
 
 /// Ascending, then back to the lowest.
 #[derive(Clone, Debug, Default)]
 pub struct Cscan {
-    queue: Queue,
+    queue: RequestQueue,
     head: Lba,
 }
 

@@ -12,7 +12,7 @@
 //! its position; if nothing lies ahead, the oldest is next.
 
 use super::contract::Scheduler;
-use super::queue::{Entry, Queue, ticks};
+use super::queue::{RequestQueue, WaitingRequest, ticks};
 use crate::block::{Request, RequestId};
 use foreseek_device::Op;
 use foreseek_units::{Instant, Lba, SectorSpan};
@@ -41,7 +41,7 @@ pub enum Rules {
 #[derive(Clone, Debug)]
 pub struct Deadline {
     rules: Rules,
-    queues: [Queue; 2],
+    queues: [RequestQueue; 2],
     /// Linux 2.6: the next request of the batch, recorded at the dispatch before it.
     next: Option<RequestId>,
     /// Today's: the position of each direction.
@@ -62,7 +62,7 @@ impl Deadline {
     pub fn new(rules: Rules) -> Self {
         Self {
             rules,
-            queues: [Queue::default(), Queue::default()],
+            queues: [RequestQueue::default(), RequestQueue::default()],
             next: None,
             at: [None; 2],
             side: READ,
@@ -72,7 +72,7 @@ impl Deadline {
         }
     }
 
-    fn next_of(&self, side: usize) -> Option<&Entry> {
+    fn next_of(&self, side: usize) -> Option<&WaitingRequest> {
         match self.rules {
             Rules::Linux2_6 if side == self.side => self.queues[side].get(self.next?),
             Rules::Linux2_6 => None,

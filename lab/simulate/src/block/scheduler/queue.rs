@@ -22,7 +22,7 @@ pub(super) fn at_tick(ticks: u64) -> Instant {
 
 /// A request that waits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(super) struct WaitingRequest {
     pub(super) request: Request,
     /// The tick after which it has waited too long.
     pub(super) expires: u64,
@@ -34,14 +34,14 @@ pub(super) struct Entry {
 
 /// Waiting requests of one kind.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Queue {
-    entries: FxHashMap<RequestId, Entry>,
+pub(super) struct RequestQueue {
+    entries: FxHashMap<RequestId, WaitingRequest>,
     by_sector: BTreeMap<(Lba, u64), RequestId>,
     by_age: BTreeMap<u64, RequestId>,
     arrivals: u64,
 }
 
-impl Queue {
+impl RequestQueue {
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -50,7 +50,7 @@ impl Queue {
         self.entries.is_empty()
     }
 
-    pub(super) fn get(&self, id: RequestId) -> Option<&Entry> {
+    pub(super) fn get(&self, id: RequestId) -> Option<&WaitingRequest> {
         self.entries.get(&id)
     }
 
@@ -59,10 +59,10 @@ impl Queue {
         let (order, age) = (self.arrivals, self.arrivals);
         self.by_sector.insert((request.range.start, order), request.id);
         self.by_age.insert(age, request.id);
-        self.entries.insert(request.id, Entry { request, expires, order, age });
+        self.entries.insert(request.id, WaitingRequest { request, expires, order, age });
     }
 
-    pub(super) fn remove(&mut self, id: RequestId) -> Option<Entry> {
+    pub(super) fn remove(&mut self, id: RequestId) -> Option<WaitingRequest> {
         let entry = self.entries.remove(&id)?;
         self.by_sector.remove(&(entry.request.range.start, entry.order));
         self.by_age.remove(&entry.age);
@@ -83,7 +83,12 @@ impl Queue {
 
     /// Merges one request into another, which takes its place in order of arrival if that was earlier. Returns
     /// the merged one.
-    pub(super) fn absorb(&mut self, kept: RequestId, gone: RequestId, range: SectorSpan) -> Option<Entry> {
+    pub(super) fn absorb(
+        &mut self,
+        kept: RequestId,
+        gone: RequestId,
+        range: SectorSpan,
+    ) -> Option<WaitingRequest> {
         let gone = self.remove(gone);
         self.grow(kept, range);
         if let (Some(entry), Some(gone)) = (self.entries.get_mut(&kept), &gone)
@@ -97,32 +102,32 @@ impl Queue {
     }
 
     /// The request that has waited longest.
-    pub(super) fn oldest(&self) -> Option<&Entry> {
+    pub(super) fn oldest(&self) -> Option<&WaitingRequest> {
         self.by_age.first_key_value().and_then(|(_, id)| self.get(*id))
     }
 
     /// The request with the lowest sector.
-    pub(super) fn lowest(&self) -> Option<&Entry> {
+    pub(super) fn lowest(&self) -> Option<&WaitingRequest> {
         self.by_sector.first_key_value().and_then(|(_, id)| self.get(*id))
     }
 
     /// The nearest request that begins here or further on.
-    pub(super) fn ahead(&self, from: Lba) -> Option<&Entry> {
+    pub(super) fn ahead(&self, from: Lba) -> Option<&WaitingRequest> {
         self.by_sector.range((from, 0)..).next().and_then(|(_, id)| self.get(*id))
     }
 
     /// The nearest request that begins before this.
-    pub(super) fn behind(&self, from: Lba) -> Option<&Entry> {
+    pub(super) fn behind(&self, from: Lba) -> Option<&WaitingRequest> {
         self.by_sector.range(..(from, 0)).next_back().and_then(|(_, id)| self.get(*id))
     }
 
     /// The next ascending request, or the lowest.
-    pub(super) fn ascending(&self, head: Lba) -> Option<&Entry> {
+    pub(super) fn ascending(&self, head: Lba) -> Option<&WaitingRequest> {
         self.ahead(head).or_else(|| self.lowest())
     }
 
     /// The next ascending request, unless the way back to one behind is less than half as long.
-    pub(super) fn elevator(&self, head: Lba, back: Sectors) -> Option<&Entry> {
+    pub(super) fn elevator(&self, head: Lba, back: Sectors) -> Option<&WaitingRequest> {
         let behind = self.behind(head).filter(|entry| head - entry.request.range.start <= back);
         match (self.ahead(head), behind) {
             (Some(ahead), Some(behind)) => {

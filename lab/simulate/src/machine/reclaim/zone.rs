@@ -66,7 +66,7 @@ struct Link {
 
 /// A queue from which pages are also removed in the middle: their entries stay and are void.
 #[derive(Debug, Default)]
-struct Queue {
+struct ListQueue {
     entries: VecDeque<(u32, u32)>,
     pages: u64,
 }
@@ -75,8 +75,8 @@ struct Queue {
 #[derive(Debug)]
 pub(super) struct Zone {
     links: Vec<Link>,
-    inactive: Queue,
-    active: Queue,
+    inactive: ListQueue,
+    active: ListQueue,
     /// All memory, of which the mapped part is a share.
     total: u64,
     mapped: u64,
@@ -99,8 +99,8 @@ impl Zone {
     pub(super) fn new(total: Pages) -> Self {
         Self {
             links: Vec::new(),
-            inactive: Queue::default(),
-            active: Queue::default(),
+            inactive: ListQueue::default(),
+            active: ListQueue::default(),
             total: total.get().max(1),
             mapped: 0,
             due: 0,
@@ -215,7 +215,7 @@ impl Zone {
         count
     }
 
-    fn queue(&mut self, on: On) -> &mut Queue {
+    fn queue(&mut self, on: On) -> &mut ListQueue {
         if on == On::Active { &mut self.active } else { &mut self.inactive }
     }
 

@@ -26,7 +26,10 @@ impl Fio {
             "fio version 2 iolog" => Some(2),
             "fio version 3 iolog" => Some(3),
             other => {
-                return Err(format!("is not a header 'fio version 2 iolog' or 'fio version 3 iolog': '{}'", shown(other)));
+                return Err(format!(
+                    "is not a header 'fio version 2 iolog' or 'fio version 3 iolog': '{}'",
+                    shown(other)
+                ));
             }
         };
         Ok(())

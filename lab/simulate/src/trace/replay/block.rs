@@ -138,7 +138,7 @@ impl Tally {
 
 /// A request, made or to be made.
 #[derive(Clone, Copy, Debug)]
-struct Made {
+struct MadeRequest {
     at: Instant,
     op: Op,
     range: SectorSpan,
@@ -157,9 +157,9 @@ struct Replay<'a, T> {
     block: BlockLayer,
     source: Source<T>,
     now: Instant,
-    flying: Slab<Made>,
+    flying: Slab<MadeRequest>,
     /// Made, and not yet taken by the block layer.
-    waiting: VecDeque<Made>,
+    waiting: VecDeque<MadeRequest>,
     done: Vec<Completed>,
     responses: Tally,
     recorded: Tally,
@@ -211,7 +211,7 @@ impl<T: Iterator<Item = Result<Record, TraceError>>> Replay<'_, T> {
     }
 
     /// The request that is to be made now.
-    fn make(&mut self) -> Result<Option<Made>, TraceError> {
+    fn make(&mut self) -> Result<Option<MadeRequest>, TraceError> {
         let (record, who) = match &mut self.source {
             Source::Open { next, .. } => match next.take() {
                 Some(record) => (record, record.who.unwrap_or_default()),
@@ -233,7 +233,7 @@ impl<T: Iterator<Item = Result<Record, TraceError>>> Replay<'_, T> {
             return Err(TraceError::Overload { file: self.file.to_owned(), at, waiting: WAITING_LIMIT });
         }
         let range = self.addresses.sectors(&record);
-        Ok(Some(Made { at: self.now, op: record.op, range, who }))
+        Ok(Some(MadeRequest { at: self.now, op: record.op, range, who }))
     }
 
     /// Submits waiting requests, as far as the block layer takes them.

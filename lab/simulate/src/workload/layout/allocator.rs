@@ -27,7 +27,7 @@ const GROUP_LEAST: u64 = 50;
 const INODES_RESERVED: u64 = 10;
 
 /// A directory that has been made.
-struct Made {
+struct NewDirectory {
     group: usize,
     inode: u64,
     /// Files in it.
@@ -47,7 +47,7 @@ pub(super) struct NewFile {
 pub(super) struct Allocator {
     groups: Vec<Group>,
     colour: u64,
-    directories: BTreeMap<u32, Made>,
+    directories: BTreeMap<u32, NewDirectory>,
     /// The file system whose metadata are to be known.
     system: Option<FileSystem>,
     /// The share of used slots of an inode table, if they are not used in order.
@@ -245,7 +245,7 @@ impl Allocator {
         let made = self.inode(best, random);
         let (block, _) = self.take(best as u64 * BLOCKS + self.colour, 1)?;
         let places = Directory { inode: made, blocks: vec![PageIndex(block)] };
-        self.directories.insert(directory, Made { group: best, inode, entries: 0, places });
+        self.directories.insert(directory, NewDirectory { group: best, inode, entries: 0, places });
         Some((best, inode))
     }
 

@@ -3,7 +3,7 @@
 use super::{Measured, measured};
 use crate::commands::{Answer, Format};
 use clap::ValueHint;
-use foreseek_bench::jobs::{self, Named, Options, PAIRS, PROFILE, Way};
+use foreseek_bench::jobs::{self, NamedJob, Options, PAIRS, PROFILE, Way};
 use foreseek_units::Bytes;
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ pub(crate) struct JobsArgs {
     /// Which jobs: cat, cat-4, cp, cmp, grep, sha256sum, git-log, git-status, git-grep, duckdb, pyarrow, zip, unzip, compile, mmap, model-8,
     /// check-5, torrent, ffmpeg-2, pg-seq, pg-index, pg-bitmap, pg-update [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    jobs: Vec<Named>,
+    jobs: Vec<NamedJob>,
 
     /// In which ways: stock, stock-512k and stock-4m (read_ahead_kb), plain (a mount that passes reads on), mount; stock first [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]

@@ -3,7 +3,7 @@
 use super::{Measured, measured};
 use crate::commands::{Answer, Format};
 use clap::ValueHint;
-use foreseek_bench::walk::program::Named;
+use foreseek_bench::walk::program::NamedProgram;
 use foreseek_bench::walk::tree::Tree;
 use foreseek_bench::walk::way::Way;
 use foreseek_bench::walk::{self, FileSystem, Options, PAIRS, PROFILE};
@@ -37,7 +37,7 @@ pub(crate) struct WalkArgs {
     /// Which programs, each on the trees that it is meant for: tar, cp, grep, rg, rsync-checksum, rsync-dry-run, find, du, sha256sum,
     /// jdupes, borg, restic, git-status, git-grep, fclones, two-tars, grep-and-reader [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    programs: Vec<Named>,
+    programs: Vec<NamedProgram>,
 
     /// In which ways: stock, stock-4m (read_ahead_kb at 4096), warm, watch, mount; stock first [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]

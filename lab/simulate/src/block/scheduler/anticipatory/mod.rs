@@ -34,7 +34,7 @@ use self::batch::{ASYNC, Batch, SYNC};
 use self::process::{Newcomers, Process, after};
 use super::contract::Scheduler;
 use super::habits::ONE;
-use super::queue::{Entry, Queue, at_tick, ticks};
+use super::queue::{RequestQueue, WaitingRequest, at_tick, ticks};
 use crate::block::metrics::End;
 use crate::block::{AnticipationTimer, Anticipations, Request, RequestId};
 use foreseek_seam::ProcessId;
@@ -64,7 +64,7 @@ enum State {
 #[derive(Clone, Debug)]
 pub struct Anticipatory {
     settings: AnticipatorySettings,
-    queues: [Queue; 2],
+    queues: [RequestQueue; 2],
     /// The end of the last request of each kind.
     head: [Lba; 2],
     /// When the oldest request of each kind was last checked, as a tick.
@@ -87,7 +87,7 @@ impl Anticipatory {
     pub fn new(settings: AnticipatorySettings) -> Self {
         Self {
             settings,
-            queues: [Queue::default(), Queue::default()],
+            queues: [RequestQueue::default(), RequestQueue::default()],
             head: [Lba::ZERO; 2],
             looked: [0; 2],
             batch: Batch::new(settings.batch),
@@ -453,12 +453,12 @@ impl Scheduler for Anticipatory {
 
 /// Both requests have one direction, but one may be synchronous and the other not.
 fn absorb(
-    queues: &mut [Queue; 2],
+    queues: &mut [RequestQueue; 2],
     side: usize,
     kept: RequestId,
     gone: RequestId,
     range: SectorSpan,
-) -> Option<Entry> {
+) -> Option<WaitingRequest> {
     if queues[side].get(gone).is_some() {
         return queues[side].absorb(kept, gone, range);
     }

@@ -1,7 +1,7 @@
 //! The queue of one process.
 
 use super::super::habits::Mean;
-use super::super::queue::Queue;
+use super::super::queue::RequestQueue;
 use super::fair::Stamps;
 use super::rate::SEEK;
 use super::rules::{IDLE, Key, charge};
@@ -14,7 +14,7 @@ const SEEKY: u32 = 19;
 /// The queue of a process, or of all asynchronous requests.
 #[derive(Clone, Debug)]
 pub(super) struct Own {
-    pub(super) queue: Queue,
+    pub(super) queue: RequestQueue,
     pub(super) in_device: usize,
     pub(super) running: bool,
     /// Its budget.
@@ -37,7 +37,7 @@ impl Own {
     pub(super) fn new(tick: u64, largest: Sectors) -> Self {
         let most = largest * 2 / 3;
         Self {
-            queue: Queue::default(),
+            queue: RequestQueue::default(),
             in_device: 0,
             running: true,
             most,

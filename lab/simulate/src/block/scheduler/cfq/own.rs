@@ -1,7 +1,7 @@
 //! The queue of one process, and the data on the process.
 
 use super::super::habits::Mean;
-use super::super::queue::Queue;
+use super::super::queue::RequestQueue;
 use crate::block::Request;
 use foreseek_seam::ProcessId;
 use foreseek_units::Lba;
@@ -24,7 +24,7 @@ pub(super) type QueueRank = (usize, (bool, u64));
 /// The queue of a process, or of all asynchronous requests.
 #[derive(Clone, Debug)]
 pub(super) struct Own {
-    pub(super) queue: Queue,
+    pub(super) queue: RequestQueue,
     pub(super) in_device: usize,
     pub(super) running: bool,
     /// Whether it pays to keep the disk idle for it.
@@ -43,7 +43,7 @@ impl Own {
     /// The queue of a new process: as if it had completed a request now.
     pub(super) fn new(tick: u64) -> Self {
         Self {
-            queue: Queue::default(),
+            queue: RequestQueue::default(),
             in_device: 0,
             running: true,
             idles: true,
