@@ -52,7 +52,7 @@ fn debug_information_lies_apart(staged: &Path) {
             assert!(sections.contains("Library soname: [libprefetch.so.0]"), "{sections}");
         }
     }
-    let apart = sections(&staged.join("usr/lib/debug/foreseek/foreseek.debug")).expect("as above");
+    let apart = sections(&staged.join("usr/bin/.debug/foreseek.debug")).expect("as above");
     assert!(apart.contains(".debug_line"), "{apart}");
 }
 
