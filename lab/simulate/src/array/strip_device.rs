@@ -75,7 +75,7 @@ pub struct StripDevice {
     now: Instant,
     processor_free: Instant,
     requests: Slab<Request>,
-    /// Requests below.
+    /// Requests below, and those for which it has no room yet.
     sent: Slab<Sent>,
     unsent: VecDeque<(Io, Submitter)>,
     /// Answers by the time at which they leave, in order.
