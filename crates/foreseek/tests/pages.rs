@@ -47,6 +47,23 @@ fn commands(page: &str) -> Vec<String> {
     lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect()
 }
 
+/// A text with what each name stands for, in one pass: what stands for one may be the name of another. The longest
+/// name counts, and of equal ones the last.
+fn with_names(text: &str, named: &[(String, String)]) -> String {
+    let (mut done, mut rest) = (String::new(), text);
+    while let Some(first) = rest.chars().next() {
+        let names = named.iter().filter(|(name, _)| rest.starts_with(name.as_str()));
+        if let Some((name, meant)) = names.max_by_key(|(name, _)| name.len()) {
+            done.push_str(meant);
+            rest = &rest[name.len()..];
+        } else {
+            done.push(first);
+            rest = &rest[first.len_utf8()..];
+        }
+    }
+    done
+}
+
 /// A place that has what the pages speak of.
 struct World {
     lab: Lab,
@@ -128,7 +145,7 @@ impl World {
         let path = |name: &str| self.lab.path(name).display().to_string();
         let built =
             Path::new(env!("CARGO_BIN_EXE_foreseek")).parent().expect("a folder").display().to_string();
-        let mut here = command
+        let here = command
             .replace("/mnt/data", "\u{1}")
             .replace("/data", &path("mnt/data"))
             .replace(" /mnt", &format!(" {}", path("at")))
@@ -136,10 +153,7 @@ impl World {
             .replace("target/release/", &format!("{built}/"))
             .replace("/usr/local/lib/", &format!("{built}/"))
             .replace("mkfs.ext4 ", "mkfs.ext4 -q -F ");
-        for (page, here_named) in &self.named {
-            here = here.replace(page, here_named);
-        }
-        here
+        with_names(&here, &self.named)
     }
 
     fn run(&mut self, command: &str) -> Ended {
@@ -333,6 +347,13 @@ fn every_block_of_commands_for_users_is_run() {
             );
         }
     }
+}
+
+#[test]
+fn names_are_replaced_in_one_pass() {
+    let named = [("/dev/md0", "/dev/loop3"), ("/dev/md0 -m", "x"), ("/dev/loop3", "/dev/loop4")];
+    let named = named.map(|(name, meant)| (name.to_owned(), meant.to_owned()));
+    assert_eq!(with_names("a /dev/md0 /dev/loop3 /dev/md0 -m", &named), "a /dev/loop3 /dev/loop4 x");
 }
 
 #[test]
