@@ -36,6 +36,7 @@ pub enum Shape {
         member: String,
     },
     /// As given by the user.
+    #[serde(alias = "Told")]
     Given {
         /// Bytes of a strip (md's "chunk").
         strip_bytes: u64,

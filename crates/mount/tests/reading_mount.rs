@@ -202,6 +202,24 @@ fn window(point: &Path) -> Option<Bytes> {
 }
 
 #[test]
+fn a_file_of_columns_has_the_long_window_from_its_first_opening_on() {
+    let Some(mount) = mounted(Policy::ADAPTIVE) else { return };
+    for (name, length, kib) in [("a.csv", 8, 128), ("a.parquet", 8, 1024), ("short.parquet", 1, 128)] {
+        let path = mount.source.join(name);
+        std::fs::write(&path, contents(length << 20, 6)).expect("room");
+        let source = File::open(&path).expect("it is there");
+        source.sync_all().expect("written");
+        rustix::fs::fadvise(&source, 0, None, Advice::DontNeed).expect("forgotten");
+        let file = File::open(mount.point.join(name)).expect("it is there");
+        if window(&mount.point).is_none() {
+            return println!("SKIPPED: the window of a mount cannot be read here");
+        }
+        assert_eq!(window(&mount.point), Some(Bytes::kib(kib)), "{name}");
+        drop(file);
+    }
+}
+
+#[test]
 fn who_reads_in_long_calls_is_asked_for_whole_ones_at_its_next_file() {
     const CALL: usize = 700_000;
     let Some(mount) = mounted(Policy::ADAPTIVE) else { return };

@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// From this value on, a version 1 limit is none: the kernel shows "no limit" as the largest multiple of the
 /// page size.
-const NO_LIMIT: u64 = 1 << 62;
+pub(crate) const NO_LIMIT: u64 = 1 << 62;
 
 /// A memory cgroup hierarchy: its mount point, and the group of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@
 //!
 //! Limits: where the hierarchy cannot be written (a container) there is no group.
 
-use crate::cgroup::{Hierarchy, own_hierarchies};
+use crate::cgroup::{Hierarchy, NO_LIMIT, own_hierarchies};
 use crate::{CallError, Context, ignore_missing};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -105,7 +105,7 @@ impl MemoryGroup {
 /// Whether a limit is none: version 1 shows the largest multiple of the page size.
 fn is_unlimited(limit: &str) -> bool {
     let limit = limit.trim();
-    limit == "max" || limit.parse().is_ok_and(|bytes: u64| bytes >= 1 << 62)
+    limit == "max" || limit.parse().is_ok_and(|bytes: u64| bytes >= NO_LIMIT)
 }
 
 /// Several servers of one name may run, each with its own run directory.

@@ -244,8 +244,9 @@ impl StripCache {
     /// [`StripCache::end_wide`]. Answers whether all of it finds room; else all of it is to be read past the cache.
     pub fn begin_wide(&mut self, strips: impl Iterator<Item = (StripNo, Blocks)>) -> bool {
         let mut wide: Option<WideRead> = None;
-        let (mut missing, mut kept) = (0, 0);
+        let (mut missing, mut kept, mut all) = (0, 0, 0);
         for (strip, want) in strips {
+            all += want.count();
             let slot = self.alive(strip);
             let found = slot.map_or(Blocks::NONE, |slot| self.entries[slot as usize].held);
             missing += want.without(found).count();
@@ -253,7 +254,7 @@ impl StripCache {
             wide.get_or_insert(WideRead { first: strip, last: strip, missing: 0 }).last = strip;
         }
         if missing > 0 && self.pinned + kept + missing > self.capacity {
-            self.stats.uncached += missing;
+            self.stats.uncached += all;
             return false;
         }
         self.wide = wide.map(|wide| WideRead { missing, ..wide });

@@ -149,7 +149,7 @@ impl StripEngine {
         }
         if self.is_wide(pages) && !self.cache.begin_wide(self.geometry.strips(pages)) {
             self.outbox.push_back(Command::Pass { request });
-            return self.prefetch_stripes(pages);
+            return self.prefetch_stripes(pages, true);
         }
         let (mut waits, mut uncached) = (false, false);
         for (strip, blocks) in self.geometry.strips(pages) {
@@ -165,7 +165,7 @@ impl StripEngine {
         } else {
             self.answer(request, pages);
         }
-        self.prefetch_stripes(pages);
+        self.prefetch_stripes(pages, false);
     }
 
     /// Whether a read is on the device, and what it may need is within the bounds.
@@ -193,12 +193,16 @@ impl StripEngine {
         self.outbox.push_back(if all { Command::Serve { request } } else { Command::Pass { request } });
     }
 
-    fn prefetch_stripes(&mut self, read: PageSpan) {
+    /// What MSP wants after a read; of one that was `passed` nothing, as it is read already.
+    fn prefetch_stripes(&mut self, read: PageSpan, passed: bool) {
         if self.cache.is_paused() {
             return;
         }
         let Some(wanted) = self.massive.as_mut().and_then(|massive| massive.read(read)) else { return };
         for (strip, _) in self.geometry.strips(wanted) {
+            if passed && self.geometry.pages_of(strip).overlaps(read) {
+                continue;
+            }
             if !self.flights.have_room(1) {
                 return;
             }

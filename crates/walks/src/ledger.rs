@@ -60,7 +60,7 @@
 //!
 //! # What no rule can guarantee
 //!
-//! **No constant `c` and no `K` give `A <= c x OPT + K` for every walk**, whatever is fetched, if memory `M` is less than
+//! **No constant `c` and no `K` give `A <= c x OPT + K` for every walk**, whatever is fetched, if memory `M` is at most
 //! half of the tree. *Proof.* `G` groups lie far apart, each of `b` small files in one piece whose transfer takes one
 //! positioning `p`; `M` holds half of all files. The walk always opens a file that it has not opened and that is not in memory. There is one
 //! until half of the files were opened. Each costs its reader at least the least positioning `q`: `A >= G b q / 2`. All of them

@@ -24,8 +24,8 @@ const SHARES: u64 = 4;
 /// What a FUSE request holds at most.
 const LONG: Bytes = READ_LIMIT.bytes();
 /// Kinds of files whose columns lie in parts of about a megabyte. Their readers read a part by one call, or announce many parts at once by
-/// `posix_fadvise`, of each of which the kernel asks for one window.
-const COLUMNS: [&str; 4] = ["parquet", "orc", "arrow", "feather"];
+/// `posix_fadvise`, of each of which the kernel asks for one window. Kinds that are mapped (Arrow, Feather) are none of them.
+const COLUMNS: [&str; 2] = ["parquet", "orc"];
 /// Processes that are remembered. Whoever is one too many has the short window until its next call.
 const KNOWN: usize = 64;
 
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(callers.window(1, columns(long)), LONG);
         assert_eq!(callers.window(1, columns(file(LONG))), SHORT);
         assert_eq!(callers.window(1, columns(FileOpening { runs: true, ..long })), SHORT);
-        assert!(is_of_columns("parquet") && !is_of_columns("csv") && !is_of_columns(""));
+        assert!(is_of_columns("parquet") && !is_of_columns("arrow") && !is_of_columns(""));
     }
 
     #[test]

@@ -4,7 +4,6 @@ use super::flight::{Fetch, Progress};
 use super::look::{Look, held};
 use super::pace::PIECE;
 use super::pages::{Flying, Held};
-use super::settings::READ_LIMIT;
 use super::state::{RESERVE, ServingEngine};
 use foreseek_cache::Status;
 use foreseek_seam::objects::{PageKey, Slot};
@@ -91,7 +90,7 @@ impl ServingEngine {
         true
     }
 
-    /// Asks for a run of pages, in fetches of like length, none longer than the settings allow.
+    /// Asks for a run of pages, in [fetches](cuts).
     fn ask(&mut self, wanted: &Wanted<'_>, mut run: MissingRun, marker: Option<PageIndex>) {
         // The frame freed last is taken first. In ascending order most of them lie together in memory: the
         // device writes, and a reply reads, a few long pieces instead of many pages.
@@ -101,15 +100,13 @@ impl ServingEngine {
             return;
         }
         let urgency = if run.demand { Urgency::Demand } else { Urgency::Prefetch };
-        let longest = self.longest(wanted.stream, &run);
-        let pieces = pages.get().div_ceil(longest.get());
-        let cut = |piece: u64| run.start + pages * piece / pieces;
+        let single = self.flight.is_single(wanted.stream);
+        let longest = if single { self.settings.fetch.min(PIECE) } else { self.settings.fetch };
         self.objects.get_mut(wanted.slot).kept += pages.get();
-        for piece in 0..pieces {
-            let range = Span::new(cut(piece), cut(piece + 1));
+        for range in cuts(Span::at(run.start, pages), wanted.pages, longest) {
             let at = |page: PageIndex| (page - run.start).get() as usize;
             let frames = run.frames[at(range.start)..at(range.end)].to_vec();
-            let fetch = self.begin_fetch(wanted, range, frames.clone(), urgency, piece > 0);
+            let fetch = self.begin_fetch(wanted, range, frames.clone(), urgency, range.start > run.start);
             for (page, frame) in range.iter().zip(frames) {
                 let ahead = !wanted.pages.contains(page);
                 let held = Held { frame, marker: marker == Some(page), ahead };
@@ -119,15 +116,6 @@ impl ServingEngine {
                 }
             }
         }
-    }
-
-    /// The longest fetch of a run. A read that waits for more than one has no use for any of them alone. As one it is one
-    /// request, where the device might go elsewhere between two.
-    fn longest(&self, stream: StreamId, run: &MissingRun) -> Pages {
-        let single = self.flight.is_single(stream);
-        let longest = if single { self.settings.fetch.min(PIECE) } else { self.settings.fetch };
-        let demanded = Pages(run.frames.len() as u64 - run.ahead);
-        if demanded > longest { longest.max(READ_LIMIT) } else { longest }
     }
 
     fn begin_fetch(
@@ -176,6 +164,17 @@ impl ServingEngine {
     }
 }
 
+/// The fetches of a run of missing pages: of like length, none longer than `longest`. But what a `read` waits for is one fetch where it
+/// would be several: none of them is of use alone, and the device might go elsewhere between two.
+fn cuts(run: PageSpan, read: PageSpan, longest: Pages) -> Vec<PageSpan> {
+    let awaited = run.intersection(read);
+    let is_one = awaited.start == run.start && awaited.len() > longest;
+    let (first, rest) = if is_one { (Some(awaited), Span::new(awaited.end, run.end)) } else { (None, run) };
+    let pieces = rest.len().get().div_ceil(longest.get());
+    let cut = |piece: u64| rest.start + rest.len() * piece / pieces;
+    first.into_iter().chain((0..pieces).map(|piece| Span::new(cut(piece), cut(piece + 1)))).collect()
+}
+
 /// Missing pages in a row, with the frames that were taken for them.
 struct MissingRun {
     start: PageIndex,
@@ -187,5 +186,27 @@ struct MissingRun {
 impl MissingRun {
     fn at(start: PageIndex) -> Self {
         Self { start, frames: Vec::new(), demand: false, ahead: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_read_waits_for_is_one_fetch_and_the_rest_is_cut() {
+        let span = |start, end| Span::new(PageIndex(start), PageIndex(end));
+        let cut = |run, read| cuts(run, read, Pages(32));
+        assert_eq!(cut(span(700, 941), span(700, 941)), [span(700, 941)]);
+        assert_eq!(
+            cut(span(1000, 1320), span(1000, 1256)),
+            [span(1000, 1256), span(1256, 1288), span(1288, 1320)]
+        );
+        assert_eq!(cut(span(0, 96), span(0, 32)), [span(0, 32), span(32, 64), span(64, 96)]);
+        assert_eq!(cut(span(0, 70), span(0, 8)), [span(0, 23), span(23, 46), span(46, 70)]);
+        // The pages before it are there: of the read a part is missing.
+        assert_eq!(cut(span(40, 100), span(0, 90)), [span(40, 90), span(90, 100)]);
+        // Read around a page.
+        assert_eq!(cut(span(0, 64), span(20, 60)), [span(0, 32), span(32, 64)]);
     }
 }

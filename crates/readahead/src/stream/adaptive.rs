@@ -13,6 +13,8 @@
 //! computes, and a busy one reads next to nothing unused. Where no depth stays within the bound early, the fetch waits
 //! until what was fetched is used up.
 //!
+//! A stream's first fetch is its call, where the plan's ends with the same cell of the life table ([`first_wish`]).
+//!
 //! Memory bounds it where its caller sets a bound ([`View::bound`](super::View::bound)). What was evicted before its use, or what others have
 //! read and memory has given up since, is fetched again from there on as from where the stream stands. A page that a
 //! reader has passed over and comes back for is read with its call and no more.
@@ -34,6 +36,7 @@ use super::mapped;
 use super::parts::Parts;
 use super::prefetcher::{Opened, Prefetcher};
 use super::transfer::Transfers;
+use crate::depth::grid::{cell, point};
 use crate::depth::{Account, DEPTH_LIMIT, Idle, Plan, RatioBound, Served, SwitchCost};
 use crate::learn::{Classes, Explained, Follower, Learning, LoadError, Loaded, Retention, SCHEME, Step};
 use foreseek_seam::{Measured, StreamInfo};
@@ -53,8 +56,6 @@ const CONTINUING: f64 = 0.5;
 /// The deepest fetch in competitive depths: a switch is a seventeenth of it, so that a longer one gains
 /// next to nothing more, keeps all others waiting and takes their memory.
 const DEEPEST: f64 = 16.0;
-/// A cell of the life table is a fifth longer than the one before it: there are four an octave.
-const CELL: u64 = 5;
 /// How long a file is taken to be where a class is explained that says nothing of it.
 const EXPLAINED: Pages = Bytes::mib(64).pages_floor();
 
@@ -367,10 +368,11 @@ impl Depths {
     }
 }
 
-/// What a stream's first fetch is: what is wished for, and no less than its call. The call alone where the wish is not longer by more than
-/// a cell of the life table: a stream that ends with its call ends within the cell, and the plan reckons with the cell's end.
+/// What a stream's first fetch is: what is wished for, and no less than its call. The call alone where the wish ends with the cell of the
+/// life table in which the call ends: a stream that is one call ends there too, and the plan reckons with the cell's end.
 fn first_wish(wish: Pages, call: Pages) -> Pages {
-    if wish <= call + call / CELL { call } else { wish }
+    let end = cell(call).map(|cell| Pages(point(cell + 1)));
+    if wish <= call || Some(wish) == end { call } else { wish }
 }
 
 /// `CR` in pages.
@@ -406,8 +408,10 @@ impl Planned {
 
 #[cfg(test)]
 mod tests {
+    use super::first_wish;
     use crate::stream::testing::{World, costs};
     use crate::stream::{Settings, by_name};
+    use foreseek_units::Pages;
 
     /// Cold: half of slow start's first step, twice as much again, and more as it goes on.
     #[test]
@@ -432,6 +436,14 @@ mod tests {
         for start in (300..60_000).step_by(1000) {
             assert_eq!(world.call(start, 241), [(start, 241)]);
         }
+    }
+
+    #[test]
+    fn a_first_fetch_is_its_call_where_what_is_learnt_is_no_finer() {
+        let first = |wish, call| first_wish(Pages(wish), Pages(call)).get();
+        assert_eq!([first(256, 241), first(320, 260), first(200, 241)], [241, 260, 241]);
+        // Every page below 8 is a point of the grid, and 192 ends a cell.
+        assert_eq!([first(6, 5), first(12, 10), first(224, 192), first(384, 241)], [6, 12, 224, 384]);
     }
 
     #[test]
