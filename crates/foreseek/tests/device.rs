@@ -124,7 +124,7 @@ fn bad_input_is_named_with_its_line_and_nothing_is_left_behind() {
         ("drive.seek", "other.seek", "names 'other.seek', which cannot be read"),
         ("dm_layout_g1 {", "dm_layout_g4 {", "line 5: TP: must hold threes"),
         ("dm_layout_g1 {", "dm_layout_g2 {", "Layout Map File: is missing"),
-        ("dm_layout_g1 {", "dm_layout_g3 {", "is not a layout that is known"),
+        ("dm_layout_g1 {", "dm_layout_g3 {", "is not a known layout"),
         ("} # end", "", "is not closed by '}'"),
         ("Rotation speed (in rpms) = 7200", "Rotation = 7200", "Rotation speed (in rpms): is missing"),
     ];
