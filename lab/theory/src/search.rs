@@ -1,9 +1,14 @@
 //! An adversary that searches for the worst case of a policy: coordinate ascent with restarts.
 //!
-//! A [`Case`] is one choice for each of some parameters: the disk (two zones, the border between them, switch
-//! times), what is read before (lengths that mislead), how idle the device is, how the reader reads (calls or
-//! page faults, pages of a call, gaps), and what changes while it reads (distance and frequency of others'
-//! requests, measured switch cost and rate). [`Case::run`] runs a [trial](Trial) of the policy. The reader
+//! A [`Case`] is one choice for each of some parameters:
+//!
+//! - the disk: two zones, the border between them, switch times;
+//! - what is read before: lengths that mislead;
+//! - how idle the device is;
+//! - how the reader reads: calls or page faults, pages of a call, gaps;
+//! - what changes while it reads: distance and frequency of others' requests, measured switch cost and rate.
+//!
+//! [`Case::run`] runs a [trial](Trial) of the policy. The reader
 //! could stop after any call, so that one run covers all lengths. From a random case one parameter after the
 //! other is set to the choice that costs most, until none costs more. Then the search begins again from another
 //! random case, as long as it has runs left. The same seed finds the same.

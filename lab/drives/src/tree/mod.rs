@@ -1,10 +1,14 @@
 //! A layout as an index tree: a `dm_layout_g4` block.
 //!
 //! `TP` lists the kinds of tracks: first sector, last sector, sectors per track. `IDX` lists the nodes of the
-//! tree; the last one is its root. An entry of a node has the address at which it begins within the node, its
-//! cylinder and its angle relative to the node's; how many addresses and cylinders it has and by which angle it
-//! rotates each time it is repeated; how many it has in all (a negative number of cylinders where they
-//! descend); and its content: tracks of one kind on one surface, or another node. `Slips` are pairs of an
+//! tree; the last one is its root. An entry of a node has
+//!
+//! - the address at which it begins within the node, its cylinder and its angle relative to the node's;
+//! - how many addresses and cylinders it has, and by which angle it rotates each time it is repeated;
+//! - how many it has in all: a negative number of cylinders where they descend;
+//! - its content: tracks of one kind on one surface, or another node.
+//!
+//! `Slips` are pairs of an
 //! address and the number of sectors left out there. `Remaps` give the place to which the data of an address
 //! were moved.
 //!

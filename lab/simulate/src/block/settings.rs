@@ -32,10 +32,9 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Linux 2.6.3 (TR-840): 128 requests, congested above 7/8 of them plus one (TR-840 section 6 footnote 4),
-    /// no longer congested below 7/8 less one; requests of at most 255 sectors, since the drivers of that time
-    /// counted in a byte (TR-840 section 6 mentions 320 for another driver); unplugged by four requests or 3
-    /// ms.
+    /// Linux 2.6.3 (TR-840). It queues 128 requests. It is congested above 7/8 of them plus one (TR-840 section 6
+    /// footnote 4), and no longer below 7/8 less one. A request has at most 255 sectors, since the drivers of that
+    /// time counted in a byte; TR-840 section 6 mentions 320 for another driver. Four requests or 3 ms unplug it.
     pub const LINUX_2_6_3: Self = Self {
         requests: 128,
         congested_above: 113,

@@ -126,10 +126,18 @@ pub struct Costs {
 
 impl Costs {
     /// Two 2 GHz Xeons of 2002 (TR-840 section 5, EuroSys'07 section 6). No paper measured these. They are
-    /// typical results of lmbench for such a machine under 2.6, to a factor of about 1.5: a null call 0.5 to 1
-    /// us, memory copied at 0.8 to 1.2 GB/s (4 us a page), a minor fault 1 to 2 us, a context switch 2 to 8 us,
-    /// a thread made and joined 20 to 50 us; an I/O request 10 us in and 15 us out, with SCSI drivers of the
-    /// time. They are small beside a disk's 10 ms, and the claims on processor use are compared, not fitted.
+    /// typical results of lmbench for such a machine under 2.6, to a factor of about 1.5:
+    ///
+    /// | | |
+    /// |---|---|
+    /// | a null call | 0.5 to 1 us |
+    /// | a page copied, at 0.8 to 1.2 GB/s | 4 us |
+    /// | a minor fault | 1 to 2 us |
+    /// | a context switch | 2 to 8 us |
+    /// | a thread made and joined | 20 to 50 us |
+    /// | an I/O request, with SCSI drivers of the time | 10 us in, 15 us out |
+    ///
+    /// They are small beside a disk's 10 ms, and the claims on processor use are compared, not fitted.
     pub const XEON_2_GHZ: Self = Self {
         system_call: Nanos(800),
         look_up: Nanos(300),

@@ -5,8 +5,8 @@
 //!
 //! The assumptions for the rest (after the size of that kernel: some 200 MB in 16,500 files, and a default
 //! configuration for a PC): 1200 units are compiled, one after the other (`make` without `-j`). A unit has a
-//! source of 15 KiB on average (exponential, at least 500 bytes) and includes 150 of 2000 headers of 5 KiB on
-//! average, by Zipf's law; compiling it costs 250 ms of processor time, spread over its reads, and writes an
+//! source of 15 KiB on average (exponential, at least 500 bytes). It includes 150 of 2000 headers of 5 KiB on
+//! average, by Zipf's law. Compiling it costs 250 ms of processor time, spread over its reads. It writes an
 //! object of 30 KiB on average. Then the linker reads all objects and writes a kernel of 20 MiB. Files are read
 //! and written in chunks of 4 KiB, to their end; sources lie in 60 directories, headers in 20, objects beside
 //! their sources. The compiler has 16 MiB of its own.

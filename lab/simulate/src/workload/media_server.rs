@@ -6,9 +6,9 @@
 //! are chosen by a Zipf distribution. Apache reads a clip in chunks of 8 KB to its end (TR-840
 //! section 2.1). The memory of a handler is "relatively small" (section 5.3).
 //!
-//! What they do not say, and the assumptions: KB are binary. The border between large and small is 256 KB, and
-//! within each class the distribution is the one with the largest entropy: uniform from 256 to 1418 KB (837 KB
-//! on average) for the large ones, a cut exponential from 24 to 256 KB for the small ones, with the mean of
+//! What they do not say, and the assumptions: KB are binary. The border between large and small is 256 KB.
+//! Within each class the distribution is the one with the largest entropy. Large clips are uniform from 256 to
+//! 1418 KB, 837 KB on average. Small ones are a cut exponential from 24 to 256 KB, with the mean of
 //! 84.2 KB that follows from the mean of all. Zipf's exponent is 1. Popularity is independent of size and
 //! place. Clips lie in directories of 100. A process costs 256 KiB; a request costs 300 us of processor time to
 //! accept, parse and log, and 40 us a chunk for sending it over TCP (5 ns a byte on a 2 GHz Xeon). Clients are
