@@ -26,10 +26,13 @@ const NOT_RUN: [(&str, &str); 7] = [
     ("foreseek disk detach /dev/loopN", "a placeholder; docs/use/emulated-disk.md names its disk"),
 ];
 
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
 /// A page, from the root of the repository.
 fn text(page: &str) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    fs::read_to_string(root.join(page)).unwrap_or_else(|error| panic!("{page}: {error}"))
+    fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"))
 }
 
 /// The code blocks of a page: the language that each names, and its lines.
@@ -308,11 +311,10 @@ fn unknown(line: &str) -> Vec<String> {
 
 #[test]
 fn the_program_knows_every_command_and_option_of_every_page() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folders = ["docs/use", "docs/internals", "docs/lab"].map(|folder| root.join(folder));
+    let folders = ["docs/use", "docs/internals", "docs/lab"].map(|folder| root().join(folder));
     let listed = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("a folder of pages"));
     let listed = listed.map(|entry| entry.expect("readable").path());
-    let pages = listed.chain(["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|page| root.join(page)));
+    let pages = listed.chain(["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|page| root().join(page)));
     let (mut lines, mut wrong) = (0, Vec::new());
     for page in pages {
         let text = fs::read_to_string(&page).expect("a page");
@@ -332,9 +334,8 @@ fn the_program_knows_every_command_and_option_of_every_page() {
 /// A block of commands says `sh`, so that it is run.
 #[test]
 fn every_block_of_commands_for_users_is_run() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let listed = fs::read_dir(root.join("docs/use")).expect("the pages for users");
-    let pages = listed.map(|entry| entry.expect("readable").path()).chain([root.join("README.md")]);
+    let listed = fs::read_dir(root().join("docs/use")).expect("the pages for users");
+    let pages = listed.map(|entry| entry.expect("readable").path()).chain([root().join("README.md")]);
     for page in pages {
         let text = fs::read_to_string(&page).expect("a page");
         for (language, mut lines) in blocks(&text) {

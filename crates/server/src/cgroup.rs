@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// From this value on, a version 1 limit is none: the kernel shows "no limit" as the largest multiple of the
 /// page size.
-pub(crate) const NO_LIMIT: u64 = 1 << 62;
+const NO_LIMIT: u64 = 1 << 62;
 
 /// A memory cgroup hierarchy: its mount point, and the group of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,8 +124,15 @@ impl Hierarchy {
 }
 
 fn has_limit(file: &Path) -> bool {
-    let text = fs::read_to_string(file).unwrap_or_default();
-    text.trim().parse::<u64>().is_ok_and(|limit| limit < NO_LIMIT)
+    fs::read_to_string(file).is_ok_and(|text| is_limited(&text) == Some(true))
+}
+
+/// Whether the text of a limit's file limits; `None` for what no kernel writes.
+pub(crate) fn is_limited(limit: &str) -> Option<bool> {
+    match limit.trim() {
+        "max" => Some(false),
+        bytes => bytes.parse().ok().map(|bytes: u64| bytes < NO_LIMIT),
+    }
 }
 
 #[cfg(test)]

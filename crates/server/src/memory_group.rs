@@ -12,7 +12,7 @@
 //!
 //! Limits: where the hierarchy cannot be written (a container) there is no group.
 
-use crate::cgroup::{Hierarchy, NO_LIMIT, own_hierarchies};
+use crate::cgroup::{Hierarchy, is_limited, own_hierarchies};
 use crate::{CallError, Context, ignore_missing};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ impl MemoryGroup {
         let limit = hierarchy.limit();
         if hierarchy.is_named(name) {
             let file = own.join(limit);
-            let unlimited = fs::read_to_string(&file).is_ok_and(|text| is_unlimited(&text));
+            let unlimited = fs::read_to_string(&file).is_ok_and(|text| is_limited(&text) == Some(false));
             if unlimited {
                 fs::write(&file, limit_bytes.to_string()).context("limit", &file)?;
             }
@@ -100,12 +100,6 @@ impl MemoryGroup {
     pub fn remove(path: &Path) -> Result<(), CallError> {
         ignore_missing(fs::remove_dir(path)).context("remove", path)
     }
-}
-
-/// Whether a limit is none: version 1 shows the largest multiple of the page size.
-fn is_unlimited(limit: &str) -> bool {
-    let limit = limit.trim();
-    limit == "max" || limit.parse().is_ok_and(|bytes: u64| bytes >= NO_LIMIT)
 }
 
 /// Several servers of one name may run, each with its own run directory.
@@ -161,6 +155,7 @@ mod tests {
         fs::write(two.join("cgroup.subtree_control"), "cpu memory\n").expect("written");
         assert_eq!(usable(both()).expect("two").limit(), "memory.high");
         assert!(usable(Vec::new()).is_none());
+        let is_unlimited = |text| is_limited(text) == Some(false);
         assert!(is_unlimited("max\n") && is_unlimited("9223372036854771712\n"));
         assert!(!is_unlimited("68719476736\n") && !is_unlimited(""));
         let unit = hierarchy("system.slice/foreseek-watch.service", &["memory.max", "memory.high"], &two);

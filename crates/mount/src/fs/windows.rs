@@ -77,20 +77,21 @@ impl Windows {
 
     /// A file of this length is opened beside so many others; `runs` where it could be run.
     pub(crate) fn opened(&self, thread: u32, file: &File, length: Bytes, runs: bool, others: usize) {
-        if self.lock().setting.is_none() {
-            return;
-        }
         let mut opened = FileOpening { length, runs, is_of_columns: false };
-        opened.is_of_columns = opened.may_have_long() && is_of_columns(&kind_of(file));
-        // Long windows of a few files can be too much for a small group.
-        let are_many = others > FEW || opened.is_of_columns;
-        {
+        let are_many = {
             let mut state = self.lock();
+            if state.setting.is_none() {
+                return;
+            }
+            opened.is_of_columns = opened.may_have_long() && is_of_columns(&kind_of(file));
+            // Long windows of a few files can be too much for a small group.
+            let are_many = others > FEW || opened.is_of_columns;
             if !are_many && state.callers.is_empty() {
                 // Whoever opens it: the window of all.
                 return state.set(SHORT);
             }
-        }
+            are_many
+        };
         let process = process_of(thread).unwrap_or(0);
         let share = if are_many { self.share(process, others as u64 + 1) } else { None };
         let mut state = self.lock();

@@ -166,13 +166,13 @@ impl ServingEngine {
 
 /// The fetches of a run of missing pages: of like length, none longer than `longest`. But what a `read` waits for is one fetch where it
 /// would be several: none of them is of use alone, and the device might go elsewhere between two.
-fn cuts(run: PageSpan, read: PageSpan, longest: Pages) -> Vec<PageSpan> {
+fn cuts(run: PageSpan, read: PageSpan, longest: Pages) -> impl Iterator<Item = PageSpan> {
     let awaited = run.intersection(read);
     let is_one = awaited.start == run.start && awaited.len() > longest;
     let (first, rest) = if is_one { (Some(awaited), Span::new(awaited.end, run.end)) } else { (None, run) };
     let pieces = rest.len().get().div_ceil(longest.get());
-    let cut = |piece: u64| rest.start + rest.len() * piece / pieces;
-    first.into_iter().chain((0..pieces).map(|piece| Span::new(cut(piece), cut(piece + 1)))).collect()
+    let cut = move |piece: u64| rest.start + rest.len() * piece / pieces;
+    first.into_iter().chain((0..pieces).map(move |piece| Span::new(cut(piece), cut(piece + 1))))
 }
 
 /// Missing pages in a row, with the frames that were taken for them.
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn what_a_read_waits_for_is_one_fetch_and_the_rest_is_cut() {
         let span = |start, end| Span::new(PageIndex(start), PageIndex(end));
-        let cut = |run, read| cuts(run, read, Pages(32));
+        let cut = |run, read| cuts(run, read, Pages(32)).collect::<Vec<_>>();
         assert_eq!(cut(span(700, 941), span(700, 941)), [span(700, 941)]);
         assert_eq!(
             cut(span(1000, 1320), span(1000, 1256)),
