@@ -97,8 +97,10 @@ impl ServingEngine {
 
     /// The reads that waited for a fetch have their pages, or not.
     fn tell_waiters(&mut self, id: FetchId, fetch: Fetch, came: PageSpan, failed: bool) {
-        let Fetch { range, frames, waiters, alone, .. } = fetch;
-        let own = alone || waiters.len() == 1;
+        let Fetch { range, frames, waiters, alone, urgency, .. } = fetch;
+        // A failed read ahead says too little of its pages: the block layer may have merged it with a read of a bad
+        // sector beside them, and only a demand read is tried again without its neighbours.
+        let own = alone || (waiters.len() == 1 && urgency == Urgency::Demand);
         for ticket in waiters {
             let Some(read) = self.checks.some(self.reads.get_mut(ticket)) else { continue };
             let lacks = read.lacks(Span::new(came.end, range.end), range, &frames);

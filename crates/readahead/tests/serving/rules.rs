@@ -276,6 +276,27 @@ fn two_reads_of_a_bad_page_both_hear_of_it_and_their_neighbour_does_not() {
 }
 
 #[test]
+fn what_a_failed_prefetch_did_not_bring_is_read_again_before_its_read_fails() {
+    let mut world = world(settings());
+    world.open(1, 0);
+    world.read(0, 0, bytes(4));
+    world.complete_all();
+    // Another stream has fetches: what is read ahead is not deferred.
+    let other = world.read(1, bytes(1000), bytes(4));
+    world.read(0, bytes(4), bytes(12));
+    assert_eq!(spans(&world), [(1000, 4), (16, 32)]);
+    let read = world.read(0, bytes(16), bytes(32));
+    let ids: Vec<u64> = world.flying.keys().copied().collect();
+    ids.into_iter().for_each(|id| world.complete(id, Some(0), false));
+    // The one was fetched for a read, the other was fetched ahead.
+    assert_eq!(world.answers.get(&other), Some(&Answer::Failed));
+    assert_eq!(spans(&world), [(16, 32)]);
+    world.complete_all();
+    assert_eq!(world.answers[&read], Answer::Served(32));
+    world.finish();
+}
+
+#[test]
 fn a_busy_driver_is_asked_again() {
     let mut world = world(settings());
     let read = world.read(0, bytes(50), bytes(4));
