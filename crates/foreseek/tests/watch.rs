@@ -15,7 +15,7 @@ mod setup;
 use lab::{LIMIT, until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use setup::{Setup, fill};
+use setup::{Setup, fill, fill_aged};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -146,5 +146,38 @@ fn a_program_that_walks_finds_its_files_in_memory() {
     assert_eq!(status["disks"][0]["walks"][0]["path"].as_str(), tree.to_str(), "{status}");
     setup.delays(false);
     assert_eq!(setup.watch(&["--stop"]).status, Some(0));
+    setup.end();
+}
+
+/// xfs lists a directory in the order in which its names were entered, which on a fresh tree is nearly that of the disk.
+#[test]
+fn a_walk_over_an_aged_xfs_finds_its_files_in_memory() {
+    let Some(setup) = Setup::of("xfs", &["-q", "-f"]) else { return };
+    let [fresh, aged] = ["fresh", "aged"].map(|name| setup.lab.mount_point().join(name));
+    let files = 2500;
+    let totals = [fill(&fresh, files, 200), fill_aged(&aged, files, 50, 4)];
+    let mut told = Vec::new();
+    for (tree, total) in [fresh, aged].iter().zip(totals) {
+        let expected = setup.tar(tree, None).said;
+        setup.cold();
+        setup.start();
+        setup.delays(true);
+        let walked = setup.tar(tree, None);
+        setup.delays(false);
+        let mut status = Value::Null;
+        // The last events may wait in the queue.
+        until(LIMIT, || {
+            let before = std::mem::replace(&mut status, setup.status());
+            before["counted"] == status["counted"]
+        });
+        assert_eq!(setup.watch(&["--stop"]).status, Some(0));
+        assert_eq!(walked.said, expected, "{}", tree.display());
+        assert_eq!(status["counted"]["failed"], 0, "{status}");
+        println!("{}: the walker read {} of {total} bytes itself; {status}", tree.display(), walked.read);
+        told.push((walked.read, total, status));
+    }
+    let (read, total, status) = &told[1];
+    assert!(*read < total / 2, "the walker read {read} of {total} bytes itself: {status}");
+    assert!(status["counted"]["files_found_read"].as_u64() > Some(files / 2), "{status}");
     setup.end();
 }
