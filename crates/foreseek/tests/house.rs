@@ -344,7 +344,7 @@ fn the_page_of_environment_variables_names_each() {
 
 /// What `scripts/soak` would run, for these crates.
 #[test]
-fn the_soak_runs_every_interleaving_and_the_long_tests_of_arrays() {
+fn the_soak_runs_every_interleaving_and_the_long_tests() {
     let list = |crates: &str| {
         let mut soak = std::process::Command::new(root().join("scripts/soak"));
         let output = soak.arg("--list").env("CRATES", crates).output().expect("it runs");
@@ -359,6 +359,7 @@ fn the_soak_runs_every_interleaving_and_the_long_tests_of_arrays() {
         "foreseek-nbd requests_are_as_on_the_device",
         "-p foreseek-strips --lib -- --ignored all_interleavings",
         "-p foreseek --test array -- --ignored",
+        "-p foreseek --test walks -- --ignored --nocapture a_million_entries",
         "fuzz target nbd",
     ] {
         assert!(all.lines().any(|told| told.ends_with(line)), "{line}: {all}");

@@ -8,7 +8,7 @@
 mod lab;
 
 use foreseek_storage::{HostFd, Layout};
-use foreseek_units::Sectors;
+use foreseek_units::{Bytes, Sectors};
 use lab::{Ended, LIMIT, Lab, until, wait};
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
@@ -20,6 +20,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// A user who owns nothing.
 const NOBODY: u32 = 65_534;
@@ -474,4 +475,105 @@ fn a_tree_in_memory_is_left_there() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("is in memory"), "{output:?}");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!((&report["files"], &report["fetched_bytes"]), (&Value::from(1), &Value::from(0)));
+}
+
+/// Entries of the large tree, its directories, and files with places of their own: the other entries are links to them.
+const MANY: usize = 1_000_000;
+const FOLDERS: usize = 1000;
+const TARGETS: usize = 20_000;
+/// The memory that a million entries may take: 300 bytes for each, as docs/use/walks.md says, and 64 MiB for the rest.
+const MEMORY_MOST: Bytes = Bytes(300 * MANY as u64 + (64 << 20));
+/// Longest wait for a command on so many.
+const MANY_LIMIT: Duration = Duration::from_secs(600);
+
+/// The entry of a link: its target can be told from its name.
+fn entry(tree: &Path, target: usize, link: usize) -> PathBuf {
+    tree.join(format!("d{}", (target * 7 + link * 131) % FOLDERS)).join(format!("{target}-{link}"))
+}
+
+/// Runs Foreseek to its end; what it printed, and the most memory that it held.
+fn measured(setup: &Setup, arguments: &[&OsStr]) -> (Vec<u8>, Bytes) {
+    let begun = Instant::now();
+    let [out, err] = ["many-out", "many-err"].map(|name| setup.lab.path(name));
+    let file = |path: &Path| File::create(path).expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+    command.args(arguments).stdin(Stdio::null()).stdout(file(&out)).stderr(file(&err));
+    let mut child = command.spawn().expect("it runs");
+    let (about, mut peak, mut status) = (format!("/proc/{}/status", child.id()), 0, None);
+    until(MANY_LIMIT, || {
+        let text = fs::read_to_string(&about).unwrap_or_default();
+        let held = text.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+        peak = peak.max(held.and_then(|held| held.parse().ok()).unwrap_or(0));
+        status = child.try_wait().expect("ours");
+        status.is_some()
+    });
+    let said = fs::read_to_string(&err).expect("text");
+    let Some(status) = status else {
+        child.kill().expect("ours");
+        panic!("{arguments:?} does not end; it said {said}");
+    };
+    assert_eq!(status.code(), Some(0), "{arguments:?}: {said}");
+    let peak = Bytes::kib(peak);
+    println!("{:?}: {:.1} s, {} MiB", arguments[0], begun.elapsed().as_secs_f64(), peak.get() >> 20);
+    (fs::read(&out).expect("there"), peak)
+}
+
+#[test]
+#[ignore = "takes minutes; make soak runs it"]
+fn a_million_entries_are_ordered_and_warmed_in_bounded_memory() {
+    let Some(setup) = Setup::ext4() else { return };
+    let tree = &setup.tree;
+    for folder in 0..FOLDERS {
+        fs::create_dir(tree.join(format!("d{folder}"))).expect("made");
+    }
+    let begun = Instant::now();
+    for target in (0..TARGETS).map(|n| n * 7919 % TARGETS) {
+        let path = entry(tree, target, 0);
+        fs::write(&path, vec![b'a' + (target % 26) as u8; 2000 + target * 977 % 6000]).expect("written");
+        for link in 1..MANY / TARGETS {
+            fs::hard_link(&path, entry(tree, target, link)).expect("linked");
+        }
+    }
+    println!("{MANY} entries were made in {:.1} s", begun.elapsed().as_secs_f64());
+    setup.cold();
+    let options = ["order", "-0", "--quiet"].map(OsStr::new);
+    let (order, memory) = measured(&setup, &[&options[..], &[tree.as_os_str()]].concat());
+    assert!(memory <= MEMORY_MOST, "order held {memory}");
+    let places: Vec<u64> =
+        (0..TARGETS).map(|target| place(&entry(tree, target, 0)).expect("a place")).collect();
+    let mut seen = vec![false; MANY];
+    let mut last = 0;
+    for path in order.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
+        let path = Path::new(OsStr::from_bytes(path));
+        let name = path.file_name().and_then(OsStr::to_str).and_then(|name| name.split_once('-'));
+        let (target, link) = name.expect("ours");
+        let [target, link] = [target, link].map(|part| part.parse().expect("ours"));
+        assert_eq!(entry(tree, target, link), path);
+        assert!(
+            !std::mem::replace(&mut seen[target * (MANY / TARGETS) + link], true),
+            "{} twice",
+            path.display()
+        );
+        assert!(last <= places[target], "{} comes too late", path.display());
+        last = places[target];
+    }
+    assert!(seen.iter().all(|seen| *seen), "some are missing");
+    drop(order);
+
+    setup.cold();
+    let options = ["warm", "--format", "json"].map(OsStr::new);
+    let (report, memory) = measured(&setup, &[&options[..], &[tree.as_os_str()]].concat());
+    assert!(memory <= MEMORY_MOST, "warm held {memory}");
+    let report: Value = serde_json::from_slice(&report).expect("JSON");
+    println!("{report}");
+    assert_eq!((&report["files"], &report["unreadable"]), (&Value::from(MANY), &Value::from(0)));
+    // Each file once, however many links it has.
+    let pages: u64 =
+        (0..TARGETS as u64).map(|target| Bytes(2000 + target * 977 % 6000).pages_ceil().bytes().get()).sum();
+    assert!(report["fetched_bytes"].as_u64() <= Some(pages), "{report}");
+    setup.lab.must(&["stats", "walk", "--reset"]);
+    (0..TARGETS).for_each(|target| drop(fs::read(entry(tree, target, 1)).expect("there")));
+    // A kernel with DAMON may page some of it out meanwhile.
+    assert!(setup.reads() * 20 <= TARGETS as u64, "{} reads after warming", setup.reads());
+    setup.end();
 }
