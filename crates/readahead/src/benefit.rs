@@ -1,52 +1,61 @@
 //! Whether prefetching pays on a file system, and stepping aside while it does not.
 //!
-//! What is compared, by the costs of the device:
+//! It compares two amounts of device time:
 //!
-//! - *saved*: each [`WINDOW`] of pages that were fetched ahead and then read would have been a wait for the device of its own;
-//! - *spent*: pages that were fetched ahead and are not read take their transfer time, and their share of the positioning of fetches
-//!   that were made for nothing but reading ahead.
+//! - *saved*: without prefetching, each [`WINDOW`] of pages that were fetched ahead and then read would have
+//!   been one wait for the device;
+//! - *spent*: the transfer time of pages that were fetched ahead and not read, and their share of the
+//!   positioning for fetches that only read ahead.
 //!
-//! [`StepAside`] sums both up over [`SAMPLE`] fetched ahead. Where more was spent than saved in two samples in a row, files that
-//! are opened from then on are to be read without prefetching. After [`OPENS`] opens or [`TIME`] it *tries again*: files are opened
-//! with prefetching until [`TRIAL`] was fetched ahead. A trial that pays ends it; one that does not doubles the time to the next, up to
-//! [`PATIENCE`] times.
+//! [`StepAside`] sums up both over each [`SAMPLE`] of pages fetched ahead. If more was spent than saved in
+//! two samples in a row, it *steps aside*: newly opened files are read without prefetching. After [`OPENS`]
+//! opens or [`TIME`] it *tries again*: files are opened with prefetching until [`TRIAL`] pages were fetched
+//! ahead. A trial that pays ends the stepping aside. A trial that does not pay doubles the time to the next
+//! one, up to [`PATIENCE`] times.
 //!
-//! Limits: what a page in the prefetch cache will be good for is not known. Active streams may still read two competitive sizes
-//! each, which a stream with the bound of 3 may be ahead; what is beyond that counts as not read. What one file costs, the others pay: classes of files
-//! of which most ends early are learnt by the prefetcher itself. The server's processor time is not counted.
+//! Limits:
+//!
+//! - It is unknown which pages of the prefetch cache will still be read. Two competitive sizes of each active
+//!   stream may be: a stream with the bound of 3 may be that far ahead. Pages beyond count as not read.
+//! - All files of the file system share one account. The prefetcher itself learns the classes of files whose
+//!   readers mostly stop early.
+//! - The server's processor time is not counted.
 
 use crate::serving::Stats;
 use foreseek_units::{Instant, Nanos, Pages, Rate};
 
-/// What a kernel asks for at a time by itself, 128 KiB: so much at least comes with each wait for the device without prefetching.
+/// The kernel's own read-ahead, 128 KiB: without prefetching each wait for the device brings at least this
+/// much.
 const WINDOW: Pages = Pages(32);
-/// Pages that are fetched ahead before it is judged, 64 MiB: some hundred fetches of a disk's competitive size.
+/// Pages fetched ahead before a sample is judged, 64 MiB: some hundred fetches of a disk's competitive size.
 pub const SAMPLE: Pages = Pages(16_384);
-/// The same for a trial, 16 MiB: a quarter, since it is what trying costs.
+/// The same for a trial, 16 MiB: only a quarter, since these pages are what trying costs.
 pub const TRIAL: Pages = Pages(4096);
-/// Samples in a row that did not pay, and it steps aside: one may be a program that is stopped, or a job that has just begun.
+/// Samples in a row that do not pay before it steps aside. A single one may come from a program that is
+/// stopped, or from a job that has just begun.
 const IN_A_ROW: u32 = 2;
-/// Opens without prefetching before it is tried again. With files of a megabyte, trials are a sixteenth of what is read.
+/// Opens without prefetching before it tries again. With files of a megabyte, trials are a sixteenth of the
+/// data read.
 pub const OPENS: u64 = 256;
-/// The time before it is tried again, where fewer files are opened.
+/// Longest time before it tries again, for programs that open few files.
 pub const TIME: Nanos = Nanos::from_secs(60);
-/// The most times as long: an hour, or 16,384 opens.
+/// Longest wait, as a multiple of [`OPENS`] and [`TIME`]: an hour, or 16,384 opens.
 const PATIENCE: u64 = 64;
 
-/// What was fetched ahead since a mount began, and the costs of its device.
+/// Counters since a mount began, and the costs of its device.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Totals {
     /// Pages fetched ahead.
     pub ahead: Pages,
     /// Those of them that were read.
     pub used: Pages,
-    /// Those that active readers may read yet.
+    /// Pages that active readers may still read.
     pub open: Pages,
-    /// Visits of the device for nothing but reading ahead.
+    /// Visits of the device that only read ahead.
     pub visits: u64,
-    /// The time of going to another place.
+    /// Time to move to another place.
     pub positioning: Nanos,
-    /// The rate of reading there.
+    /// Transfer rate there.
     pub rate: Rate,
 }
 
@@ -64,27 +73,27 @@ impl From<&Stats> for Totals {
     }
 }
 
-/// What prefetching brought and what it cost, over some time.
+/// What prefetching saved and cost over a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Balance {
     /// Pages fetched ahead.
     pub ahead: Pages,
     /// Pages that were fetched ahead and read.
     pub used: Pages,
-    /// Waits for the device that they saved.
+    /// Device time saved: waits that did not happen.
     pub saved: Nanos,
-    /// Time of the device for pages that were not read.
+    /// Device time spent on pages that were not read.
     pub spent: Nanos,
 }
 
 impl Balance {
-    /// Between two moments.
+    /// The balance from one moment to a later one.
     #[must_use]
     pub fn between(before: &Totals, after: &Totals) -> Self {
         let since = |before: Pages, after: Pages| Pages(after.get().saturating_sub(before.get()));
         let ahead = since(before.ahead, after.ahead);
         let used = since(before.used, after.used);
-        // What was open before is used or not by now.
+        // Pages that were open before have been used or not by now.
         let unused = (ahead.get() + before.open.get()).saturating_sub(used.get() + after.open.get());
         let visits = after.visits.saturating_sub(before.visits) as f64;
         let positioning = after.positioning.as_secs_f64();
@@ -105,11 +114,11 @@ impl Balance {
     }
 }
 
-/// Whether files that are opened now are read with prefetching. See the module's documentation.
+/// Decides whether newly opened files are read with prefetching. See the module's documentation.
 #[derive(Clone, Debug)]
 pub struct StepAside {
     state: State,
-    /// When the running sample began.
+    /// Totals at the start of the current sample.
     begun: Totals,
     /// The last whole sample.
     last: Balance,
@@ -119,9 +128,9 @@ pub struct StepAside {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Files are opened with prefetching; so many samples in a row did not pay.
+    /// Files are opened with prefetching; the last `missed` samples did not pay.
     Prefetching { missed: u32 },
-    /// Files are opened without, and it is tried again after so many more or at this time.
+    /// Files are opened without prefetching, for this many more opens or until this time.
     Aside { opens: u64, until: Instant, patience: u64 },
     /// Files are opened with prefetching, to see whether it pays again.
     Trial { patience: u64 },
@@ -140,8 +149,8 @@ impl Default for StepAside {
 }
 
 impl StepAside {
-    /// A file is opened, when `ahead` pages were fetched ahead in all: whether it is to be read without prefetching.
-    /// `totals` is asked only where a sample begins or ends.
+    /// A file is opened, after `ahead` pages were fetched ahead in all. Returns whether it is to be read
+    /// without prefetching. `totals` is called only where a sample begins or ends.
     pub fn opens(&mut self, now: Instant, ahead: Pages, totals: impl FnOnce() -> Totals) -> bool {
         let is_whole = |sample: Pages| ahead >= self.begun.ahead + sample;
         match self.state {
@@ -161,7 +170,7 @@ impl StepAside {
         aside
     }
 
-    /// Judges a sample that is whole; `missed` before it did not pay.
+    /// Judges a whole sample; the `missed` samples before it did not pay.
     fn judge(&mut self, now: Instant, totals: Totals, missed: u32, patience: u64) {
         self.last = Balance::between(&self.begun, &totals);
         self.begun = totals;
@@ -200,7 +209,7 @@ impl StepAside {
         self.opens
     }
 
-    /// The last whole sample: what it was judged by. Nothing before the first.
+    /// The last whole sample; all zero before the first.
     #[must_use]
     pub fn last(&self) -> Balance {
         self.last
@@ -214,7 +223,7 @@ mod tests {
 
     const SECOND: Nanos = Nanos::from_secs(1);
 
-    /// A disk: a window's transfer takes a tenth of positioning.
+    /// A disk: transferring a window takes a tenth of positioning.
     fn disk(ahead: u64, used: u64) -> Totals {
         Totals {
             ahead: Pages(ahead),
@@ -226,7 +235,7 @@ mod tests {
         }
     }
 
-    /// A device without moving parts: a window's transfer takes five times as long as positioning.
+    /// A device without moving parts: transferring a window takes five times as long as positioning.
     fn flash(ahead: u64, used: u64) -> Totals {
         Totals { positioning: Nanos::from_micros(200), ..disk(ahead, used) }
     }
@@ -266,7 +275,7 @@ mod tests {
             assert!(opens(&mut it, at(0), disk(ahead, 0)));
         }
         assert_eq!(it.times(), 1, "a trial that fails is the same time");
-        // By the clock as well.
+        // The clock ends the wait as well.
         assert!(!opens(&mut it, at(3600), disk(ahead, 0)) && it.tries());
         assert!(!opens(&mut it, at(3600), disk(ahead + trial, trial)) && !it.tries(), "it pays again");
         assert!(it.last().pays() && it.last().used == TRIAL);
@@ -282,9 +291,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is counted: it never steps aside where all is read, and always does where nothing is.
+        /// It never steps aside where all pages are read, and always does where none is.
         #[test]
-        fn what_is_all_read_or_never_read_decides(steps in prop::collection::vec(1u64..20_000, 1..200)) {
+        fn all_pages_read_or_none_decides(steps in prop::collection::vec(1u64..20_000, 1..200)) {
             let (mut all, mut none) = (StepAside::default(), StepAside::default());
             let mut ahead = 0;
             for step in &steps {
@@ -296,7 +305,8 @@ mod tests {
             prop_assert!(ahead < 2 * (SAMPLE.get() + 20_000) || none.times() == 1);
         }
 
-        /// Trials are rare: of all opens at most one in 256 begins one, unless the clock says so; and the same events say the same.
+        /// At most one open in 256 begins a trial, unless the clock does. The same events give the same
+        /// results.
         #[test]
         fn trials_are_rare_and_it_is_deterministic(
             steps in prop::collection::vec((0u64..3000, 0u64..=100, 0u64..2_000), 1..2000)
@@ -317,9 +327,9 @@ mod tests {
             prop_assert!(one.opened_aside() <= files);
         }
 
-        /// Counts that go back, or rates of nothing, are no panic.
+        /// Decreasing counters and rates of zero cause no panic.
         #[test]
-        fn no_counts_overturn_it(counts in prop::collection::vec((any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>()), 1..50)) {
+        fn no_counts_cause_a_panic(counts in prop::collection::vec((any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>()), 1..50)) {
             let mut it = StepAside::default();
             for (ahead, used, open, visits) in counts {
                 let totals = Totals {

@@ -242,7 +242,7 @@ impl Simulation {
     fn pass_time(&mut self, nanos: u64) {
         self.simulated.now.fetch_add(nanos, Relaxed);
         if self.shared.lock().driver.deadline().is_some_and(|deadline| deadline <= self.simulated.now()) {
-            self.shared.with(|core, now| core.driver.tell(now, Event::Tick));
+            self.shared.with(|core, now| core.driver.send(now, Event::Tick));
         }
     }
 
@@ -431,7 +431,7 @@ impl Simulation {
     }
 
     fn tell(&self, event: ServingEvent<'_>) {
-        self.shared.with(|core, now| core.driver.tell(now, Event::Serving(event)));
+        self.shared.with(|core, now| core.driver.send(now, Event::Serving(event)));
     }
 
     /// A page goes bad or is sound again.

@@ -63,7 +63,7 @@ fn tick(shared: &Shared) {
             continue;
         }
         if deadline.is_some_and(|deadline| deadline <= now) {
-            shared.with(|core, now| core.driver.tell(now, Event::Tick));
+            shared.with(|core, now| core.driver.send(now, Event::Tick));
         }
         if look <= now {
             look_at_readers(shared);
@@ -85,7 +85,7 @@ fn look_at_readers(shared: &Shared) {
                 Activity::Ran => Event::Serving(ServingEvent::Ran { who }),
                 Activity::Ended => Event::Serving(ServingEvent::Exited { who }),
             };
-            core.driver.tell(now, event);
+            core.driver.send(now, event);
         }
     });
 }
@@ -111,5 +111,5 @@ fn look_at_memory(shared: &Shared, budget: &mut Budget, memory: &mut dyn Memory,
 }
 
 pub(super) fn set_budget(shared: &Shared, pages: Pages) {
-    shared.with(|core, now| core.driver.tell(now, Event::Budget { pages }));
+    shared.with(|core, now| core.driver.send(now, Event::Budget { pages }));
 }

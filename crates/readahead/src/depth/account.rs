@@ -1,51 +1,57 @@
-//! The account of a stream: what its fetches have cost, and how deep the next one may be so that the bound holds.
+//! The account of a stream: the costs of its fetches, and how deep the next one may be so that the bound
+//! holds.
 //!
-//! All amounts are seconds of the device, so that the bound holds where the rate differs from place to place and
-//! where the switch cost changes while a stream is read. Let `E` be the switches that were paid, `X` the
-//! transfer of what was fetched, `C` the costliest switch of the stream so far, the next one included, and `Y` the
-//! transfer of what the stream is sure to use. Knowing the length costs `C + Y`. With `a = 1 / (rho - 1)` a
-//! fetch of `t` whose switch costs `c` stays within the bound
+//! All amounts are seconds of device time. The bound therefore holds where the rate differs from zone to
+//! zone, and where the switch cost changes while a stream is read. Let
+//!
+//! - `E` be the switches that were paid,
+//! - `X` the transfer of the pages fetched,
+//! - `C` the costliest switch of the stream so far, including the next one,
+//! - `Y` the transfer of the pages that the stream is sure to use.
+//!
+//! Knowing the length costs `C + Y`. With `a = 1 / (rho - 1)` a fetch of `t` whose switch costs `c` stays
+//! within the bound
 //!
 //! - now, if `E + c + X + t <= rho (C + Y)`, as the stream may end right there ([`Account::most`]);
-//! - for ever, if `X + t >= a (E + c) + (a^2 - 1) C` ([`Account::least`]): from that line on the next fetch
-//!   leads to the line again, whatever it costs, below it the room can run out.
+//! - for ever, if `X + t >= a (E + c) + (a^2 - 1) C` ([`Account::least`]). From that line on the next fetch
+//!   leads to the line again, whatever it costs. Below the line the room can run out.
 //!
-//! docs/internals/adaptive-depth.md has the proof. With `rho = 2` and costs that stay as they are both leave `t = C`.
+//! docs/internals/adaptive-depth.md has the proof. With `rho = 2` and constant costs both leave `t = C`.
 //!
-//! Limits: costs are those that the caller states when it fetches.
+//! Limits: costs are those that the caller passes when it fetches.
 
-/// What was paid for one stream, in seconds or in any other unit of time.
+/// The costs of one stream, in seconds or in any other unit of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Account {
     rho: f64,
-    /// `E`: switches, and what was transferred for nothing.
+    /// `E`: switches, and transfers that were wasted.
     spent: f64,
-    /// `X`: the transfer of what was fetched.
+    /// `X`: the transfer of the pages fetched.
     transfer: f64,
     /// `C` without the next fetch.
     costliest: f64,
 }
 
 impl Account {
-    /// Of a stream that nothing was fetched for; `rho` is raised to 2 where it is less, as no rule has a smaller competitive ratio
-    /// (EuroSys'07 section 4.2).
+    /// For a stream without fetches. `rho` is raised to at least 2, as no rule has a smaller competitive
+    /// ratio (EuroSys'07 section 4.2).
     #[must_use]
     pub fn new(rho: f64) -> Self {
         Self { rho: rho.max(2.0), spent: 0.0, transfer: 0.0, costliest: 0.0 }
     }
 
-    /// The same after so many fetches whose switches cost one unit of time each.
+    /// The account after this many fetches whose switches cost one unit of time each.
     pub(super) fn after(rho: f64, fetches: usize, transfer: f64) -> Self {
         Self { spent: fetches as f64, transfer, costliest: 1.0, ..Self::new(rho) }
     }
 
-    /// The transfer of what was fetched.
+    /// The transfer of the pages fetched.
     #[must_use]
     pub fn transfer(&self) -> f64 {
         self.transfer
     }
 
-    /// The costliest switch of a stream whose next one costs this.
+    /// The costliest switch of the stream, if its next one costs `switch`.
     fn costliest(&self, switch: f64) -> f64 {
         self.costliest.max(switch)
     }
@@ -58,21 +64,21 @@ impl Account {
         (line - self.transfer).max(0.0)
     }
 
-    /// The largest transfer of the next fetch for a stream that is sure to use so much; below zero where no
+    /// The largest transfer of the next fetch, for a stream that is sure to use `used`. Negative where no
     /// fetch stays within the bound.
     #[must_use]
     pub fn most(&self, switch: f64, used: f64) -> f64 {
         self.rho * (self.costliest(switch) + used) - self.spent - switch - self.transfer
     }
 
-    /// How much a stream must be sure to use before a fetch of this transfer stays within the bound.
+    /// The least that a stream must be sure to use for a fetch of this transfer to stay within the bound.
     #[must_use]
     pub fn used(&self, switch: f64, transfer: f64) -> f64 {
         (self.spent + switch + self.transfer + transfer) / self.rho - self.costliest(switch)
     }
 
-    /// How much may be transferred for nothing beside the next fetch, where all that was fetched is used: as
-    /// much as leaves its largest transfer at its least one.
+    /// How much may be wasted beside the next fetch, if all other pages fetched are used: as much as leaves
+    /// its largest transfer at its least one.
     #[must_use]
     pub fn spare(&self, switch: f64) -> f64 {
         let (a, costliest) = (1.0 / (self.rho - 1.0), self.costliest(switch));
@@ -87,12 +93,12 @@ impl Account {
         self.transfer += transfer;
     }
 
-    /// So much was transferred that the stream does not lead to.
+    /// Pages were transferred that the stream does not lead to.
     pub fn wasted(&mut self, transfer: f64) {
         self.spent += transfer;
     }
 
-    /// So much of what was fetched is gone before it was used: it is not charged.
+    /// Pages that were fetched are evicted before use: they are not charged.
     pub fn lost(&mut self, transfer: f64) {
         self.transfer = (self.transfer - transfer).max(0.0);
     }
@@ -117,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_for_nothing_leaves_less_for_the_fetch() {
+    fn wasted_transfers_leave_less_for_the_fetch() {
         let mut account = Account::new(3.0);
         let spare = account.spare(1.0);
         account.wasted(spare);
@@ -127,7 +133,7 @@ mod tests {
 
     #[test]
     fn where_costs_are_the_same_for_ever_less_than_the_least_ends_without_room() {
-        // The least of the first fetch is none.
+        // The first fetch has no least transfer.
         let mut account = Account::after(3.0, 1, 0.0);
         account.fetched(1.0, account.least(1.0) - 1e-3);
         let stuck = (0..40).any(|_| {
@@ -139,8 +145,8 @@ mod tests {
     }
 
     proptest! {
-        /// The theorem: whatever switches cost and whichever depth is taken of those that are left, there is one for
-        /// the next fetch.
+        /// The theorem: whatever the switches cost and whichever permitted depths are chosen, a depth for the
+        /// next fetch remains.
         #[test]
         fn there_is_always_a_depth_for_the_next_fetch(
             rho in 2.0..10.0f64,
@@ -152,7 +158,7 @@ mod tests {
                 let (least, most) = (account.least(switch), account.most(switch, all));
                 let slack = ROUNDING * (all + account.spent + switch);
                 prop_assert!(least <= most + slack, "{least} of {most}: {account:?}");
-                // Early, where part of it is not used yet, only if the room is there.
+                // A fetch before all pages are used is made only if there is room for it.
                 let used = early.map_or(all, |early| all * early);
                 let most = account.most(switch, used);
                 if least > most {
@@ -166,7 +172,7 @@ mod tests {
         }
 
         #[test]
-        fn what_must_be_used_is_what_makes_room(
+        fn room_for_a_fetch_comes_from_used_pages(
             rho in 2.0..10.0f64, first in 1e-3..1e3f64, deep in 0.0..1e3f64,
             switch in 1e-3..1e3f64, transfer in 0.0..1e3f64,
         ) {

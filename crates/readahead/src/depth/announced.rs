@@ -1,10 +1,10 @@
-//! The oracle's depth: all that the stream will read, and no more.
+//! The oracle's depth: everything that the stream will read, and no more.
 
 use super::rule::{Depth, DepthQuery};
 use foreseek_units::Pages;
 
-/// What the stream announces that it will read from here on (EuroSys'07 section 6.2: through an extended
-/// `open`); nothing ahead without an announcement.
+/// The length that the stream announces to read from here on (EuroSys'07 section 6.2: through an extended
+/// `open`). Without an announcement it reads nothing ahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Announced;
 

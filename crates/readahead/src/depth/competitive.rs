@@ -1,19 +1,19 @@
 //! The competitive depth: what could have been transferred during a switch.
 //!
-//! `depth = C_switch x R_tr(place)` (TR-840 section 3, EuroSys'07 sections 4.1 and 5): the switch cost
-//! as [`SwitchCost`] estimates it, the rate as the device gives it at the place of the fetch. Fetching
-//! so much costs at most twice what knowing the stream's length would. Where both were measured while
-//! running ([`Measured`](foreseek_seam::Measured)), the measured values are used.
+//! `depth = C_switch x R_tr(place)` (TR-840 section 3, EuroSys'07 sections 4.1 and 5). [`SwitchCost`]
+//! estimates the switch cost; the device gives the rate at the place of the fetch. A prefetch of this size
+//! costs at most twice what knowing the stream's length would. Where both were measured at run time
+//! ([`Measured`](foreseek_seam::Measured)), the measured values are used.
 
 use super::rule::{Depth, DepthQuery, Served};
 use super::switch_cost::SwitchCost;
 use foreseek_units::{Bytes, PAGE_SIZE, Pages};
 
-/// The deepest fetch: 64 MiB. Remote volumes with long latencies and fast links could ask for
-/// gigabytes, which no memory could hold for several streams; the disks of today ask for 3 MB.
+/// The deepest fetch: 64 MiB. Remote volumes with long latencies and fast links could require gigabytes,
+/// which no memory could hold for several streams. Disks require 3 MB.
 pub const DEPTH_LIMIT: Pages = Bytes::mib(64).pages_floor();
 
-/// How many bytes of the depth a page stands for.
+/// How many bytes of the depth count as a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PageMeasure {
@@ -54,7 +54,7 @@ impl Competitive {
 }
 
 impl Depth for Competitive {
-    /// At least a page, as the page that is wanted is read in any case, and at most [`DEPTH_LIMIT`].
+    /// At least a page, as the wanted page is read in any case; at most [`DEPTH_LIMIT`].
     fn most(&mut self, asked: &DepthQuery) -> Pages {
         let costs = self.switch.costs();
         let depth = match asked.measured {

@@ -1,6 +1,6 @@
 //! Sequences of fetches.
 
-/// How much each fetch of a stream reads, in bytes: first some given ones, then one size for ever.
+/// The size of each fetch of a stream, in bytes: first a list, then one size for ever.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Depths {
     first: Vec<f64>,
@@ -34,13 +34,13 @@ impl Depths {
         self.first.len()
     }
 
-    /// The depths in turn, without end.
+    /// The depths in order, without end.
     pub fn iter(&self) -> impl Iterator<Item = f64> + '_ {
         self.first.iter().copied().chain(std::iter::repeat(self.then))
     }
 
-    /// How many fetches a stream of this length needs, and how much they bring. Their number is
-    /// reckoned with `length / depth` where the final depth is reached: a stream may be long.
+    /// How many fetches a stream of this length needs, and how much they bring. From the final depth on,
+    /// `length / depth` gives their number: a stream may be long.
     #[must_use]
     pub fn until(&self, length: f64) -> (usize, f64) {
         let mut bytes = 0.0;

@@ -1,4 +1,4 @@
-//! A constant: what kernels do (`read_ahead_kb`).
+//! A constant depth, as in kernels (`read_ahead_kb`).
 
 use super::rule::{Depth, DepthQuery};
 use foreseek_units::Pages;
@@ -7,7 +7,7 @@ use foreseek_units::Pages;
 /// 800 KB (EuroSys'07 section 6.2) in the papers' aggressive prefetching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fixed(
-    /// How much.
+    /// The depth.
     pub Pages,
 );
 

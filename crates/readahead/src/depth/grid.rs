@@ -1,18 +1,18 @@
-//! The logarithmic grid on which lengths of streams are told apart: each page at first, then four points an octave.
+//! The logarithmic grid of stream lengths: each page at first, then four points an octave.
 
 use foreseek_units::{Bytes, Pages};
 
-/// Up to here every page is a point: random readers want one or two, and four would cost them a thirtieth
-/// of a switch each time.
+/// Up to here every page is a point: random readers read one or two pages, and four would cost them a
+/// thirtieth of a switch each time.
 const FIRST: u64 = 8;
-/// The longest length that is told apart: 1 GiB. Whatever the depth, a switch is next to nothing there.
+/// The last point: 1 GiB. Whatever the depth, a switch costs next to nothing there.
 pub const LENGTH_LIMIT: Pages = Bytes::gib(1).pages_floor();
 /// Points of the grid: each page below [`FIRST`], and four an octave from there to [`LENGTH_LIMIT`].
 pub(crate) const POINTS: usize = 1 + FIRST as usize + 4 * (LENGTH_LIMIT.0.ilog2() - FIRST.ilog2()) as usize;
-/// Cells between them; beyond the last point nothing is told apart.
+/// Cells between the points; beyond the last point lengths are not distinguished.
 pub(crate) const CELLS: usize = POINTS - 1;
 
-/// The grid's points up to `end`, which is the last of them.
+/// The grid's points below `end`, and `end` itself.
 pub(crate) fn points(end: Pages) -> Vec<u64> {
     let end = end.min(LENGTH_LIMIT).get();
     let mut all: Vec<u64> = (0..POINTS).map(point).take_while(|point| *point < end).collect();
@@ -20,7 +20,7 @@ pub(crate) fn points(end: Pages) -> Vec<u64> {
     all
 }
 
-/// The largest point that is not beyond so many pages.
+/// The largest point that does not exceed this many pages.
 pub(crate) fn point_below(pages: u64) -> usize {
     if pages < FIRST {
         return pages as usize;
@@ -30,14 +30,14 @@ pub(crate) fn point_below(pages: u64) -> usize {
     FIRST as usize + 4 * (octave - FIRST.ilog2()) as usize + quarter as usize
 }
 
-/// The cell in which the page lies that makes a stream so long: above its lower point, up to its upper
-/// one. None for no pages and beyond the grid.
+/// The cell of a length: above the cell's lower point, up to its upper one. `None` for no pages and beyond
+/// the grid.
 pub(crate) fn cell(length: Pages) -> Option<usize> {
     let cell = point_below(length.get().checked_sub(1)?);
     (cell < CELLS).then_some(cell)
 }
 
-/// The point of a number.
+/// The point with this index.
 pub(crate) fn point(at: usize) -> u64 {
     match at.checked_sub(FIRST as usize) {
         None => at as u64,

@@ -1,40 +1,38 @@
-//! What a device costs, learnt while it works: the switch time and the rate, from completed fetches.
+//! The costs of a device, learnt from completed fetches: the switch time and the rate.
 //!
-//! All that is used of a fetch is when it was issued, when it completed and where it lay. A device that
-//! serves one request after the other gives each its *service time*: from the completion before it, or
-//! from its own issue where that is later, to its completion, whatever the queue and its order. Fetches
-//! that lie together, or so near that the gap passes under the head, and follow each other without a pause
-//! are one *visit*. A visit of length `S` takes `C + S / R`, and both are read off a line through many
+//! A fetch contributes when it was issued, when it completed and where it lay. A device that serves one
+//! request at a time gives each request its *service time*: from the completion before it, or from its own
+//! issue where that is later, to its completion. This holds for any queue and order. Adjacent fetches that
+//! follow each other without a pause are one *visit*, also with a gap so small that it passes under the head.
+//! A visit of length `S` takes `C + S / R`. A line through many visits yields both.
 //! visits.
 //!
-//! - A block layer makes one request of fetches that lie together, and tells of their ends at once, in an
-//!   order of its own; a driver that is late hears of several requests at once. So fetches that are
-//!   over at the same time are put together whatever their order. Where they are several visits, which
-//!   came first is not known: each is given its share of their time and of their length.
-//! - Visits are put into bins by their length in octaves, and each bin keeps an exponentially weighted
-//!   mean of length and time, over [`BIN_MEMORY`] visits. A bin is outlived only by visits of its own
-//!   length: a hundred long ones in a row do not wear out what short ones told, without which a line
-//!   could not be drawn; with the visits of the other bins it fades slowly ([`AGE`]).
-//! - A time far from its bin's mean is cut ([`CUT`] mean deviations): one stall of a second moves
-//!   nothing.
-//! - The line is a least-squares fit of relative errors through the bins. The guess that the learner begins
-//!   with takes part as two points and fades with what is seen.
-//! - Visits that are nearly all of one length tell how long one takes, and next to nothing of the rate: of
-//!   random blocks of 64 KiB the line was as steep as seek and turn happened to have it, and the rate anything
-//!   from half of the disk's to a thousand times that, by which depths grew. A rate above the guess
-//!   is therefore believed as far as what was seen outweighs half a visit that says otherwise
-//!   ([`RATE_GUESS`]), which does not fade. Below the guess it is believed: the time of a visit bounds
-//!   from below how slow the device can be, and nothing but this how fast.
+//! - A block layer merges adjacent fetches into one request and reports their ends at once, in an order of
+//!   its own. A late driver gets the ends of several requests at once. Fetches that end at the same time are
+//!   therefore put together whatever their order. If they are several visits, their order is unknown: each
+//!   gets its share of their time and of their length.
+//! - Visits are put into bins by their length in octaves. Each bin keeps an exponentially weighted mean of
+//!   length and time, over [`BIN_MEMORY`] visits. Only visits of its own length replace a bin's mean: a
+//!   hundred long visits in a row do not displace the short ones, without which no line could be drawn.
+//!   Visits of other bins make it fade slowly ([`AGE`]).
+//! - A time far from its bin's mean is cut ([`CUT`] mean deviations): one stall of a second changes nothing.
+//! - The line is a least-squares fit of relative errors through the bins. The initial guess takes part as two
+//!   points and fades as visits accumulate.
+//! - Visits of nearly one length show how long one takes, and next to nothing of the rate. With random blocks
+//!   of 64 KiB, the line's slope followed the chance of seek and rotation: the rate came out anywhere from
+//!   half of the disk's to a thousand times that, and depths grew with it.
+//! - A rate above the guess is therefore believed only as far as the visits outweigh half a visit that agrees
+//!   with the guess ([`RATE_GUESS`]); that half does not fade. A rate below the guess is believed: the time
+//!   of a visit bounds how slow the device can be. Nothing else bounds how fast.
+//! Effects of a queue: the order in which one disk serves its queue shortens its seeks, which is learnt as a
+//! shorter switch ([`UnloadedCosts`](super::UnloadedCosts) learns the switch without a queue). A device that
+//! serves several requests at once, an array or a remote volume, hides how long each took. There
+//! ([`CostLearner::overlapping`]) only visits that were alone with the device count, and until there is one
+//! the earlier costs stay.
 //!
-//! What a queue leaves to see: of one disk everything; the order in which it serves its queue shortens
-//! its seeks, which is learnt as a shorter switch ([`UnloadedCosts`](super::UnloadedCosts) has that of a device
-//! without a queue). A device that serves several at once, an array or a
-//! remote volume, hides how long each took: there ([`CostLearner::overlapping`]) only visits count that
-//! were alone with it, and while none is what was known before stays.
-//!
-//! Limits: a visit that begins where the last one ended, but was asked for later, may come out of the
-//! drive's own read-ahead, and tells nothing; a rate that differs from place to place is averaged over
-//! what is read.
+//! Limits: a visit that begins where the last one ended, but was requested later, may come out of the drive's
+//! own read-ahead, and is not used. A rate that differs from zone to zone is averaged over the zones that are
+//! read.
 
 use foreseek_seam::Measured;
 use foreseek_units::{Bytes, Instant, Nanos, PAGE_SIZE, Rate, SectorSpan, Sectors};
@@ -46,43 +44,43 @@ pub struct Visit {
     pub issued: Instant,
     /// When it was complete.
     pub completed: Instant,
-    /// Where it lies; for one of unknown place any numbers that tell neighbours.
+    /// Its address; if that is unknown, any numbers that keep neighbours adjacent.
     pub range: SectorSpan,
-    /// Whether the device has had nothing but this visit since it was last idle.
+    /// Whether the device has had only this visit since it was last idle.
     pub alone: bool,
 }
 
 /// Bins of length: octaves from a page to [`VISIT_LIMIT`].
 const BINS: usize = 15;
-/// A longer visit is cut here, and goes on as one without a switch.
+/// A longer visit is cut here, and continues as one without a switch.
 const VISIT_LIMIT: Bytes = Bytes::mib(64);
-/// Over how many visits of its own length a bin averages: the deviation of a seek and half a revolution, some
-/// 40 % of their mean, leaves 5 % of the mean of two such bins, and a change is followed within a second or
-/// two of a busy disk.
+/// Over how many visits of its own length a bin averages. The deviation of a seek and half a rotation is some
+/// 40 % of their mean: that leaves 5 % of the mean of two such bins. The mean follows a change within a
+/// second or two of a busy disk.
 const BIN_MEMORY: f64 = 32.0;
-/// After how many visits of other lengths a bin counts half: many more than [`BIN_MEMORY`], and a minute
-/// or less of a busy disk.
+/// After how many visits of other lengths a bin's weight is halved: many more than [`BIN_MEMORY`], and a
+/// minute or less of a busy disk.
 const AGE: f64 = 1024.0;
-/// Visits that are over at the same time, at most; more of them are a burst after a stall, and what comes then
-/// is taken for a visit by itself. A drive has as many requests at a time.
+/// The most visits that end at the same time. More are a burst after a stall, and further fetches count as a
+/// visit by themselves. It is as many requests as a drive queues.
 const RUNS_MOST: usize = 32;
-/// How many mean deviations from the mean a time is cut at. Rotation and seek of a random visit stay
-/// within 3; a retry or a stall is at 10 and more.
+/// A time is cut at this many mean deviations from the mean. Rotation and seek of a random visit stay within
+/// 3; a retry or a stall is at 10 and more.
 const CUT: f64 = 6.0;
-/// For how many visits the guess counts.
+/// The weight of the guess, in visits.
 const GUESS: f64 = 4.0;
-/// After how many visits the guess counts half of that, and then fades fast.
+/// After how many visits the guess has half of that weight; then it fades fast.
 const GUESS_FADES: f64 = 24.0;
-/// Lengths at which the guess lies on the line: a short and a long read-ahead.
+/// Lengths of the guess's two points on the line: a short and a long read-ahead.
 const GUESS_AT: [Bytes; 2] = [Bytes::kib(16), Bytes::mib(1)];
-/// For how many visits without a switch the guess counts where the line has a rate above it, however much was
-/// seen. A visit's time deviates by 0.4 of its mean: half of one is off by a factor of
-/// 1.6 or so, as a guess is. Thirty visits of each of two octaves outweigh it ten times over.
+/// The weight of the guess, in visits without a switch, where the line has a rate above it; it does not fade.
+/// A visit's time deviates by 0.4 of its mean: half of one is off by a factor of 1.6 or so, as a guess is.
+/// Thirty visits of each of two octaves outweigh it ten times over.
 const RATE_GUESS: f64 = 0.5;
-/// The least switch time: a memory's. It keeps the depth from vanishing.
+/// The least switch time, that of memory. It keeps the depth above zero.
 const SWITCH_LEAST: f64 = 1e-6;
 
-/// Visits of like length.
+/// Visits of similar length.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bin {
     visits: f64,
@@ -101,7 +99,7 @@ impl Bin {
         self.visits = (self.visits + 1.0).min(BIN_MEMORY);
         let weight = 1.0 / self.visits;
         let off = time - self.time;
-        // The first few tell what is far.
+        // The first few show how far times deviate.
         let cut = if self.visits > 4.0 { CUT * self.deviation } else { f64::INFINITY };
         let off = if self.visits > 1.0 { off.clamp(-cut, cut) } else { off };
         self.time += off * weight;
@@ -113,17 +111,17 @@ impl Bin {
         self.last = number;
     }
 
-    /// What it counts in the fit, by the time that such a visit should take: errors grow with that.
+    /// Its weight in the fit, by the time that such a visit should take: errors grow with that.
     fn weight(&self, expected: f64, now: u64) -> f64 {
         let age = (now - self.last) as f64 / AGE;
         self.visits * 0.5f64.powf(age) / (expected * expected).max(1e-18)
     }
 }
 
-/// The visit that is being put together: several, where they were over at the same time.
+/// The visit that is being assembled: several, where they ended at the same time.
 #[derive(Clone, Debug)]
 struct Open {
-    /// Where it lies; each a visit of its own.
+    /// Its addresses; each run is a visit.
     runs: Vec<SectorSpan>,
     time: Nanos,
     begins: Begins,
@@ -131,12 +129,12 @@ struct Open {
 }
 
 impl Open {
-    /// Whether a fetch lies beside one of its runs, or so near that the gap passes under the head.
+    /// Whether a fetch is adjacent to one of its runs, or so near that the gap passes under the head.
     fn is_beside(&self, range: SectorSpan, near: Sectors) -> bool {
         self.runs.iter().any(|run| apart(*run, range) <= near)
     }
 
-    /// A fetch belongs to it. It may lie between two runs, which are one then.
+    /// Adds a fetch. If it lies between two runs, they become one.
     fn add(&mut self, mut range: SectorSpan, near: Sectors) {
         self.runs.retain(|run| {
             let beside = apart(*run, range) <= near;
@@ -153,7 +151,7 @@ impl Open {
     }
 }
 
-/// How far apart two ranges lie.
+/// The distance between two ranges.
 fn apart(one: SectorSpan, other: SectorSpan) -> Sectors {
     (other.start - one.end).max(one.start - other.end)
 }
@@ -161,11 +159,11 @@ fn apart(one: SectorSpan, other: SectorSpan) -> Sectors {
 /// How a visit begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Begins {
-    /// By going there.
+    /// With positioning.
     Switch,
     /// Where the last one was cut.
     Going,
-    /// Where the last one ended, some time after it: out of the drive's own read-ahead, or not.
+    /// Where the last one ended, some time after it: possibly out of the drive's own read-ahead.
     Later,
 }
 
@@ -173,7 +171,7 @@ enum Begins {
 #[derive(Clone, Debug)]
 pub struct CostLearner {
     guess: Measured,
-    /// Only visits count that were alone with the device.
+    /// Whether only visits count that were alone with the device.
     overlapping: bool,
     bins: [Bin; BINS],
     /// Visits without a switch.
@@ -185,7 +183,7 @@ pub struct CostLearner {
 }
 
 impl CostLearner {
-    /// A learner that begins with a guess.
+    /// A learner that starts from a guess.
     #[must_use]
     pub fn new(guess: Measured) -> Self {
         let bins = [Bin::default(); BINS];
@@ -194,25 +192,25 @@ impl CostLearner {
         Self { guess, overlapping: false, bins, going, open, last, visits: 0, now: guess }
     }
 
-    /// The same for a device that serves several at once.
+    /// The same for a device that serves several requests at once.
     #[must_use]
     pub fn overlapping(guess: Measured) -> Self {
         Self { overlapping: true, ..Self::new(guess) }
     }
 
-    /// What was learnt so far.
+    /// The learnt costs.
     #[must_use]
     pub fn costs(&self) -> Measured {
         self.now
     }
 
-    /// From how many visits.
+    /// The number of visits learnt from.
     #[must_use]
     pub fn visits(&self) -> u64 {
         self.visits
     }
 
-    /// The device has completed a fetch. To be told in the order of completion.
+    /// The device has completed a fetch. Call it in the order of completion.
     pub fn completed(&mut self, visit: Visit) {
         let Visit { issued, completed, range, alone } = visit;
         if range.is_empty() {
@@ -249,7 +247,8 @@ impl CostLearner {
         let bytes = open.bytes().get() as f64 / visits;
         let time = open.time.as_secs_f64() / visits;
         let hidden = self.overlapping && !open.alone;
-        // Of several at a time some may have gone on from where the last one was cut: which, is not seen.
+        // If several ended at once, some of them may have continued from where the last one was cut; which
+        // ones is unknown.
         let unclear = open.begins == Begins::Going && visits > 1.0;
         if bytes == 0.0 || hidden || unclear || open.begins == Begins::Later {
             return;
@@ -266,12 +265,12 @@ impl CostLearner {
         self.fit();
     }
 
-    /// How long a visit should take by what is known.
+    /// How long a visit should take by the learnt costs.
     fn expected(&self, switched: f64, length: f64) -> f64 {
         switched * self.now.switch.as_secs_f64() + length / self.now.rate.as_bytes_per_second()
     }
 
-    /// Draws the line.
+    /// Fits the line.
     fn fit(&mut self) {
         let mut line = LeastSquares::default();
         let fade = GUESS / (1.0 + (self.visits as f64 / GUESS_FADES).powi(3));
@@ -326,13 +325,13 @@ impl LeastSquares {
         self.ones * self.squares - self.cross * self.cross
     }
 
-    /// The seconds a byte, as they come out: by chance at zero or below.
+    /// The seconds for a byte, which may by chance be zero or negative.
     fn each(&self) -> f64 {
         (self.ones * self.moments - self.cross * self.times) / self.determinant()
     }
 
-    /// The switch time in seconds and the seconds a byte; `before`: the latter as it was, where what
-    /// was seen would have it at zero or below.
+    /// The switch time in seconds and the seconds for a byte; `before` is the earlier value of the latter,
+    /// used where the visits give zero or less.
     fn solve(&self, before: f64) -> Option<(f64, f64)> {
         let mut switch = (self.times * self.squares - self.moments * self.cross) / self.determinant();
         let mut each = self.each();

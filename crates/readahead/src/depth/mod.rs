@@ -1,10 +1,15 @@
 //! How much one fetch of a stream reads at most: the depth rules that the papers compare.
 //!
-//! A window machine ([`crate::stream`]) queries a rule before it fetches, and passes it what the device
-//! has served. [`Fixed`] is a kernel's constant. [`Competitive`] is the switch time times the transfer
-//! rate (TR-840 section 3, EuroSys'07 sections 4 and 5). [`Announced`] is what the stream announces
-//! that it will read: the papers' oracle. [`Zero`] reads nothing ahead. [`Plan`] is the depth of least cost for a
-//! known distribution of lengths ([`Survival`]), within a bound that holds for any distribution.
+//! A window machine ([`crate::stream`]) queries a rule before it fetches, and passes it the requests that the
+//! device has served.
+//!
+//! - [`Fixed`] is a kernel's constant.
+//! - [`Competitive`] is the switch time times the transfer rate (TR-840 section 3, EuroSys'07 sections 4 and
+//!   5).
+//! - [`Announced`] is the length that the stream announces: the papers' oracle.
+//! - [`Zero`] reads nothing ahead.
+//! - [`Plan`] is the depth of least cost for a known distribution of lengths ([`Survival`]), within a bound
+//!   that holds for any distribution.
 
 mod account;
 mod announced;

@@ -9,9 +9,9 @@ pub const SLOW_START: Pages = Pages(16);
 /// How windows grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ramp {
-    /// As the kernel of its generation has it.
+    /// As in the kernel of its generation.
     Stock,
-    /// From this size on, doubling with each fetch of a sequential stream.
+    /// Starts with this size and doubles with each fetch of a sequential stream.
     SlowStart(Pages),
     /// The full depth from the first fetch on.
     Full,
@@ -28,7 +28,7 @@ impl Ramp {
         }
     }
 
-    /// The window after one of this size where a kernel would go on with `stock`.
+    /// The window after one of `size` where a kernel would continue with `stock`.
     #[must_use]
     pub fn next(self, stock: Pages, size: Pages, most: Pages) -> Pages {
         match self {

@@ -1,35 +1,35 @@
-//! What a depth rule is asked, what it answers, and what it hears of the device.
+//! The interface of a depth rule: its query, its answer, and the served requests that it learns from.
 
 use foreseek_seam::Measured;
 use foreseek_units::{Lba, PageIndex, Pages, SectorSpan};
 
-/// What a fetch is about.
+/// The fetch that a depth is for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DepthQuery {
     /// The first page that it would read.
     pub page: PageIndex,
-    /// Where that lies on the device, if that is known.
+    /// Its address on the device, if known.
     pub place: Option<Lba>,
-    /// How far the stream's first page lies before it.
+    /// The number of pages from the stream's first page to it.
     pub consumed: Pages,
-    /// How much an oracle was told that the stream will read from this page on.
+    /// The length announced to an oracle, from this page on.
     pub announced: Option<Pages>,
-    /// What the device was measured to cost lately, if it was.
+    /// The costs of the device as measured lately, if they were.
     pub measured: Option<Measured>,
 }
 
 /// A request that the device has served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// Where the request before it ended.
+    /// The end of the request before it.
     pub from: Lba,
-    /// What was transferred.
+    /// The sectors transferred.
     pub range: SectorSpan,
 }
 
 /// How much one fetch reads at most.
 pub trait Depth: Send {
-    /// For this fetch; none: nothing is read ahead.
+    /// The most for this fetch; zero reads nothing ahead.
     fn most(&mut self, asked: &DepthQuery) -> Pages;
 
     /// The device has served a request.

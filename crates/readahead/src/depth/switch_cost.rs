@@ -1,27 +1,26 @@
-//! What a switch costs now: an average over the seeks that the device has lately made, plus half a
-//! turn.
+//! The current cost of a switch: an average over the device's last seeks, plus half a rotation.
 //!
 //! The two papers average differently. TR-840 (section 3) keeps an exponentially weighted average of
 //! the seek *distances* and maps the mean by `f_seek`; EuroSys'07 (section 5) maps each distance and
 //! averages the *times*. As seek curves are concave, the first way gives the longer time.
 //!
-//! Only switches count: a request that begins where the one before ended moved nothing, and the
-//! pieces into which a block layer splits one fetch would otherwise pull the average towards zero.
+//! Only switches count. A request that begins where the one before ended needs no seek; a block layer splits
+//! one fetch into such pieces, which would pull the average towards zero.
 //!
-//! Before the first seek the estimate is that of random places: the average seek, or the time over a
-//! third of the device, the mean distance of two independent places on it.
+//! Before the first seek the estimate is that of random places: the average seek, or the time for a third of
+//! the device, the mean distance of two independent places.
 
 use super::rule::Served;
 use foreseek_units::{DeviceCosts, Nanos, Sectors};
 use std::sync::Arc;
 
-/// Weight of the newest seek. Neither paper tells its own. An eighth is what the kernels of the
-/// papers use for averages of the same kind, the anticipatory scheduler's seek distance and think
-/// time (they decay by 7/8): the last dozen seeks make four fifths of the estimate, so that it
-/// follows a change of load within a tenth of a second of disk time.
+/// Weight of the newest seek. Neither paper gives its own. The kernels of the papers use an eighth for
+/// similar averages, the anticipatory scheduler's seek distance and think time (they decay by 7/8). The last
+/// dozen seeks make four fifths of the estimate, so that it follows a change of load within a tenth of a
+/// second of disk time.
 pub const SWITCH_WEIGHT: f64 = 0.125;
 
-/// What is averaged.
+/// The quantity that is averaged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Averaging {
@@ -38,14 +37,13 @@ pub struct SwitchCost {
     costs: Arc<dyn DeviceCosts>,
     averaging: Averaging,
     weight: f64,
-    /// Sectors or nanoseconds, by what is averaged.
+    /// Sectors or nanoseconds, depending on what is averaged.
     mean: f64,
     estimate: Nanos,
 }
 
 impl SwitchCost {
-    /// For a device; `weight` of the newest seek is clamped to 0..=1, what is no number counts as
-    /// [`SWITCH_WEIGHT`].
+    /// For a device. `weight` of the newest seek is clamped to 0..=1; a NaN becomes [`SWITCH_WEIGHT`].
     #[must_use]
     pub fn new(costs: Arc<dyn DeviceCosts>, averaging: Averaging, weight: f64) -> Self {
         let (mean, seek) = match averaging {
@@ -78,7 +76,7 @@ impl SwitchCost {
         self.estimate = seek + self.costs.half_turn();
     }
 
-    /// What a switch costs, by what was seen so far.
+    /// The current estimate of the cost of a switch.
     #[must_use]
     pub fn estimate(&self) -> Nanos {
         self.estimate

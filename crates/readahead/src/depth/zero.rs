@@ -3,7 +3,7 @@
 use super::rule::{Depth, DepthQuery};
 use foreseek_units::Pages;
 
-/// Only what is asked for is read.
+/// Reads only the requested pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Zero;
 

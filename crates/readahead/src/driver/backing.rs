@@ -1,4 +1,4 @@
-//! What lies below a driver.
+//! The interface below a driver.
 
 use foreseek_seam::{FetchId, FrameId, ObjectId, Refusal, RequestId, Urgency};
 use foreseek_units::{ByteSpan, Bytes, PageSpan};
@@ -15,81 +15,82 @@ impl Version for Bytes {
     }
 }
 
-/// A read that is not answered.
+/// A read that is not answered yet.
 #[derive(Debug)]
 pub struct WaitingRead<A> {
-    /// Of what.
+    /// Its object.
     pub object: ObjectId,
-    /// Which bytes.
+    /// Its bytes.
     pub range: ByteSpan,
-    /// How its answer gets to its reader.
+    /// The way of its answer to its reader.
     pub answer: A,
 }
 
 /// A fetch into frames.
 #[derive(Debug)]
 pub struct Fetch<F> {
-    /// Its name.
+    /// Its id.
     pub id: FetchId,
-    /// Of what.
+    /// Its object.
     pub object: ObjectId,
     /// Its file.
     pub file: F,
-    /// Which pages.
+    /// Its pages.
     pub range: PageSpan,
-    /// Where to, one a page.
+    /// Its frames, one for each page.
     pub frames: Vec<FrameId>,
-    /// How soon.
+    /// Its urgency.
     pub urgency: Urgency,
     /// Whether it goes to the device at once and by itself.
     pub apart: bool,
 }
 
-/// A read's answer, out of frames.
+/// An answer to a read, out of frames.
 #[derive(Debug)]
 pub struct Reply<A> {
-    /// How it gets to its reader.
+    /// The way to its reader.
     pub answer: A,
-    /// Where the bytes are: pinned until the driver is told that the reply [is over](super::ServingDriver::unpinned).
+    /// The frames with the bytes, pinned until [`unpinned`](super::ServingDriver::unpinned) is called for the
+    /// reply.
     pub frames: Vec<FrameId>,
-    /// How many bytes of the frames come before those that were asked for.
+    /// The bytes of the frames before the requested ones.
     pub skip: usize,
-    /// How many bytes there are.
+    /// The number of bytes requested.
     pub length: usize,
 }
 
-/// What lies below a driver: memory, files, readers. None of its calls waits for I/O.
+/// What a driver needs: memory, files, readers. None of the calls waits for I/O.
 pub trait Backing {
-    /// How a read's answer gets to its reader.
+    /// The way of an answer to its reader.
     type Answer;
     /// An open file.
     type File: Clone;
     /// The state of a file's bytes.
     type Version: Version;
-    /// Why something failed.
+    /// The reason of a failure.
     type Error: Copy;
 
-    /// Why a read of a file that is not open fails.
+    /// The error of a read of a file that is not open.
     const NOT_OPEN: Self::Error;
-    /// Why something failed where no reason is known.
+    /// The error where no reason is known.
     const UNKNOWN: Self::Error;
 
-    /// Begins a fetch. Fetches of one call that lie together are best handed on together.
+    /// Begins a fetch. Adjacent fetches of one call are best passed on together.
     ///
     /// # Errors
-    /// It is not taken.
+    /// It is not accepted.
     fn fetch(&mut self, fetch: Fetch<Self::File>) -> Result<(), Refusal>;
 
     /// Answers a read out of frames.
     ///
     /// # Errors
-    /// The frames cannot be read: the reply comes back.
+    /// The frames cannot be read: the reply is returned.
     fn serve(&mut self, reply: Reply<Self::Answer>) -> Result<(), Reply<Self::Answer>>;
 
-    /// Makes a read as it is, and [takes](super::ServingDriver::take) it when that is over.
+    /// Makes a read without the engine, and [takes](super::ServingDriver::take) it when that is over.
     ///
     /// # Errors
-    /// It cannot be made at all: the read is answered with that.
+    /// It cannot be made at all: the read is answered with this error.
     fn pass(
         &mut self,
         request: RequestId,

@@ -1,20 +1,20 @@
-//! What a driver counts beside its engine.
+//! A driver's counters beside those of its engine.
 
 use foreseek_units::Bytes;
 
 /// See the module's documentation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Reads answered before they had to wait.
+    /// Reads answered without waiting.
     pub hits: u64,
-    /// Reads that waited for what was under way or about to be, and had nothing fetched for them.
+    /// Reads that waited for fetches in flight or already wanted, and caused none.
     pub joined: u64,
-    /// Bytes answered.
+    /// Bytes in answers.
     pub read: Bytes,
     /// Bytes of passed reads.
     pub passed: Bytes,
     /// Reads answered with an error.
     pub failed: u64,
-    /// How often the engine or the backing said what cannot be.
+    /// Errors of the engine or the backing.
     pub internal_errors: u64,
 }

@@ -1,8 +1,8 @@
 //! The files that an engine knows as objects: their versions and epochs, and those that are open.
 //!
-//! What is known of a file outlives its last close, so that opening it again finds the pages that were
-//! prefetched meanwhile, as long as its version is the same. How many closed files are remembered is
-//! bounded; of one that was forgotten nothing is taken for granted.
+//! What is known of a file outlives its last close: when it is opened again, the pages prefetched meanwhile
+//! are found, as long as its version is the same. The number of closed files that are remembered is bounded;
+//! a forgotten file starts anew.
 
 use super::backing::Version;
 use foreseek_seam::{Epoch, ObjectId};
@@ -12,19 +12,19 @@ use rustc_hash::FxHashMap;
 /// Closed files that are remembered: some 100 bytes each.
 const CLOSED_MOST: usize = 65_536;
 
-/// All of them; `F` is an open file, `V` a version.
+/// All known files; `F` is an open file, `V` a version.
 #[derive(Debug)]
 pub(super) struct Files<F, V> {
     known: FxHashMap<ObjectId, File<F, V>>,
     closed: usize,
-    /// The last one given: each change gets one of its own, so that no fetch of an older one fits.
+    /// The last epoch given. Each change gets a new one, so that no fetch of an older one fits.
     epoch: u32,
 }
 
 #[derive(Debug)]
 struct File<F, V> {
     version: V,
-    /// How many streams there are; the file is there while there is one.
+    /// The number of its streams; `file` is set while there is one.
     streams: usize,
     file: Option<F>,
 }
@@ -46,7 +46,7 @@ impl<F: Clone, V: Version> Files<F, V> {
         self.known.get(&object).map_or(Bytes::ZERO, |file| file.version.length())
     }
 
-    /// An object was opened once more; its new epoch, where it is new or has another version than it had.
+    /// An object was opened once more. Returns its new epoch where it is new or its version has changed.
     pub(super) fn open(&mut self, object: ObjectId, version: V, opened: F) -> Option<Epoch> {
         let mut new = false;
         let file = self.known.entry(object).or_insert_with(|| {
@@ -59,7 +59,7 @@ impl<F: Clone, V: Version> Files<F, V> {
         (new || file.version != version).then(|| self.change(object, version))
     }
 
-    /// A stream of an object was closed; its file, where it was the last.
+    /// A stream of an object was closed. Returns its file where the stream was the last.
     pub(super) fn close(&mut self, object: ObjectId) -> Option<F> {
         let file = self.known.get_mut(&object)?;
         file.streams = file.streams.saturating_sub(1);
@@ -80,7 +80,7 @@ impl<F: Clone, V: Version> Files<F, V> {
         self.known.get(&object).map(|file| file.version)
     }
 
-    /// An object has another version: its epoch from now on.
+    /// An object has another version. Returns its new epoch.
     pub(super) fn change(&mut self, object: ObjectId, version: V) -> Epoch {
         self.epoch = self.epoch.wrapping_add(1);
         if let Some(file) = self.known.get_mut(&object) {

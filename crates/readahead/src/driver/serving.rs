@@ -15,10 +15,11 @@ use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Ticks after one event: an engine has no more to say than its bound of commands many times over. If it has, its
-/// deadline is past, and the next tick continues.
+/// The most ticks after one event: an engine's commands never fill its bound as many times. If they did, its
+/// deadline would be past, and the next tick would continue.
 const TICKS_MOST: usize = 64;
-/// Errors that are remembered: one for each fetch that a read waits for, which has at most 256 pages.
+/// The most errors that are remembered: one for each fetch that a read waits for, and a read has at most 256
+/// pages.
 const FAILURES_MOST: usize = 256;
 /// Every byte that an object can have.
 const ALL: ByteSpan = Span { start: ByteOffset::ZERO, end: ByteOffset(i64::MAX as u64) };
@@ -32,54 +33,54 @@ pub struct ServingDriver<B: Backing> {
     files: Files<B::File, B::Version>,
     streams: FxHashMap<StreamId, ObjectId>,
     requests: FxHashMap<RequestId, WaitingRead<B::Answer>>,
-    /// Fetches under way, of which object and epoch they are.
+    /// The fetches in flight, with the object and epoch of each.
     fetches: FxHashMap<FetchId, (ObjectId, Epoch)>,
-    /// The fetches that failed last and how, to be named by the reads that wait for them and others.
+    /// The fetches that failed last and their errors, for the reads that waited for them.
     failures: VecDeque<(FetchId, B::Error)>,
-    /// What the backing did not take or could not read during a call: the engine is told of it in the same.
+    /// Fetches that the backing refused and frames that it could not read during a call. The engine gets them
+    /// in the same call.
     refused: Vec<(FetchId, Refusal)>,
     unread: Vec<FrameId>,
-    /// Whether something was fetched for a reader that waits, or a read passed, during a call.
+    /// Whether during a call something was fetched for a waiting reader, or a read was passed.
     demanded: bool,
-    /// Names of closed streams, given again, the smallest first: a prefetcher's table is as long as the largest.
+    /// Names of closed streams, reused, the smallest first: a prefetcher's table is as long as the largest
+    /// name.
     names: BinaryHeap<Reverse<StreamId>>,
     next_request: u64,
     stopped: bool,
     aside: StepAside,
-    /// Whether it began with costs of the device that were learnt before.
+    /// Whether it began with costs of the device that an earlier run has learnt.
     restored_device: bool,
-    /// What happened beside what the engine counts.
+    /// Counters beside those of the engine.
     pub counts: Counts,
 }
 
 /// A file that is opened for reading.
 #[derive(Clone, Debug)]
 pub struct Opening<'a, B: Backing> {
-    /// Which file.
     pub object: ObjectId,
-    /// In which state.
     pub version: B::Version,
-    /// The file; where it is open already, that one is used on.
+    /// The file. Where the object is open already, its first file is kept.
     pub file: B::File,
-    /// Who opens it.
+    /// The process that opens it.
     pub who: ProcessId,
-    /// What else is known of it.
+    /// What else is known about it.
     pub about: Option<StreamInfo<'a>>,
-    /// Where it lies on the device, if that was looked up.
+    /// Its addresses on the device, if they were looked up.
     pub placed: Option<&'a [Extent]>,
 }
 
-/// A file that may not be what it is known to be.
+/// A file whose version is in doubt.
 #[derive(Debug)]
 pub struct Revalidation<B: Backing> {
     object: ObjectId,
     version: B::Version,
-    /// The file to look at.
+    /// The file to examine.
     pub file: B::File,
 }
 
 impl<B: Backing> ServingDriver<B> {
-    /// A driver of a new engine, which is recorded if there is a recorder.
+    /// A driver of a new engine, with or without a recorder.
     pub fn new(engine: ServingEngine, mut recorder: Option<Recorder>, below: B) -> Self {
         recorder.iter_mut().for_each(|recorder| recorder.begin(engine.settings()));
         Self {
@@ -104,63 +105,60 @@ impl<B: Backing> ServingDriver<B> {
         }
     }
 
-    /// What lies below.
     pub fn below(&self) -> &B {
         &self.below
     }
 
-    /// The same, to be changed.
     pub fn below_mut(&mut self) -> &mut B {
         &mut self.below
     }
 
-    /// The engine, to be asked.
     pub fn engine(&self) -> &ServingEngine {
         &self.engine
     }
 
-    /// The engine, for what it has learnt.
+    /// The engine, to take what it has learnt.
     pub fn engine_mut(&mut self) -> &mut ServingEngine {
         &mut self.engine
     }
 
-    /// What the engine has done, with the internal errors that were found here.
+    /// The engine's counters, with the internal errors found here.
     pub fn stats(&self) -> Stats {
         let stats = self.engine.stats();
         Stats { internal_errors: stats.internal_errors + self.counts.internal_errors, ..stats }
     }
 
-    /// When the engine wants to be ticked.
+    /// When the engine needs its next tick.
     pub fn deadline(&self) -> Option<Instant> {
         self.engine.deadline()
     }
 
-    /// Reads that are not answered.
+    /// The number of reads that are not answered.
     pub fn unanswered(&self) -> usize {
         self.requests.len()
     }
 
-    /// Takes up what was learnt before; told before anything else.
+    /// Loads what an earlier run has learnt. Called before anything else.
     pub fn restore(&mut self, now: Instant, learnt: &str, device: Option<Measured>) {
         self.restored_device = device.is_some();
-        self.tell(now, Event::Serving(ServingEvent::Restored { learnt, device }));
+        self.send(now, Event::Serving(ServingEvent::Restored { learnt, device }));
     }
 
-    /// What the device costs, where that was learnt, now or before.
+    /// The costs of the device, if this run or an earlier one has learnt them.
     pub fn device(&self) -> Option<Measured> {
         let stats = self.engine.stats();
         let learnt = stats.learnt_from > 0 || self.restored_device;
         learnt.then_some(Measured { switch: stats.unloaded, rate: stats.rate })
     }
 
-    /// A file is about to be opened for reading: whether it is to be read past this driver, since prefetching does not pay
-    /// ([`benefit`](crate::benefit)). Asked once for each open.
+    /// Called once for each open of a file for reading. Returns whether to read the file without this driver,
+    /// since prefetching does not pay ([`benefit`](crate::benefit)).
     pub fn steps_aside(&mut self, now: Instant) -> bool {
         let Self { aside, engine, .. } = self;
         aside.opens(now, engine.fetched_ahead(), || Totals::from(&engine.stats()))
     }
 
-    /// Whether prefetching pays, as far as was judged.
+    /// Whether prefetching pays, as judged last.
     pub fn benefit(&self) -> &StepAside {
         &self.aside
     }
@@ -170,54 +168,54 @@ impl<B: Backing> ServingDriver<B> {
         self.files.file(object)
     }
 
-    /// A file is opened for reading; the stream that its reads bear. Where it is not what it was known to be, nothing
-    /// known of it holds.
+    /// A file is opened for reading. Returns the stream for its reads. If its version is not the known one,
+    /// everything known about it is dropped.
     pub fn open(&mut self, now: Instant, opening: Opening<'_, B>) -> StreamId {
         let Opening { object, version, file, who, about, placed } = opening;
-        // Where none was given back, all that were given are open.
+        // If no name is free, all names below the number of streams are in use.
         let stream = self.names.pop().map_or(StreamId(self.streams.len() as u64), |Reverse(name)| name);
         let length = version.length();
         if let Some(epoch) = self.files.open(object, version, file) {
-            self.tell(now, Event::Changed { object, range: ALL, epoch });
-            self.tell(now, Event::Resized { object, length });
+            self.send(now, Event::Changed { object, range: ALL, epoch });
+            self.send(now, Event::Resized { object, length });
         }
         self.streams.insert(stream, object);
-        self.tell(now, Event::Opened { stream, object, length, who });
+        self.send(now, Event::Opened { stream, object, length, who });
         if let Some(about) = about {
-            self.tell(now, Event::Serving(ServingEvent::Described { stream, about }));
+            self.send(now, Event::Serving(ServingEvent::Described { stream, about }));
         }
         if let Some(extents) = placed {
-            self.tell(now, Event::Placed { object, extents });
+            self.send(now, Event::Placed { object, extents });
         }
         stream
     }
 
-    /// A stream is closed; the file that is used no longer. Reads that wait while the last stream of their file is
-    /// closed fail where something is still to be fetched for them: whoever closes waits for them first, as a kernel
-    /// does.
+    /// Closes a stream. Returns the file if that was its last stream. Reads that wait for pages of it yet to
+    /// be fetched then fail: the caller waits for them first, as a kernel does.
     pub fn close(&mut self, now: Instant, stream: StreamId) -> Option<B::File> {
         let object = self.streams.remove(&stream)?;
-        self.tell(now, Event::Closed { stream });
+        self.send(now, Event::Closed { stream });
         self.names.push(Reverse(stream));
         self.files.close(object)
     }
 
-    /// Whether to look at the call in which the reader of these bytes waits, and to [tell](Self::called) it before the read.
+    /// Whether to inspect the call in which the reader of these bytes waits, and to [pass it
+    /// on](Self::called) before the read.
     pub fn asks_for_call(&self, stream: StreamId, range: ByteSpan) -> bool {
         self.engine.asks_for_call(stream, range)
     }
 
-    /// A program waits in a call for these bytes: the read that is told next is a part of it.
+    /// A program waits in a call for these bytes: the next read is a part of it.
     pub fn called(&mut self, now: Instant, stream: StreamId, range: ByteSpan) {
         if self.streams.contains_key(&stream) {
-            self.tell(now, Event::Serving(ServingEvent::Called { stream, range }));
+            self.send(now, Event::Serving(ServingEvent::Called { stream, range }));
         }
     }
 
-    /// A read, answered by a call of the backing, in this call or later.
+    /// Serves a read. The backing gets the answer during this call or later.
     ///
     /// # Errors
-    /// Its stream is not open, or nothing more is read: the answer comes back.
+    /// Its stream is not open, or the driver has stopped: the answer is returned.
     pub fn read(
         &mut self,
         now: Instant,
@@ -233,9 +231,8 @@ impl<B: Backing> ServingDriver<B> {
         self.next_request += 1;
         self.requests.insert(request, WaitingRead { object, range, answer });
         self.demanded = false;
-        self.tell(now, Event::Read { request, stream, range, who: Some(who) });
-        // Gone already: it was answered out of memory. Else it waits for what is fetched for it, or for
-        // what was to be fetched anyway.
+        self.send(now, Event::Read { request, stream, range, who: Some(who) });
+        // An answered request is gone. Any other waits for fetches: its own, or ones that were wanted anyway.
         if !self.requests.contains_key(&request) {
             self.counts.hits += 1;
         } else if !self.demanded {
@@ -244,20 +241,20 @@ impl<B: Backing> ServingDriver<B> {
         Ok(())
     }
 
-    /// Bytes of a file have changed: those of `range`, or all. Called when the file has them and before the change is
-    /// acknowledged.
+    /// Bytes of a file have changed: those of `range`, or all. Called once the file has them and before the
+    /// change is acknowledged.
     pub fn changed(&mut self, now: Instant, object: ObjectId, range: Option<ByteSpan>, version: B::Version) {
         let Some(before) = self.files.version(object) else { return };
         let epoch = self.files.change(object, version);
-        self.tell(now, Event::Changed { object, range: range.unwrap_or(ALL), epoch });
+        self.send(now, Event::Changed { object, range: range.unwrap_or(ALL), epoch });
         let length = version.length();
         if before.length() != length {
-            self.tell(now, Event::Resized { object, length });
+            self.send(now, Event::Resized { object, length });
         }
     }
 
-    /// Whether a fetch that ended at `end`, without an error, ended before the known end of its file: then another
-    /// process may have truncated it.
+    /// Whether a fetch that ended at `end` without an error ended before the known end of its file. Another
+    /// process may then have truncated it.
     pub fn ended_early(&self, fetch: FetchId, end: ByteOffset) -> Option<Revalidation<B>> {
         let (object, _) = *self.fetches.get(&fetch)?;
         let version = self.files.version(object)?;
@@ -265,7 +262,7 @@ impl<B: Backing> ServingDriver<B> {
         early.then_some(Revalidation { object, version, file: self.files.file(object)? })
     }
 
-    /// The version of a file that was in doubt is this one; ignored if the file has changed meanwhile.
+    /// Sets the version of a file that was in doubt; ignored if the file has changed meanwhile.
     pub fn revalidate(&mut self, now: Instant, doubt: &Revalidation<B>, version: B::Version) {
         let Revalidation { object, version: before, .. } = *doubt;
         if version != before && self.files.version(object) == Some(before) {
@@ -273,7 +270,7 @@ impl<B: Backing> ServingDriver<B> {
         }
     }
 
-    /// A fetch has ended: so many pages of it came.
+    /// A fetch has ended and brought `got` pages.
     pub fn done(&mut self, now: Instant, fetch: FetchId, got: Pages, error: Option<B::Error>) {
         let Some((_, epoch)) = self.fetches.remove(&fetch) else { return };
         if let Some(error) = error {
@@ -282,18 +279,18 @@ impl<B: Backing> ServingDriver<B> {
         }
         let in_flight = self.fetches.len() as u32;
         let outcome = if error.is_some() { FetchOutcome::Failed } else { FetchOutcome::Arrived };
-        self.tell(now, Event::Done { fetch, epoch, got, outcome, in_flight });
+        self.send(now, Event::Done { fetch, epoch, got, outcome, in_flight });
     }
 
-    /// A fetch that was taken is not made after all.
+    /// A fetch that was accepted is not made after all.
     pub fn refused(&mut self, now: Instant, fetch: FetchId, why: Refusal) {
         self.fetches.remove(&fetch);
-        self.tell(now, Event::Refused { fetch, why });
+        self.send(now, Event::Refused { fetch, why });
     }
 
     /// Replies out of these frames are over.
     pub fn unpinned(&mut self, now: Instant, frames: &[FrameId]) {
-        self.tell(now, Event::Serving(ServingEvent::Unpinned { frames }));
+        self.send(now, Event::Serving(ServingEvent::Unpinned { frames }));
     }
 
     /// Takes a passed read that is over, to be answered.
@@ -301,27 +298,27 @@ impl<B: Backing> ServingDriver<B> {
         self.requests.remove(&request)
     }
 
-    /// Tells the engine something of which no books are kept here, and has the backing do what it says, until it has
-    /// no more to say.
-    pub fn tell(&mut self, now: Instant, event: Event<'_>) {
-        self.say(now, &event);
+    /// Sends the engine an event for which nothing is kept here. Has the backing carry out its commands until
+    /// there are no more.
+    pub fn send(&mut self, now: Instant, event: Event<'_>) {
+        self.step(now, &event);
         let mut ticks = 0;
         loop {
             if let Some((fetch, why)) = self.refused.pop() {
-                self.say(now, &Event::Refused { fetch, why });
+                self.step(now, &Event::Refused { fetch, why });
             } else if !self.unread.is_empty() {
                 let frames = std::mem::take(&mut self.unread);
-                self.say(now, &Event::Serving(ServingEvent::Unpinned { frames: &frames }));
+                self.step(now, &Event::Serving(ServingEvent::Unpinned { frames: &frames }));
             } else if ticks < TICKS_MOST && self.engine.deadline().is_some_and(|deadline| deadline <= now) {
                 ticks += 1;
-                self.say(now, &Event::Tick);
+                self.step(now, &Event::Tick);
             } else {
                 return;
             }
         }
     }
 
-    fn say(&mut self, now: Instant, event: &Event<'_>) {
+    fn step(&mut self, now: Instant, event: &Event<'_>) {
         self.engine.on(now, event.clone(), &mut self.commands);
         if let Some(recorder) = &mut self.recorder {
             recorder.event(now, event);
@@ -362,7 +359,7 @@ impl<B: Backing> ServingDriver<B> {
             }
             Command::Pass { request } => self.pass(request),
             Command::Serving(ServingCommand::Drop { frames }) => self.below.drop_frames(&frames),
-            // A serving engine fetches into frames, and asks nothing of a page cache.
+            // A serving engine fetches into frames, and does not query a page cache.
             Command::Fetch { .. } | Command::Hint(_) => {}
         }
     }
@@ -377,7 +374,7 @@ impl<B: Backing> ServingDriver<B> {
         let reply = Reply { answer, frames, skip: skip as usize, length: length.get() as usize };
         match self.below.serve(reply) {
             Ok(()) => self.counts.read += length,
-            // An error of the engine must not become one of the reader.
+            // An error of the engine must not fail the read.
             Err(Reply { answer, frames, .. }) => {
                 self.counts.internal_errors += 1;
                 self.unread.extend(frames);
@@ -387,7 +384,7 @@ impl<B: Backing> ServingDriver<B> {
         }
     }
 
-    /// Lets a read be made as it is.
+    /// Passes a read.
     fn pass(&mut self, request: RequestId) {
         self.demanded = true;
         let Some(asked) = self.requests.get(&request) else { return };
@@ -407,12 +404,12 @@ impl<B: Backing> ServingDriver<B> {
         }
     }
 
-    /// Whether nothing more is read.
+    /// Whether the driver has stopped.
     pub fn is_stopped(&self) -> bool {
         self.stopped
     }
 
-    /// Nothing more is read. Answers of reads that still wait are dropped, and the recording ends.
+    /// Stops: no more reads are served. Reads that still wait are dropped unanswered, and the recording ends.
     pub fn stop(&mut self) {
         self.stopped = true;
         self.requests.clear();

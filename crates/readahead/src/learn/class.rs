@@ -1,16 +1,16 @@
-//! Classes of streams: which ones are expected to be alike.
+//! Classes of streams that are expected to have similar lengths.
 //!
-//! A class is what some features of a stream have in common: how long its file is (in octaves), whether
-//! it began at the file's start, the file's kind (its extension), its directory, the program that reads. A
-//! [`Scheme`] lists sets of features from the coarsest to the finest; a stream belongs to one class of
-//! each, and a fine class that has seen little leans on the coarser one.
+//! A class is defined by features that its streams share: the length of the file (in octaves), whether the
+//! stream began at the file's start, the file's kind (its extension), its directory, and the program that
+//! reads. A [`Scheme`] lists sets of features from the coarsest to the finest. A stream belongs to one class
+//! of each set. A fine class with few streams leans on the coarser one.
 
 use foreseek_seam::StreamInfo;
 use foreseek_units::Pages;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// Bytes of a name that are compared; of a longer name its end, since that is where directories differ.
+/// Bytes of a name that are compared. Of a longer name the end is kept, since directories differ there.
 pub(super) const NAME_LIMIT: usize = 96;
 
 /// A copy of [`StreamInfo`].
@@ -32,7 +32,7 @@ impl Known {
     }
 }
 
-/// What a class may go by.
+/// A feature by which classes are formed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Feature {
     /// The file's length, in octaves of pages.
@@ -50,17 +50,19 @@ pub enum Feature {
 /// Sets of features, from the coarsest to the finest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheme(
-    /// At most [`LEVELS_LIMIT`] sets; the first is empty, so that there is a class that holds all.
+    /// At most [`LEVELS_LIMIT`] sets; the first is empty, so that one class holds all streams.
     pub &'static [&'static [Feature]],
 );
 
-/// The most sets of a scheme: each costs a look-up a stream and a table a class.
+/// The most sets of a scheme: each costs a look-up for every stream and a table for every class.
 pub const LEVELS_LIMIT: usize = 5;
 
-/// What classes go by, as `foreseek lab reproduce --adaptive` has found it (docs/internals/adaptive-depth.md): a file's length
-/// and where a stream begins pay, the program a little. The directory costs more streams for learning
-/// than it tells; it is a feature for experiments only. Kinds were not known to any workload that was
-/// tried in virtual time; a mount tells them, and where a interface does not, that class is the one above it.
+/// The features of classes, chosen by `foreseek lab reproduce --adaptive` (docs/internals/adaptive-depth.md).
+///
+/// - A file's length and the start of a stream pay, the program a little.
+/// - The directory costs more streams for learning than it gains: it is for experiments only.
+/// - No workload tried in virtual time gives kinds; a mount does. Without a kind, that class is the same as
+///   the one above it.
 pub const SCHEME: Scheme = Scheme(&[
     &[],
     &[Feature::Size, Feature::Start],
@@ -68,7 +70,7 @@ pub const SCHEME: Scheme = Scheme(&[
     &[Feature::Size, Feature::Start, Feature::Kind, Feature::Program],
 ]);
 
-/// What the streams of a class have in common; none: they may differ in that.
+/// The features that the streams of a class share; `None` where they may differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Common {
     /// Octave of the file's pages.
@@ -99,7 +101,7 @@ impl Common {
         common
     }
 
-    /// The coarser class that goes by these features only.
+    /// The coarser class with only these features.
     pub(super) fn only(&self, features: &[Feature]) -> Self {
         let has = |feature| features.contains(&feature);
         Self {
@@ -111,12 +113,12 @@ impl Common {
         }
     }
 
-    /// How long its longest file can be, where that is a feature of it.
+    /// The longest that its files can be, if size is one of its features.
     pub(super) fn longest(&self) -> Option<Pages> {
         self.size.map(|octave| Pages((2 << octave.min(50)) - 1))
     }
 
-    /// The features that it goes by.
+    /// Whether it has a feature.
     fn has(&self, feature: Feature) -> bool {
         match feature {
             Feature::Size => self.size.is_some(),
@@ -127,14 +129,14 @@ impl Common {
         }
     }
 
-    /// Which set of a scheme it belongs to.
+    /// The set of a scheme to which it belongs.
     pub(super) fn level(&self, scheme: Scheme) -> Option<usize> {
         const ALL: [Feature; 5] =
             [Feature::Size, Feature::Start, Feature::Kind, Feature::Directory, Feature::Program];
         scheme.0.iter().position(|set| ALL.iter().all(|feature| set.contains(feature) == self.has(*feature)))
     }
 
-    /// The same for a table that is asked often.
+    /// A hash of it, for a table with frequent look-ups.
     pub(super) fn key(&self) -> u64 {
         let mut hasher = rustc_hash::FxHasher::default();
         self.hash(&mut hasher);
@@ -169,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_class_says_what_its_streams_have_in_common() {
+    fn a_class_prints_what_its_streams_have_in_common() {
         let known = Known::of(&StreamInfo { kind: "c", directory: "/src", program: "cc1" });
         let of = |level: usize| Common::of(SCHEME.0[level], Pages(1500), true, &known);
         assert_eq!(of(0).to_string(), "all");

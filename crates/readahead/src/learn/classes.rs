@@ -1,4 +1,4 @@
-//! The table of classes: bounded, found by hashing, the least used given up first.
+//! The table of classes: bounded, looked up by hash, the least used class evicted first.
 
 use super::class::{Common, Known, LEVELS_LIMIT, Scheme};
 use super::lengths::{self, Lengths, Retention};
@@ -8,15 +8,15 @@ use foreseek_seam::StreamInfo;
 use foreseek_units::Pages;
 use rustc_hash::FxHashMap;
 
-/// Classes that are told apart: some 8 MiB with their plans. A class is worth keeping where streams come
-/// back to it; directories that were read once are given up.
+/// The most classes: some 8 MiB with their plans. A class is worth keeping where streams recur; directories
+/// that were read once are evicted.
 pub const CLASSES_LIMIT: usize = 1024;
 
-/// Streams that a class must have seen to be planned for by itself: before that it hardly differs from
-/// the one that holds it, and a plan costs more than it brings.
+/// Streams that a class must have seen before it gets a plan of its own. With fewer it hardly differs from
+/// the class that holds it, and a plan costs more than it brings.
 const OWN_PLAN: u64 = 3;
 
-/// A class as long as it is kept.
+/// A reference to a class that is valid while the class is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Name {
     at: u32,
@@ -30,7 +30,7 @@ pub struct Chain {
     levels: usize,
 }
 
-/// A class, and what its owner keeps beside it.
+/// A class, and what the owner of the table keeps with it.
 #[derive(Clone, Debug)]
 pub(super) struct Class<K> {
     pub(super) common: Common,
@@ -40,23 +40,23 @@ pub(super) struct Class<K> {
     kept: K,
     key: u64,
     generation: u32,
-    /// Asked for since the hand came by.
+    /// Whether it was looked up since the hand last passed.
     used: bool,
 }
 
-/// All classes; `K` is what the owner keeps of each, its plan.
+/// All classes; `K` is what the owner keeps with each, its plan.
 #[derive(Clone, Debug)]
 pub struct Classes<K> {
     scheme: Scheme,
     retention: Retention,
     all: Vec<Class<K>>,
     by_key: FxHashMap<u64, u32>,
-    /// Where the search for a class to give up goes on. The first, which holds all, is never given up.
+    /// Where the search for a class to evict continues. The first class, which holds all, is never evicted.
     hand: usize,
 }
 
 impl<K: Default> Classes<K> {
-    /// None yet but the one that holds all.
+    /// Only the class that holds all streams.
     #[must_use]
     pub fn new(scheme: Scheme, retention: Retention) -> Self {
         let mut classes = Self { scheme, retention, all: Vec::new(), by_key: FxHashMap::default(), hand: 1 };
@@ -76,7 +76,8 @@ impl<K: Default> Classes<K> {
         self.all.iter()
     }
 
-    /// The classes of a stream of a file of this length that begins at its first page or not.
+    /// The classes of a stream: by the length of its file, whether it begins at the first page, and what is
+    /// known about it.
     pub fn chain(&mut self, length: Pages, start: bool, about: &StreamInfo<'_>) -> Chain {
         self.chain_of(length, start, &Known::of(about))
     }
@@ -92,14 +93,14 @@ impl<K: Default> Classes<K> {
         chain
     }
 
-    /// Puts a class in place, as it was saved.
+    /// Inserts a class as it was saved.
     pub(super) fn restore(&mut self, common: Common, longest: Pages, lengths: Lengths) {
         let at = self.class(common);
         let class = &mut self.all[at];
         (class.longest, class.lengths, class.kept) = (longest, lengths, K::default());
     }
 
-    /// Where a class is; made where there is none.
+    /// The index of a class, which is added if it is missing.
     fn class(&mut self, common: Common) -> usize {
         let key = common.key();
         if let Some(at) = self.by_key.get(&key) {
@@ -123,7 +124,7 @@ impl<K: Default> Classes<K> {
         at
     }
 
-    /// One that was not asked for since the hand last came by (second chance).
+    /// A class that was not looked up since the hand last passed (second chance).
     fn least_used(&mut self) -> usize {
         loop {
             let at = self.hand;
@@ -142,7 +143,7 @@ impl<K: Default> Classes<K> {
         kept.into_iter().take(chain.levels).flatten()
     }
 
-    /// Teaches each class of a stream.
+    /// Updates the lengths of each class of a stream.
     pub(super) fn teach(&mut self, chain: &Chain, lesson: impl Fn(&mut Lengths)) {
         if self.retention == Retention::Fixed {
             return;
@@ -152,7 +153,7 @@ impl<K: Default> Classes<K> {
         }
     }
 
-    /// A stream of these classes is over: the cells before its last one were taught already.
+    /// A stream of these classes is over: the cells before its last one are recorded.
     pub(super) fn over(&mut self, chain: &Chain, length: Pages, ended: bool) {
         let last = cell(length);
         self.teach(chain, |lengths| {
@@ -165,18 +166,18 @@ impl<K: Default> Classes<K> {
         });
     }
 
-    /// Teaches a whole stream at once: how much of it was seen, and whether it ended there.
+    /// Records a whole stream at once: how much of it was seen, and whether it ended there.
     pub fn stream(&mut self, chain: &Chain, length: Pages, ended: bool) {
         self.teach(chain, |lengths| lengths.stream(length, ended));
     }
 
-    /// The finest class that has seen enough to be planned for.
+    /// The finest class that has seen enough streams for a plan.
     fn planned(&self, chain: &Chain) -> usize {
         self.of(chain).rev().find(|at| self.all[*at].lengths.seen() >= OWN_PLAN).unwrap_or(0)
     }
 
-    /// What the owner keeps of the class by which a stream is planned for, and the streams that it has
-    /// seen.
+    /// What the owner keeps with the class that plans for a stream, and the number of streams that this class
+    /// has seen.
     pub fn kept(&mut self, chain: &Chain) -> (&mut K, u64) {
         let at = self.planned(chain);
         let class = &mut self.all[at];
@@ -189,8 +190,8 @@ impl<K: Default> Classes<K> {
         self.all[self.planned(chain)].longest
     }
 
-    /// How long the streams of that class are: each class takes the estimate of the one that holds it
-    /// where it has seen little.
+    /// The distribution of lengths in that class. A class with few streams leans on the estimate of the class
+    /// that holds it.
     #[must_use]
     pub fn survival(&self, chain: &Chain) -> Survival {
         let last = self.planned(chain);
@@ -223,14 +224,14 @@ impl<K: Default> Classes<K> {
         self.met().count()
     }
 
-    /// How long the streams of a class are, as it stands: for people.
+    /// The current distribution of lengths in a class, for reports.
     pub(super) fn survival_of(&self, class: &Class<K>) -> Survival {
         let levels: Vec<usize> =
             self.holders(class).chain(self.by_key.get(&class.key).map(|at| *at as usize)).collect();
         self.blended(&levels)
     }
 
-    /// The coarser classes that hold one.
+    /// The coarser classes that hold a class.
     fn holders(&self, class: &Class<K>) -> impl Iterator<Item = usize> {
         let level = class.common.level(self.scheme).unwrap_or(0);
         let coarser = self.scheme.0.iter().take(level).map(|features| class.common.only(features).key());

@@ -1,13 +1,13 @@
-//! What was learnt and what would be done about it: for people.
+//! Reports of what was learnt and of the plans that follow from it.
 
 use super::class::Common;
 use super::classes::{Class, Classes};
 use crate::depth::{self, Depths, Plan, RatioBound, Survival};
 use foreseek_units::Pages;
 
-/// Fetches of a stream that are listed: by then depths hardly change any more.
+/// Fetches of a stream that are listed: later depths hardly change.
 const EXPLAINED: usize = 8;
-/// Where the first fetches of slow start begin (TR-840 section 3).
+/// The first fetch of slow start (TR-840 section 3).
 const SLOW_START: f64 = depth::SLOW_START.0 as f64;
 
 /// One class.
@@ -17,23 +17,23 @@ pub struct Explained {
     pub class: String,
     /// How many were followed.
     pub streams: u64,
-    /// How often their behaviour has changed since.
+    /// How often their behaviour has changed.
     pub changes: u64,
-    /// Half of them are no longer, in pages.
+    /// The median length, in pages.
     pub median_pages: u64,
-    /// Nine in ten are no longer, in pages.
+    /// The length that nine in ten do not exceed, in pages.
     pub nine_in_ten_pages: u64,
-    /// How deep the next stream of a large file will be fetched, in pages.
+    /// The first depths of the next stream of a large file, in pages.
     pub depths_pages: Vec<u64>,
-    /// By how much less time of the device its streams are expected to take than under competitive
-    /// prefetching with slow start, as a factor: 1.3 is three tenths more throughput.
+    /// The expected device time of its streams under competitive prefetching with slow start, divided by that
+    /// under the plan. 1.3 is three tenths more throughput.
     pub gain: f64,
 }
 
 impl<K: Default> Classes<K> {
-    /// The classes of which most was read, at most `limit`, with what the plan of a bound would do. `end` is
-    /// how long files are taken to be of a class that was loaded and not met since and says nothing of it,
-    /// `continuing` what a fetch that continues a stream costs.
+    /// The classes of which most was read, at most `limit`, with their plans under a bound. `end` is the
+    /// assumed file length for a class that was loaded, not seen since, and has no size. `continuing` is the
+    /// cost of a fetch that continues a stream.
     #[must_use]
     pub fn explain(
         &self,
@@ -54,8 +54,8 @@ impl<K: Default> Classes<K> {
                 (read.max(1.0).log2().round() as u32, class, survival, end)
             })
             .collect();
-        // First the one that holds all; then by octaves, and stable: a class that is about all that a coarser
-        // one holds comes after it.
+        // First the class that holds all; then by octaves of pages read. The sort is stable: a class with
+        // nearly all streams of a coarser one follows it.
         all.sort_by_key(|(read, class, ..)| (class.common != Common::default(), std::cmp::Reverse(*read)));
         all.truncate(limit);
         let explained = all.into_iter().map(|(_, class, survival, end)| {
@@ -79,7 +79,7 @@ impl<K: Default> Classes<K> {
     }
 }
 
-/// What streams cost on average that are fetched in depths of so many pages, in switch costs.
+/// The mean cost, in switch costs, of streams that are fetched in these depths.
 fn expected(
     depths: impl Iterator<Item = f64>,
     survival: &Survival,
@@ -87,7 +87,7 @@ fn expected(
     end: Pages,
     continuing: f64,
 ) -> f64 {
-    /// Whoever comes so far hardly counts.
+    /// Streams that reach so far hardly count.
     const NEGLIGIBLE: f64 = 1e-6;
     let (mut at, mut cost) = (0.0, 0.0);
     for (made, depth) in depths.enumerate() {

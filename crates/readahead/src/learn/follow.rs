@@ -1,11 +1,12 @@
-//! Following readers: where a stream begins, how far it has come, how it ends.
+//! Follows readers: where a stream begins, how far it has come, how it ends.
 //!
-//! A stream begins at a page that does not follow the one touched before, and goes on as long as the next
-//! page, the same, or one not far ahead ([`Follower::skips`]) is touched. It ends where its reader goes elsewhere or closes. Where it
-//! reached the end of its file it did not end there: it could not go on, which says nothing of how long
-//! it would have been. And where a interface does not see pages that are found in somebody else's cache, a
-//! reader that leaves in front of such a page may have read on unseen: the stream is lost, not
-//! ended, and one that reappears behind such pages has gone on.
+//! A stream begins at a page that does not follow the one touched before. It continues while the next page,
+//! the same page, or one not far ahead ([`Follower::skips`]) is touched. It ends where its reader goes
+//! elsewhere or closes the file, with two exceptions:
+//!
+//! - It has reached the end of its file. It could not continue, so that its full length is unknown.
+//! - The next page is in a cache whose hits are not visible here. Its reader may have read on unseen: the
+//!   stream is lost, not ended. If it reappears behind such pages, it has continued.
 
 use super::class::Known;
 use super::classes::{Chain, Classes};
@@ -13,22 +14,21 @@ use crate::depth::grid::{CELLS, point};
 use foreseek_seam::StreamInfo;
 use foreseek_units::{PageIndex, Pages};
 
-/// The most pages that a reader may leave out, or go back, and still be in the same stream: to read 128 KiB through
-/// costs the disks here a quarter of what going there would. Readers by an index in nearly physical order do so
-/// all the time.
+/// The most pages that a reader may skip, or go back, within one stream. Reading through 128 KiB costs these
+/// disks a quarter of a seek. Readers that follow an index in nearly physical order skip all the time.
 const SKIP: Pages = Pages(32);
-/// By how much more a page may come late where a kernel reads ahead in front: it has two windows of
-/// 128 KiB under way, and several threads take them up, so that the later one may be told of first.
+/// The additional distance by which a page may come late where a kernel reads ahead in front. It has two
+/// windows of 128 KiB in flight, and several threads receive them: the later one may arrive first.
 const DISORDER: Pages = Pages(64);
 
-/// What follows one opening of a file.
+/// Follows one opening of a file.
 #[derive(Clone, Debug)]
 pub struct Follower {
     /// The file's length.
     length: Pages,
-    /// How many pages a stream may leave out.
+    /// The most pages that a stream may skip.
     skip: Pages,
-    /// By how much more than that a page of the same stream may come late.
+    /// The additional distance by which a page of the same stream may come late.
     disorder: Pages,
     known: Option<Box<Known>>,
     /// The classes of streams that begin within the file, and at its start.
@@ -40,9 +40,9 @@ pub struct Follower {
 #[derive(Clone, Copy, Debug)]
 struct FollowedStream {
     start: PageIndex,
-    /// The page after the last one that was touched.
+    /// The page after the last one touched.
     reached: PageIndex,
-    /// The cell of the grid that it is in, and where that is decided.
+    /// The current cell of the grid, and the page at which it is decided.
     cell: usize,
     decided: PageIndex,
     chain: Chain,
@@ -53,62 +53,62 @@ struct FollowedStream {
 pub struct FinishedStream {
     /// Its first page.
     pub start: PageIndex,
-    /// How much of it was seen; never none.
+    /// How much of it was seen; at least a page.
     pub length: Pages,
-    /// Whether it ended there: it could have gone on, and was not lost sight of.
+    /// Whether it ended there: it could have continued, and was not lost.
     pub ended: bool,
 }
 
-/// What a touch was.
+/// The relation of a touch to the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The first of a stream; the one before it is over.
+    /// The first touch of a stream; the one before it is over.
     Began(Option<FinishedStream>),
-    /// One more of it.
+    /// It continues the stream.
     WentOn,
-    /// One of it that lies before the last: passed over, or touched again.
+    /// It lies before the last page of the stream: a page that was skipped, or touched again.
     WentBack,
 }
 
 impl Follower {
-    /// Of a file of this length.
+    /// For a file of this length.
     #[must_use]
     pub fn new(length: Pages) -> Self {
         let length = length.max(Pages(1));
         Self { length, skip: SKIP, disorder: Pages::ZERO, known: None, chains: [None; 2], run: None }
     }
 
-    /// The same, of reads that come through a kernel's read-ahead, and not quite in their order.
+    /// The same for reads that arrive through a kernel's read-ahead, and not quite in their order.
     #[must_use]
     pub fn behind_read_ahead(self) -> Self {
         Self { disorder: DISORDER, ..self }
     }
 
-    /// From now on a stream may leave out so many pages, and no more than [`SKIP`]: where reading them through costs
-    /// more than a quarter of a switch, who leaves them out is better served with a switch.
+    /// Sets how many pages a stream may skip, at most [`SKIP`]. Where reading through them costs more than a
+    /// quarter of a switch, a switch serves the reader better.
     pub fn skips(&mut self, pages: Pages) {
         self.skip = pages.min(SKIP);
     }
 
-    /// More is known of the file or its reader.
+    /// Adds what is known about the file or its reader.
     pub fn describe(&mut self, about: &StreamInfo<'_>) {
         self.known = Some(Box::new(Known::of(about)));
         self.chains = [None; 2];
     }
 
-    /// The file has become so long.
+    /// The file has grown to this length.
     pub fn resize(&mut self, length: Pages) {
         self.length = length.max(Pages(1));
         self.chains = [None; 2];
     }
 
-    /// The file's length, as far as it is known.
+    /// The known length of the file.
     #[must_use]
     pub fn length(&self) -> Pages {
         self.length
     }
 
-    /// The first page of the stream that is being followed.
+    /// The first page of the followed stream.
     #[must_use]
     pub fn start(&self) -> Option<PageIndex> {
         self.run.map(|run| run.start)
@@ -120,8 +120,7 @@ impl Follower {
         self.run.as_ref().map(|run| &run.chain)
     }
 
-    /// A page is touched. `unseen` says whether pages that a reader finds at a place would not be told
-    /// of.
+    /// A page is touched. `unseen` returns whether a hit of a page would not be visible here.
     pub fn touch<K: Default>(
         &mut self,
         classes: &mut Classes<K>,
@@ -180,7 +179,7 @@ impl FollowedStream {
         self.start + Pages(point(cell + 1)) + Pages(1)
     }
 
-    /// Teaches the cells that were passed: of which all was read, and a page more.
+    /// Records the cells that the stream has passed: all their pages were read, and one more.
     fn advance<K: Default>(&mut self, classes: &mut Classes<K>) {
         while self.cell < CELLS && self.reached >= self.decided {
             let cell = self.cell;
@@ -196,7 +195,7 @@ mod tests {
     use super::super::{Retention, SCHEME};
     use super::*;
 
-    /// How many streams are seen in a file that is read in windows of 32 pages, told of in this order.
+    /// The number of streams seen in a file that is read in windows of 32 pages, in this order.
     fn streams(follower: Follower, windows: &[u64]) -> usize {
         let mut classes: Classes<()> = Classes::new(SCHEME, Retention::Fading);
         let mut follower = follower;
@@ -206,14 +205,14 @@ mod tests {
     }
 
     #[test]
-    fn windows_of_read_ahead_that_change_places_are_one_stream() {
+    fn read_ahead_windows_out_of_order_are_one_stream() {
         let swapped = [0, 2, 1, 4, 3, 5, 7, 6];
         assert_eq!(streams(Follower::new(Pages(256)).behind_read_ahead(), &swapped), 1);
-        assert!(streams(Follower::new(Pages(256)), &swapped) > 1, "where order is kept it tells something");
+        assert!(streams(Follower::new(Pages(256)), &swapped) > 1, "an order that is kept has a meaning");
     }
 
     #[test]
-    fn a_gap_is_as_long_as_it_may_be() {
+    fn a_gap_is_limited() {
         for (most, expected) in [(6, 2), (7, 1), (100, 1)] {
             let mut follower = Follower::new(Pages(4096));
             follower.skips(Pages(most));
@@ -228,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_back_further_begins_anew() {
+    fn a_reader_that_goes_back_further_begins_anew() {
         let back = [0, 1, 2, 3, 4, 5, 1, 2];
         assert_eq!(streams(Follower::new(Pages(256)).behind_read_ahead(), &back), 2);
     }

@@ -1,70 +1,72 @@
-//! How long the streams of one class are: a life table on the grid of [`Survival`], which forgets.
+//! The lengths of the streams of one class: a life table on the grid of [`Survival`], with ageing.
 //!
-//! **Kaplan and Meier's estimate, online.** For each cell of the grid two weights are kept: of the streams
-//! that came to it (*exposed*) and of those that ended in it. Their quotient is the cell's hazard, and
-//! the product of what the hazards leave is the survival function (Kaplan and Meier 1958; on a grid, the
-//! actuaries' life table). A stream is exposed to a cell once that is decided: when it has read beyond it,
-//! or has ended there. So one that is still open counts for what it has shown, and one whose end was not
-//! seen (the file ended, or a cache served what followed) counts up to where it was seen and not as
-//! an end; in the cell in which it was lost it counts for the share of it that it was seen to pass. Taking
-//! such lengths as ends, or leaving them out, would both make streams look shorter than they are.
+//! **Kaplan and Meier's estimate, online.** Each cell of the grid has two weights: of the streams that
+//! reached it (*exposed*) and of those that ended in it. Their quotient is the cell's hazard. The product of
+//! the complements of the hazards is the survival function (Kaplan and Meier 1958; on a grid, the actuaries'
+//! life table). A stream is exposed to a cell once that is decided: when it has read beyond the cell, or has
+//! ended there. A stream that is still open therefore counts for what it has shown.
 //!
-//! **Ageing.** A stream counts `1/e` after [`MEMORY`] others. A second table remembers [`SHORT_MEMORY`]
-//! streams only. Each decided cell adds the logarithm of how much better the short table foresaw it to
-//! a sum that never falls below zero (Page's CUSUM); at [`CHANGE`] the behaviour has changed, and the
-//! long table begins anew from the short one.
+//! The end of a stream may be unseen: the file ended, or a cache served the rest. Such a stream counts up to
+//! where it was seen, and not as an end. In the cell where it was lost it counts for the share of it that it
+//! passed. Taking such lengths as ends, or leaving them out, would make streams look shorter than they are.
 //!
-//! **Prior.** A cell's hazard is that of a prior until it has been met [`PRIOR_WEIGHT`] times. A class takes
-//! the estimate of the coarser class that holds it, the coarsest one [`prior`]: a stream that has
-//! come so far is as likely as not to come twice as far.
+//! **Ageing.** A stream counts `1/e` after [`MEMORY`] others. A second table remembers only [`SHORT_MEMORY`]
+//! streams. For each decided cell, the logarithm of how much better the short table predicted it is added to
+//! a sum that never falls below zero (Page's CUSUM). At [`CHANGE`] the behaviour has changed, and the short
+//! table replaces the long one.
 //!
-//! A touch costs one comparison, a cell that is decided some additions; nothing grows.
+//! **Prior.** A cell has the hazard of a prior until [`PRIOR_WEIGHT`] streams have reached it. The prior of a
+//! class is the estimate of the coarser class that holds it; the coarsest class has [`prior`]: a stream is as
+//! likely as not to become twice as long.
+//!
+//! A touch costs one comparison, a decided cell some additions; nothing grows.
 
 use crate::depth::Survival;
 use crate::depth::grid::{CELLS, point};
 use foreseek_units::Pages;
 
-/// After how many streams an old one counts a third (1/e) of a new one. Some hundred lengths tell a
-/// distribution well enough; a change is noticed before.
+/// After how many streams an old one counts a third (1/e) of a new one. Some hundred lengths describe a
+/// distribution well enough; a change is detected earlier.
 const MEMORY: f64 = 512.0;
-/// The same of the table that shows a change: a dozen streams or two tell that something is different,
-/// not what.
+/// The same for the table that detects changes: a dozen streams or two show that something is different, not
+/// what.
 const SHORT_MEMORY: f64 = 24.0;
 /// How much better the short table must have predicted, as a logarithm: a thousand times. By Ville's
-/// inequality that happens by chance about once in a thousand streams, and then costs what a hundred
-/// streams teach.
+/// inequality chance alone does so about once in a thousand streams; a false alarm loses what a hundred
+/// streams have taught.
 const CHANGE: f64 = 6.9;
-/// How many streams the prior stands for in each cell. There are four cells an octave, so that two
-/// streams that read on outweigh it.
+/// The weight of the prior in each cell, in streams. There are four cells an octave, so that two streams that
+/// read on outweigh it.
 const PRIOR_WEIGHT: f64 = 0.5;
-/// The prior of all: half of all streams are longer than this; `P(S > x) = 1 / (1 + x / PRIOR_LENGTH)`.
-/// So short that a cold start fetches no more than slow start's 16 pages first, on disks of 400 to 600 KB.
+/// The prior of all: half of all streams are longer than this; `P(S > x) = 1 / (1 + x / PRIOR_LENGTH)`. It is
+/// so short that a cold start fetches no more than slow start's 16 pages first, on disks with competitive
+/// sizes of 400 to 600 KB.
 const PRIOR_LENGTH: f64 = 1.0;
-/// Weights are brought back to the scale of one when they have grown so large.
+/// Weights above this are rescaled.
 const SCALE_LIMIT: f64 = 1e9;
 
-/// The hazard of a cell before anything was seen.
+/// The hazard of a cell before any stream.
 pub(super) fn prior(cell: usize) -> f64 {
     let (low, high) = (point(cell) as f64, point(cell + 1) as f64);
     1.0 - (PRIOR_LENGTH + low) / (PRIOR_LENGTH + high)
 }
 
-/// Whether what was seen ages.
+/// Whether records age.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Retention {
-    /// It does.
+    /// They age.
     #[default]
     Fading,
-    /// It does not: to gather the true distribution beforehand.
+    /// They do not age: for gathering a true distribution beforehand.
     Lasting,
-    /// Nothing more is learnt: for a policy that is given the true distribution.
+    /// Nothing is recorded: for a policy with a given distribution.
     Fixed,
 }
 
 /// A life table.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Table {
-    /// What a new stream weighs. It grows with each; that is how old ones fade.
+    /// The weight of a new stream. It grows with each; thus old ones fade.
     scale: f64,
     exposed: Box<[f64; CELLS]>,
     ended: Box<[f64; CELLS]>,
@@ -77,13 +79,13 @@ impl Default for Table {
 }
 
 impl Table {
-    /// What streams weigh that came to a cell and that ended there, a new one weighing one.
+    /// The weights of the streams that reached a cell and of those that ended there; a new one weighs one.
     pub(super) fn weights(&self, cell: usize) -> (f64, f64) {
         (self.exposed[cell] / self.scale, self.ended[cell] / self.scale)
     }
 
-    /// A table of such weights. What is no weight is taken for none, and no more can have ended than
-    /// came.
+    /// A table with these weights. An invalid weight becomes zero, and no more can have ended than reached a
+    /// cell.
     pub(super) fn of(weights: impl IntoIterator<Item = (usize, f64, f64)>) -> Self {
         let weight = |value: f64| if value.is_finite() { value.clamp(0.0, SCALE_LIMIT) } else { 0.0 };
         let mut table = Self::default();
@@ -125,14 +127,14 @@ pub struct Lengths {
     retention: Retention,
     long: Table,
     short: Table,
-    /// By how much the short table has predicted better of late.
+    /// By how much the short table has predicted better lately.
     change: f64,
     seen: u64,
     changes: u64,
 }
 
 impl Lengths {
-    /// Of nothing yet.
+    /// Without any stream.
     #[must_use]
     pub fn new(retention: Retention) -> Self {
         Self { retention, ..Self::default() }
@@ -156,14 +158,14 @@ impl Lengths {
         self.decided(cell, 1.0, true);
     }
 
-    /// A stream was lost sight of, or its file ended, when it had read so much.
+    /// A stream was lost, or its file ended, when it had read this much.
     pub(super) fn lost_in(&mut self, cell: usize, length: Pages) {
         let (low, high) = (point(cell) as f64, point(cell + 1) as f64);
         let share = ((length.get() as f64 - low) / (high - low)).clamp(0.0, 1.0);
         self.decided(cell, share, false);
     }
 
-    /// One stream more is over, in whatever way.
+    /// One more stream is over, in any way.
     pub(super) fn over(&mut self) {
         self.seen += 1;
         if self.retention == Retention::Fading {
@@ -188,8 +190,8 @@ impl Lengths {
         }
     }
 
-    /// A whole stream at once, as if it had been followed: how long it was seen, and whether it ended
-    /// there. One of no pages teaches nothing.
+    /// Records a whole stream: how much of it was seen, and whether it ended there. A stream of no pages is
+    /// ignored.
     pub fn stream(&mut self, length: Pages, ended: bool) {
         if length.is_zero() {
             return;
@@ -233,7 +235,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Numbers that look random, the same each time.
+    /// Pseudo-random numbers, the same each time.
     fn shares(seed: u64) -> impl Iterator<Item = f64> {
         let step = |state: &u64| {
             Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407))
@@ -241,8 +243,8 @@ mod tests {
         std::iter::successors(step(&(seed + 1)), step).map(|state| (state >> 11) as f64 / (1u64 << 53) as f64)
     }
 
-    /// Streams of 16 to 1024 pages, all lengths alike, each lost sight of somewhere, evenly between 1
-    /// and 1024 pages, if it has not ended before.
+    /// Streams of 16 to 1024 pages, evenly distributed. Each is lost at a point spread evenly between 1 and
+    /// 1024 pages, if it has not ended before.
     fn censored(count: usize) -> Vec<(Pages, Pages)> {
         let mut shares = shares(7);
         let mut next =
@@ -250,9 +252,10 @@ mod tests {
         (0..count).map(|_| (next(16.0, 1025.0), next(1.0, 1025.0))).collect()
     }
 
-    /// Kaplan and Meier against the mean of what was seen, and against leaving out what was lost.
+    /// Compares Kaplan and Meier's estimate with the mean of the lengths seen, and with leaving out the lost
+    /// streams.
     #[test]
-    fn streams_that_were_lost_sight_of_do_not_make_streams_look_shorter() {
+    fn lost_streams_do_not_make_streams_look_shorter() {
         let streams = censored(20_000);
         let (mut lengths, mut naive, mut dropped) = (
             Lengths::new(Retention::Lasting),
@@ -278,9 +281,9 @@ mod tests {
         assert!(naive < truth - 0.2 && dropped < truth - 0.15, "{truth}, {naive}, {dropped}");
     }
 
-    /// Readers of whole files whose files differ in length: none of them has ended of itself.
+    /// Readers of whole files of different lengths: none of them has stopped by itself.
     #[test]
-    fn who_reads_files_to_their_ends_would_have_read_on() {
+    fn readers_of_whole_files_would_have_read_on() {
         let mut lengths = Lengths::default();
         (0..300).for_each(|n| lengths.stream(Pages(100 + n * 37 % 900), false));
         let left = lengths.survival().beyond(Pages(900));
@@ -292,13 +295,13 @@ mod tests {
         let mut lengths = Lengths::default();
         (0..20).for_each(|_| lengths.stream(Pages(16), true));
         let before = lengths.survival().beyond(Pages(16));
-        // Twenty more have read beyond that, and are open still.
+        // Twenty more have read beyond that, and are still open.
         (0..20).for_each(|_| (0..20).for_each(|cell| lengths.passed(cell)));
         let after = lengths.survival().beyond(Pages(16));
         assert!(before < 0.05 && (0.4..0.6).contains(&after), "{before}, {after}");
     }
 
-    /// How many streams of the new behaviour it takes until it is believed.
+    /// How many streams of the new behaviour are needed until the estimate follows.
     fn until_believed(before: &[u64], after: u64) -> usize {
         let mut lengths = Lengths::default();
         before.iter().cycle().take(3000).for_each(|length| lengths.stream(Pages(*length), true));
@@ -325,10 +328,9 @@ mod tests {
         }
     }
 
-    /// Ville's inequality says once in a thousand; the short table is no fixed rival, so that it is a
-    /// little more.
+    /// Ville's inequality gives one in a thousand. The short table is not fixed, so that it is a little more.
     #[test]
-    fn without_a_change_none_is_seen_but_by_rare_chance() {
+    fn without_a_change_false_alarms_are_rare() {
         let mut lengths = Lengths::default();
         let mut shares = shares(3);
         for share in shares.by_ref().take(20_000) {

@@ -1,4 +1,4 @@
-//! What was learnt, as text: one line a class, one a cell of its life table.
+//! The text format of what was learnt: one line for each class, one for each cell of its life table.
 //!
 //! ```text
 //! foreseek-learnt 1
@@ -6,11 +6,12 @@
 //! cell 8 128.4 127.1
 //! ```
 //!
-//! A cell's numbers are the weights of the streams that came to it and of those that ended in it;
-//! `longest` is the length of the longest file, in pages. Names are percent-encoded; a feature that a
-//! class does not go by is left out. A text may come from
-//! anywhere: whatever it says, memory stays bounded, nothing panics, and the bound of the policy that
-//! uses it holds. Classes of a scheme that is not in use are counted and left out.
+//! A cell's numbers are the weights of the streams that reached it and of those that ended in it. `longest`
+//! is the length of the longest file, in pages. Names are percent-encoded; a feature that the class does not
+//! have is left out.
+//!
+//! No text, whatever its source, makes memory unbounded, causes a panic, or breaks the bound of the policy
+//! that uses it. Classes of a scheme that is not in use are counted and left out.
 
 use super::class::{Common, NAME_LIMIT, SCHEME};
 use super::classes::{CLASSES_LIMIT, Classes};
@@ -21,37 +22,37 @@ use foreseek_units::{PAGE_SIZE, Pages};
 use std::fmt::Write;
 use std::str::FromStr;
 
-/// The version of the text that this one writes, and the only one that it reads.
+/// The version of the text that is written, and the only one that is read.
 pub const FORMAT: u32 = 1;
-/// The longest text that is read: four times what the largest table writes.
+/// The longest text that is read: four times the size of the largest table.
 pub const TEXT_LIMIT: usize = 16 << 20;
-/// What the first line begins with.
+/// The beginning of the first line.
 const MAGIC: &str = "foreseek-learnt";
-/// The most streams that a class is said to have seen: beyond that none is told apart.
+/// The largest number of streams that is read for a class.
 const SEEN_LIMIT: u64 = 1 << 40;
-/// The longest file that is believed, in pages: what a file's length in bytes can be at most.
+/// The longest file that is read, in pages: the largest file length in bytes.
 const FILE_LIMIT: u64 = u64::MAX / PAGE_SIZE;
 
-/// What was taken up.
+/// The classes that were loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
-    /// Classes that are known now.
+    /// Classes that were loaded.
     pub classes: usize,
-    /// Classes that go by other features than those in use.
+    /// Classes with other features than those in use.
     pub left_out: usize,
 }
 
-/// Why a text is not what was saved.
+/// Why a text cannot be loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("what was learnt cannot be read, line {line}: {reason}; delete the file to begin anew")]
 pub struct LoadError {
-    /// Counted from one.
+    /// The line, counted from one.
     pub line: usize,
     /// What is wrong with it.
     pub reason: String,
 }
 
-/// Looks at what is to be loaded, as a policy with classes by [`SCHEME`] would take it up.
+/// Checks a text before it is loaded, as a policy with classes by [`SCHEME`] would load it.
 ///
 /// # Errors
 /// As [`Classes::load`].
@@ -60,7 +61,7 @@ pub fn check(text: &str) -> Result<Loaded, LoadError> {
 }
 
 impl<K: Default> Classes<K> {
-    /// All that was learnt.
+    /// Everything learnt.
     #[must_use]
     pub fn save(&self) -> String {
         let mut text = format!("{MAGIC} {FORMAT}\n");
@@ -77,10 +78,10 @@ impl<K: Default> Classes<K> {
         text
     }
 
-    /// Takes up what was saved, in place of what is known of the same classes.
+    /// Loads saved text, in place of what is known of the same classes.
     ///
     /// # Errors
-    /// The text is not what [`Classes::save`] writes. What was read before the line that is wrong is kept.
+    /// The text is not in the format of [`Classes::save`]. The lines before the wrong one are kept.
     pub fn load(&mut self, text: &str) -> Result<Loaded, LoadError> {
         if text.len() > TEXT_LIMIT {
             return Err(LoadError { line: 1, reason: format!("the text is longer than {TEXT_LIMIT} bytes") });
@@ -250,7 +251,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_a_text_says_nothing_panics_and_memory_is_bounded(
+        fn no_text_causes_a_panic_or_unbounded_memory(
             lines in prop::collection::vec(
                 prop_oneof![
                     "class( size=[0-9]{1,12}| start=(yes|no|x)| kind=[a-z%0-9]{0,6}| longest=[0-9]{1,22}| seen=[0-9]{1,22}){0,4}",
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line_and_the_rest_is_kept() {
+    fn an_error_names_its_line_and_the_lines_before_are_kept() {
         for (text, line, reason) in [
             ("", 1, "empty"),
             ("foreseek-learnt 9", 1, "its format is '9', this version reads 1"),

@@ -1,4 +1,4 @@
-//! What becomes of a fetch: its pages come, come short, or do not come.
+//! The end of a fetch: its pages arrive in full, in part, or not at all.
 
 use super::flight::{Fetch, Progress};
 use super::reads::Ticket;
@@ -10,11 +10,11 @@ use foreseek_seam::objects::{PageKey, Slot};
 use foreseek_seam::{FetchId, FetchOutcome, FrameId, ObjectId, ProcessId, Refusal, StreamId, Urgency};
 use foreseek_units::{Lba, Nanos, PageIndex, PageSpan, Pages, SectorSpan, Span};
 
-/// Sectors that no device has, to which pages of unknown place are mapped, object by object.
+/// Sectors beyond any device. Pages whose address is unknown are mapped there, object by object.
 const NOWHERE: u64 = 1 << 62;
 
-/// How long to wait after a driver refused a fetch because it was busy, where no end of another fetch
-/// comes before: short against a switch of a disk.
+/// How long to wait after a driver refused a fetch because it was busy, unless another fetch ends before. It
+/// is short against the positioning time of a disk.
 const BUSY_PAUSE: Nanos = Nanos::from_millis(1);
 
 impl ServingEngine {
@@ -32,10 +32,10 @@ impl ServingEngine {
             self.learn(&fetch);
         }
         self.arrive(id, &fetch, came);
-        self.tell_waiters(id, fetch, came, failed);
+        self.settle_waiters(id, fetch, came, failed);
     }
 
-    /// The driver did not take a fetch.
+    /// The driver refused a fetch.
     pub(super) fn refused(&mut self, id: FetchId, why: Refusal) {
         if why == Refusal::Busy {
             self.flight.put_back(id);
@@ -46,10 +46,10 @@ impl ServingEngine {
         self.stats.failed_fetches += 1;
         let nothing = Span::new(fetch.range.start, fetch.range.start);
         self.arrive(id, &fetch, nothing);
-        self.tell_waiters(id, fetch, nothing, true);
+        self.settle_waiters(id, fetch, nothing, true);
     }
 
-    /// What a whole fetch tells about the device.
+    /// Learns the device's costs from a whole fetch.
     fn learn(&mut self, fetch: &Fetch) {
         let Some(issued) = self.checks.some(fetch.progress.issued) else { return };
         let object = self.objects.find(fetch.object).map(|slot| self.objects.get(slot));
@@ -67,8 +67,8 @@ impl ServingEngine {
         }
     }
 
-    /// The pages of a fetch that have come go into the prefetch cache, or to the reads that take them
-    /// over; the others are forgotten.
+    /// Moves the pages that arrived into the prefetch cache, or to the reads that take them over. The others
+    /// are forgotten.
     fn arrive(&mut self, id: FetchId, fetch: &Fetch, came: PageSpan) {
         let mark = Mark { process: Process(fetch.who.0), at: fetch.asked };
         for (page, frame) in fetch.range.iter().zip(&fetch.frames) {
@@ -76,7 +76,7 @@ impl ServingEngine {
             if came.contains(page) {
                 self.frames.fill(*frame);
             }
-            // What was made for one read alone, or overtaken by a change, is nobody else's.
+            // A page that was fetched for one read alone, or that a change has overtaken, is not shared.
             let flying = if fetch.alone { None } else { self.table.ended(&key, id) };
             match flying {
                 Some(flying) if came.contains(page) && flying.claimed => self.delivered(key),
@@ -84,22 +84,22 @@ impl ServingEngine {
                     if let Some(before) = self.table.keep(key, flying.held, mark) {
                         self.checks.broken();
                         self.unkeep(fetch.slot, 1);
-                        self.frames.let_go(before.frame);
+                        self.frames.release(before.frame);
                     }
                     continue;
                 }
                 Some(_) => self.unkeep(fetch.slot, 1),
                 None => {}
             }
-            self.frames.let_go(*frame);
+            self.frames.release(*frame);
         }
     }
 
-    /// The reads that waited for a fetch have their pages, or not.
-    fn tell_waiters(&mut self, id: FetchId, fetch: Fetch, came: PageSpan, failed: bool) {
+    /// Gives the result of a fetch to the reads that waited for it.
+    fn settle_waiters(&mut self, id: FetchId, fetch: Fetch, came: PageSpan, failed: bool) {
         let Fetch { range, frames, waiters, alone, urgency, .. } = fetch;
-        // A failed read ahead says too little of its pages: the block layer may have merged it with a read of a bad
-        // sector beside them, and only a demand read is tried again without its neighbours.
+        // A failed read ahead is weak evidence about its pages: the block layer may have merged it with a
+        // read of a bad sector beside them. Only a demand read is retried without its neighbours.
         let own = alone || (waiters.len() == 1 && urgency == Urgency::Demand);
         for ticket in waiters {
             let Some(read) = self.checks.some(self.reads.get_mut(ticket)) else { continue };
@@ -107,7 +107,7 @@ impl ServingEngine {
             match lacks.first() {
                 None => {}
                 Some(first) if !failed => read.end = read.end.min(first.start),
-                // A fetch of nothing but the read's own pages need not be tried again.
+                // A fetch of only the read's own pages is not retried.
                 Some(_) if own && read.pages.covers(range) => read.error = Some(id),
                 Some(_) => read.failed.extend(lacks),
             }
@@ -119,7 +119,7 @@ impl ServingEngine {
         }
     }
 
-    /// A read has heard from all its fetches: it is answered, or what failed is fetched for it alone.
+    /// All fetches of a read have ended: it is answered, or its failed pages are fetched for it alone.
     fn settle(&mut self, ticket: Ticket) {
         let Some(read) = self.checks.some(self.reads.get_mut(ticket)) else { return };
         let failed = if read.error.is_some() { Vec::new() } else { std::mem::take(&mut read.failed) };
@@ -132,12 +132,12 @@ impl ServingEngine {
         let mut outstanding = 0;
         for (range, frames) in frames {
             let mut start = range.start;
-            // Another read that lacks the same pages may have had them fetched into the same frames, or
+            // Another read that lacks the same pages may have had them fetched into the same frames, or may
             // be about to.
             let states = frames.into_iter().map(|frame| {
                 let state = match self.flight.fills(frame) {
                     Some(fetch) => Lack::Coming(fetch),
-                    None if self.frames.is_filled(frame) => Lack::Mended,
+                    None if self.frames.is_filled(frame) => Lack::Fetched,
                     None => Lack::Missing,
                 };
                 (frame, state)
@@ -147,7 +147,7 @@ impl ServingEngine {
                 let range = Span::at(start, Pages(run.len() as u64));
                 start = range.end;
                 outstanding += match run[0].1 {
-                    Lack::Mended => 0,
+                    Lack::Fetched => 0,
                     Lack::Coming(fetch) => u32::from(self.flight.join(fetch, ticket)),
                     Lack::Missing => {
                         let frames = run.iter().map(|one| one.0).collect();
@@ -184,17 +184,17 @@ impl ServingEngine {
     }
 }
 
-/// How a page stands that a failed fetch did not bring.
+/// The state of a page that a failed fetch did not bring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lack {
     Missing,
     /// It is being fetched for another read alone.
     Coming(FetchId),
-    /// It was.
-    Mended,
+    /// It has been fetched for another read alone.
+    Fetched,
 }
 
-/// What is fetched for one read alone.
+/// A fetch for one read alone.
 struct SingleFetch {
     stream: StreamId,
     slot: Slot,

@@ -1,40 +1,45 @@
-//! Which window the kernel in front is to have for a file, by who opens it.
+//! The kernel's read-ahead window for an opened file, chosen by the process that opens it.
 //!
-//! A window as long as a FUSE request lets calls of up to a megabyte through whole, one request each instead of nine, and nothing beyond
-//! them is asked for. But the kernel also reads ahead by it: up to two windows beyond where a sequence ends, and one around each page
-//! fault. So only a process has it whose last long read was one call, and whoever opens a [file of columns](is_of_columns), for files
-//! that are longer than a window and that cannot be run: programs and libraries are mapped.
+//! With a window as long as a FUSE request, a call of up to a megabyte arrives as one request instead of
+//! nine, and the kernel requests nothing beyond it. But this window is also the kernel's read-ahead: up to
+//! two windows beyond the end of a sequence, and one around each page fault. The long window is therefore
+//! given only:
 //!
-//! Where many streams share little memory the window is shorter ([`window_of_share`]): no stream reads further ahead than its share (TR-840 section
-//! 4.2), in the kernel's cache as in ours.
+//! - to a process whose last long read was one call, and to any process that opens a [file of
+//!   columns](is_of_columns);
+//! - for files that are longer than the window and not executable: programs and libraries are mapped.
 //!
-//! Limits: a file keeps the window with which it was opened. So the first file that a process reads in long calls has the short one,
-//! unless its kind tells.
+//! Where many streams share little memory the window is shorter ([`window_of_share`]): no stream reads
+//! further ahead than its share (TR-840 section 4.2), in the kernel's cache as in ours.
+//!
+//! Limits: a file keeps the window with which it was opened. The first file that a process reads in long
+//! calls has the short window, unless it is a file of columns.
 
 use super::settings::READ_LIMIT;
 use foreseek_units::Bytes;
 
-/// The window of all others: what every kernel has for a FUSE mount, as its `read_ahead_kb`.
+/// The default window, the kernel's `read_ahead_kb` for a FUSE mount.
 pub const SHORT: Bytes = Bytes::kib(128);
-/// The shortest: a fetch below it costs a disk hardly less.
+/// The shortest window: a shorter fetch costs a disk hardly less.
 const LEAST: Bytes = Bytes::kib(16);
-/// A stream has its window and the one ahead of it in memory. All of them together have half of what there is, since pages that were read stay in
-/// memory for a while.
+/// A stream has its window and the one ahead of it in memory. All streams together get half of the memory,
+/// since pages that were read stay there for a while.
 const SHARES: u64 = 4;
-/// What a FUSE request holds at most.
+/// The longest FUSE request.
 const LONG: Bytes = READ_LIMIT.bytes();
-/// Kinds of files whose columns lie in parts of about a megabyte. Their readers read a part by one call, or announce many parts at once by
-/// `posix_fadvise`, of each of which the kernel asks for one window. Kinds that are mapped (Arrow, Feather) are none of them.
+/// Kinds of files whose columns lie in parts of about a megabyte. Their readers read a part in one call, or
+/// announce many parts at once by `posix_fadvise`. The kernel requests one window of each part announced.
+/// Kinds that are mapped (Arrow, Feather) are not among them.
 const COLUMNS: [&str; 2] = ["parquet", "orc"];
-/// Processes that are remembered. Whoever is one too many has the short window until its next call.
+/// Processes that are remembered. A process beyond them has the short window until its next long call.
 const KNOWN: usize = 64;
 
-/// The processes that read in calls longer than a window, the last one first.
+/// The processes that read in calls longer than a window, the latest first.
 #[derive(Clone, Debug, Default)]
 pub struct LongCallers(Vec<u32>);
 
 impl LongCallers {
-    /// A process was found in a read of this length, of which at least a short window was missing.
+    /// A process was seen in a read of this length that missed at least a short window.
     pub fn saw(&mut self, process: u32, length: Bytes) {
         self.0.retain(|known| *known != process);
         if length > SHORT {
@@ -43,7 +48,6 @@ impl LongCallers {
         }
     }
 
-    /// Whether there are any.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -57,12 +61,11 @@ impl LongCallers {
     }
 }
 
-/// A file that is opened.
+/// A file that is being opened.
 #[derive(Clone, Copy, Debug)]
 pub struct FileOpening {
-    /// Its length.
     pub length: Bytes,
-    /// Whether it could be run.
+    /// Whether it is executable.
     pub runs: bool,
     /// Whether it is a [file of columns](is_of_columns).
     pub is_of_columns: bool,
@@ -76,13 +79,14 @@ impl FileOpening {
     }
 }
 
-/// Whether files of this kind, the extension in lower case, are read in parts of columns.
+/// Whether files with this extension (lower case) are read in parts of columns.
 #[must_use]
 pub fn is_of_columns(kind: &str) -> bool {
     COLUMNS.contains(&kind)
 }
 
-/// The window with which so many streams share what their control group leaves for cached pages: a power of two, so that it seldom changes.
+/// The window for this many streams in the memory that their control group has for cached pages. It is a
+/// power of two, so that it seldom changes.
 #[must_use]
 pub fn window_of_share(memory: Bytes, streams: u64) -> Bytes {
     let share = memory.get() / (SHARES * streams.max(1));
@@ -98,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_in_long_calls_has_the_long_window_for_long_files_until_it_does_not() {
+    fn a_process_has_the_long_window_for_long_files_while_it_reads_in_long_calls() {
         let mut callers = LongCallers::default();
         let long = file(Bytes::mib(100));
         assert_eq!((callers.is_empty(), callers.window(1, long)), (true, SHORT));
@@ -115,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_file_of_columns_has_the_long_window_whoever_opens_it() {
+    fn a_long_file_of_columns_has_the_long_window_for_every_process() {
         let (callers, long) = (LongCallers::default(), file(Bytes::mib(100)));
         let columns = |file: FileOpening| FileOpening { is_of_columns: true, ..file };
         assert_eq!(callers.window(1, columns(long)), LONG);
@@ -141,7 +145,8 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// All windows and those ahead of them have room in half of the memory, but for the least that each has.
+        /// All windows and the ones ahead of them fit into half of the memory, except the least window of
+        /// each stream.
         #[test]
         fn all_windows_have_room(kib in 0..1u64 << 30, streams in 1..100_000u64) {
             let memory = Bytes::kib(kib);
@@ -152,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_are_remembered() {
+    fn the_latest_processes_are_remembered() {
         let mut callers = LongCallers::default();
         (0..=KNOWN as u32).for_each(|process| callers.saw(process, LONG));
         let window = |process| callers.window(process, file(Bytes::mib(2)));

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_window_that_goes_on_with_nothing_is_looked_at() {
+    fn a_whole_window_that_continues_no_read_is_inspected() {
         let mut calls = Calls::default();
         assert!(calls.is_asked(span(700, 732)) && calls.is_asked(span(0, 32)));
         assert!(!calls.is_asked(span(700, 731)), "the program asked for no more");
@@ -204,7 +204,7 @@ mod tests {
         }
         let beyond = calls.read(span(1256, 1288));
         assert_eq!(beyond, Part { end: PageIndex(1288), is_beyond: true });
-        // The reader has gone on, and is looked at again: it is a sequence then.
+        // The reader has gone on, and is inspected again: now it is a sequence.
         assert!(calls.is_asked(span(1288, 1320)));
         calls.add(span(1241, 1482));
         assert_eq!(calls.read(span(1288, 1320)), Part { end: PageIndex(1482), is_beyond: false });

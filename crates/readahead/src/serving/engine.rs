@@ -1,4 +1,4 @@
-//! The events of a serving engine: what each does, and what is said after it.
+//! The events of a serving engine, and the commands after each.
 
 use super::flight::{Dispatch, Fetch};
 use super::settings::MEMORY_LEAST;
@@ -15,10 +15,10 @@ use foreseek_seam::{
 use foreseek_units::{ByteOffset, Bytes, Instant, PageIndex, PageSpan, Pages, Span};
 
 impl ServingEngine {
-    /// Takes up what was learnt in another life.
+    /// Loads what an earlier run has learnt.
     fn restore(&mut self, learnt: &str, device: Option<Measured>) {
         if let Some(learning) = self.prefetcher.learning() {
-            // Who tells it has looked at it before ([`crate::learn::check`]); whatever it says does no harm.
+            // The driver has checked it ([`crate::learn::check`]); no content does harm.
             let _ = learning.load(learnt);
         }
         if let Some(device) = device {
@@ -26,7 +26,7 @@ impl ServingEngine {
         }
     }
 
-    /// The first event: time begins.
+    /// The first event sets the start of time.
     fn begin(&mut self, now: Instant) {
         if !std::mem::replace(&mut self.begun, true) {
             self.ceiling = ceiling(&self.settings, self.settings.memory, now);
@@ -39,7 +39,7 @@ impl ServingEngine {
         if self.objects.crowded() {
             self.objects.sweep(std::iter::empty());
         }
-        // What is one too many is not followed: its reads are passed.
+        // Streams and objects beyond the limit are not followed: their reads are passed.
         let Some(slot) = self.objects.intern(object).filter(|_| !crowded) else { return };
         if self.objects.get(slot).length.is_some_and(|known| known != length) {
             self.resized(slot, length);
@@ -66,8 +66,8 @@ impl ServingEngine {
         }
     }
 
-    /// An object has another length: what lies beyond the lesser of both is not what it was, the page
-    /// that it cuts included.
+    /// The length of an object changes. Pages beyond the shorter of both lengths are invalid, including the
+    /// page that it cuts.
     fn resized(&mut self, slot: Slot, length: Bytes) {
         let before = self.objects.get_mut(slot).length.replace(length).unwrap_or(length);
         let from = ByteOffset(before.min(length).get()).page();
@@ -75,19 +75,19 @@ impl ServingEngine {
         self.overtake(slot, Span::new(from, PageKey::END));
     }
 
-    /// Pages of an object are not what they were.
+    /// Drops pages of an object that a change made invalid.
     fn overtake(&mut self, slot: Slot, range: PageSpan) {
         if self.objects.get(slot).kept == 0 {
             return;
         }
         self.cancel(|fetch| fetch.slot == slot && range.covers(fetch.range));
         let frames = &mut self.frames;
-        let gone = self.table.overtake(slot, range, |frame| frames.let_go(frame));
+        let gone = self.table.overtake(slot, range, |frame| frames.release(frame));
         self.unkeep(slot, gone.get());
         self.stats.stale += gone;
     }
 
-    /// There is more memory, or less: what is too much and not in use goes at once.
+    /// Sets the memory budget. Pages beyond it that are not in use are dropped at once.
     fn budget(&mut self, pages: Pages) {
         self.frames.set_budget(pages.clamp(MEMORY_LEAST, self.settings.memory));
         while self.frames.excess() > 0 && self.evict() {}
@@ -95,8 +95,8 @@ impl ServingEngine {
         while self.table.ahead() > self.ceiling() && self.evict() {}
     }
 
-    /// Says what there is to say, as far as there is room.
-    fn speak(&mut self, out: &mut Commands) {
+    /// Emits the pending commands for which there is room.
+    fn emit(&mut self, out: &mut Commands) {
         while out.room() > 0
             && let Some(ticket) = self.ready.pop_front()
         {
@@ -114,7 +114,7 @@ impl ServingEngine {
         }
     }
 
-    /// Hands fetches to the driver, as many as may be under way.
+    /// Hands fetches to the driver, as many as may be in flight.
     fn issue(&mut self, out: &mut Commands) {
         while out.room() > 0
             && let Some(turn) = self.flight.issue(self.now, &self.pace)
@@ -124,7 +124,7 @@ impl ServingEngine {
             if !again {
                 self.stats.handed_out(asked);
             }
-            // As it is now: what changed while the fetch waited will be fetched as it has become.
+            // The current epoch: pages that changed while the fetch waited are fetched as they are now.
             let epoch = self.objects.find(object).map_or(Epoch(0), |slot| self.objects.get(slot).epoch);
             let into = Destination::Frames(asked.frames.clone());
             out.push(Command::Fetch { fetch, object, range, epoch, into, urgency, apart });
@@ -175,11 +175,11 @@ impl Engine for ServingEngine {
             Event::Serving(ServingEvent::Ran { who }) => self.activity.ran(Process(who.0), self.now),
             Event::Serving(ServingEvent::Exited { who }) => self.activity.exited(Process(who.0)),
             Event::Tick => {}
-            // Nobody tells a mount what will be read, nor can it ask what lies in front of it.
+            // A mount gets no hints, and cannot query the cache in front.
             Event::Hint(_) => {}
         }
         self.feed(out);
-        self.speak(out);
+        self.emit(out);
     }
 
     fn deadline(&self) -> Option<Instant> {

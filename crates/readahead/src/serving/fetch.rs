@@ -1,4 +1,4 @@
-//! From ranges that are wanted to fetches, and the memory that these need.
+//! From wanted ranges to fetches, and the memory for them.
 
 use super::flight::{Fetch, Progress};
 use super::look::{Look, held};
@@ -16,15 +16,14 @@ pub(super) struct Wanted<'a> {
     pub(super) stream: StreamId,
     pub(super) slot: Slot,
     pub(super) who: ProcessId,
-    /// Its pages, and which of them were found.
+    /// Its pages, and how each was found.
     pub(super) pages: PageSpan,
     pub(super) looks: &'a [Look],
 }
 
 impl ServingEngine {
-    /// Asks for those pages of a range that are neither there nor on their way. What lies beyond the read is
-    /// left out where the object ends or memory does; each missing page of the read itself has a frame kept
-    /// for it.
+    /// Requests the pages of a range that are neither cached nor in flight. Beyond the read it stops where
+    /// the object or the memory ends. Each missing page of the read itself has a frame reserved.
     pub(super) fn fetch(&mut self, wanted: &Wanted<'_>, range: PageSpan, marker: Option<PageIndex>) {
         self.flight.wanted_by(wanted.stream);
         let length = self.objects.get(wanted.slot).length.unwrap_or_default().pages_ceil();
@@ -51,12 +50,12 @@ impl ServingEngine {
         self.ask(wanted, run, marker);
     }
 
-    /// Whether a page is there or on its way.
+    /// Whether a page is cached or in flight.
     fn has(&self, wanted: &Wanted<'_>, page: PageIndex) -> bool {
         held(wanted.pages, wanted.looks, page) || self.table.has(&PageKey::within(wanted.slot, page))
     }
 
-    /// Whether one page more may be fetched ahead, with `more` of them about to be; makes room for it.
+    /// Whether one page more may be fetched ahead, beside `more` of this run. Makes room for it.
     fn may_read_ahead(&mut self, owed: usize, more: u64) -> bool {
         let ceiling = self.ceiling();
         while self.table.ahead() + Pages(more) >= ceiling {
@@ -68,7 +67,7 @@ impl ServingEngine {
         self.make_room(owed + reserve + 1)
     }
 
-    /// Makes so many frames available, if it can.
+    /// Makes this many frames available; false where it cannot.
     pub(super) fn make_room(&mut self, frames: usize) -> bool {
         while self.frames.available() < frames {
             if !self.evict() {
@@ -78,10 +77,10 @@ impl ServingEngine {
         true
     }
 
-    /// Drops a page of the prefetch cache; false where there is none.
+    /// Evicts a page of the prefetch cache; false where there is none.
     pub(super) fn evict(&mut self) -> bool {
         let Some(evicted) = self.table.evict(&self.activity) else { return false };
-        self.frames.let_go(evicted.value.frame);
+        self.frames.release(evicted.value.frame);
         self.unkeep(evicted.key.slot(), 1);
         if evicted.value.ahead {
             self.stats.dropped += Pages(1);
@@ -90,9 +89,9 @@ impl ServingEngine {
         true
     }
 
-    /// Asks for a run of pages, in [fetches](cuts).
+    /// Requests a run of pages, in [fetches](cuts).
     fn ask(&mut self, wanted: &Wanted<'_>, mut run: MissingRun, marker: Option<PageIndex>) {
-        // The frame freed last is taken first. In ascending order most of them lie together in memory: the
+        // The frame freed last is taken first. In ascending order most frames are adjacent in memory: the
         // device writes, and a reply reads, a few long pieces instead of many pages.
         run.frames.sort_unstable();
         let pages = Pages(run.frames.len() as u64);
@@ -144,28 +143,29 @@ impl ServingEngine {
         })
     }
 
-    /// The reader of a stream has gone elsewhere, or is gone: what is deferred for it will not be fetched, but
-    /// for what this read wants of it.
+    /// The reader of a stream has moved elsewhere, or has closed it: cancels the stream's deferred fetches,
+    /// except those that overlap this read.
     pub(super) fn leave(&mut self, stream: StreamId, wanted: PageSpan) {
         let goes = |fetch: &Fetch| fetch.stream == stream && !fetch.range.overlaps(wanted);
         self.cancel(goes);
     }
 
-    /// What is deferred and will not be fetched: its pages are missing again, its frames free.
+    /// Cancels deferred fetches: their pages are missing again, their frames free.
     pub(super) fn cancel(&mut self, goes: impl Fn(&Fetch) -> bool) {
         for (id, fetch) in self.flight.cancel(goes) {
             self.stats.cancelled += fetch.range.len();
             for (page, frame) in fetch.range.iter().zip(fetch.frames) {
                 let gone = self.table.ended(&PageKey::within(fetch.slot, page), id);
                 self.unkeep(fetch.slot, u64::from(gone.is_some()));
-                self.frames.let_go(frame);
+                self.frames.release(frame);
             }
         }
     }
 }
 
-/// The fetches of a run of missing pages: of like length, none longer than `longest`. But what a `read` waits for is one fetch where it
-/// would be several: none of them is of use alone, and the device might go elsewhere between two.
+/// The fetches of a run of missing pages, of similar length, none longer than `longest`. The pages that a
+/// `read` waits for are one fetch where they would be several: none of the parts is useful alone, and the
+/// device might seek between two.
 fn cuts(run: PageSpan, read: PageSpan, longest: Pages) -> impl Iterator<Item = PageSpan> {
     let awaited = run.intersection(read);
     let is_one = awaited.start == run.start && awaited.len() > longest;
@@ -175,7 +175,7 @@ fn cuts(run: PageSpan, read: PageSpan, longest: Pages) -> impl Iterator<Item = P
     first.into_iter().chain((0..pieces).map(move |piece| Span::new(cut(piece), cut(piece + 1))))
 }
 
-/// Missing pages in a row, with the frames that were taken for them.
+/// Adjacent missing pages, with the frames taken for them.
 struct MissingRun {
     start: PageIndex,
     frames: Vec<FrameId>,
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_read_waits_for_is_one_fetch_and_the_rest_is_cut() {
+    fn awaited_pages_are_one_fetch_and_the_rest_is_cut() {
         let span = |start, end| Span::new(PageIndex(start), PageIndex(end));
         let cut = |run, read| cuts(run, read, Pages(32)).collect::<Vec<_>>();
         assert_eq!(cut(span(700, 941), span(700, 941)), [span(700, 941)]);
@@ -204,7 +204,7 @@ mod tests {
         );
         assert_eq!(cut(span(0, 96), span(0, 32)), [span(0, 32), span(32, 64), span(64, 96)]);
         assert_eq!(cut(span(0, 70), span(0, 8)), [span(0, 23), span(23, 46), span(46, 70)]);
-        // The pages before it are there: of the read a part is missing.
+        // The pages before it are cached: only a part of the read is missing.
         assert_eq!(cut(span(40, 100), span(0, 90)), [span(40, 90), span(90, 100)]);
         // Read around a page.
         assert_eq!(cut(span(0, 64), span(20, 60)), [span(0, 32), span(32, 64)]);

@@ -1,20 +1,21 @@
-//! Fetches that were asked for and have not ended: those under way and those that wait for their turn.
+//! Fetches that were requested and have not ended: those in flight and those that are queued.
 //!
-//! So many are under way at once as the settings allow; of those that wait, demand goes first.
-//! Fetches that lie together are issued together, so that a device sees one request, or several in a
-//! row that it serves in one visit. The first to an idle device goes [apart](Dispatch::apart).
+//! The settings limit the number in flight; of the queued ones, demand goes first. Adjacent fetches are
+//! issued together, so that the device gets one request, or several that it serves in one visit. The first
+//! fetch to an idle device is issued [apart](Dispatch::apart).
 //!
 //! # A single reader
 //!
-//! While all fetches are one stream's, they are *deferred* and handed out one by one: so many are under way as
-//! keep the device reading ([`Pace`]), and the next follows as one ends. When a reader stops, the rest is
-//! [cancelled](FetchTable::cancel): a request cannot be cancelled once it is dispatched. No longer deferred is
+//! While all fetches belong to one stream, they are *deferred* and dispatched one by one. As many are in
+//! flight as keep the device reading ([`Pace`]), and the next follows when one ends. When the reader stops,
+//! the rest is [cancelled](FetchTable::cancel): a request cannot be cancelled once it is dispatched.
+//! Deferring ends:
 //!
-//! - what a read waits for, and all before it: they go at once;
-//! - everything, as soon as another stream asks for something: it goes before that. A device with several streams
-//!   sees their visits whole, or it would go to and fro between them.
+//! - for a fetch that a read waits for, and for all before it: they go at once;
+//! - for all of them, as soon as another stream requests something: they go before that. Each stream's visit
+//!   of the device stays whole; otherwise the head would go to and fro between the streams.
 //!
-//! How much is deferred is bounded as all that is read ahead, by the ceiling of the prefetch cache.
+//! The ceiling of the prefetch cache bounds the deferred pages, as it bounds everything that is read ahead.
 
 use super::pace::{LEAST, Pace, Way};
 use super::reads::Ticket;
@@ -27,51 +28,50 @@ use std::collections::VecDeque;
 /// A fetch.
 #[derive(Debug)]
 pub(super) struct Fetch {
-    /// Whose read led to it.
+    /// The stream whose read led to it.
     pub(super) stream: StreamId,
     pub(super) slot: Slot,
     pub(super) object: ObjectId,
     pub(super) range: PageSpan,
-    /// One a page.
+    /// One for each page.
     pub(super) frames: Vec<FrameId>,
-    /// That of its visit: what lies beside a page that somebody waits for is fetched with it.
+    /// The urgency of its visit: pages next to an awaited page are fetched with it.
     pub(super) urgency: Urgency,
-    /// Whether it lies right after the fetch that was asked for before it.
+    /// Whether it begins where the fetch requested before it ends.
     pub(super) follows: bool,
-    /// Whether it was made for one read, after a failure.
+    /// Whether it is for one read, after a failure.
     pub(super) alone: bool,
     /// The reads that wait for it.
     pub(super) waiters: Vec<Ticket>,
-    /// For whom.
+    /// The process that reads.
     pub(super) who: ProcessId,
-    /// How many of its pages are ahead of what was read when it was asked for.
+    /// How many of its pages lay beyond the read when it was requested.
     pub(super) ahead: Pages,
-    /// When it was asked for.
+    /// When it was requested.
     pub(super) asked: Instant,
-    /// How far it is; none at first.
     pub(super) progress: Progress,
 }
 
-/// How far a fetch is.
+/// How far a fetch has come.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// When it was handed to the driver, if it is under way.
+    /// When it was handed to the driver, if it is in flight.
     pub(super) issued: Option<Instant>,
-    /// How it was handed out, if its reader was alone.
+    /// How it was dispatched, if its stream was the only one.
     pub(super) way: Option<Way>,
-    /// Whether it was handed to the driver ever.
+    /// Whether it was ever handed to the driver.
     tried: bool,
-    /// Where it waits, if it does.
+    /// Its queue, while it is queued.
     line: Queue,
 }
 
-/// Where a fetch waits for its turn.
+/// The queue in which a fetch waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Queue {
     /// Deferred for a single reader.
     #[default]
     Held,
-    /// Before what is read ahead.
+    /// Goes before fetches that read ahead.
     Demand,
     Ahead,
 }
@@ -85,16 +85,16 @@ impl From<Urgency> for Queue {
     }
 }
 
-/// A fetch whose turn it is.
+/// The fetch to dispatch next.
 #[derive(Debug)]
 pub(super) struct Dispatch<'a> {
     pub(super) id: FetchId,
     pub(super) fetch: &'a Fetch,
-    /// It finds the device idle, and goes by itself: who waits for it has it as soon as it is read and not when all
-    /// that lies beside it is, of which a block layer would make one request; and the device is sent there no
-    /// second time for the rest.
+    /// Whether the device is idle and the fetch goes by itself. Its waiters then have it as soon as it is
+    /// read. Together with adjacent fetches the block layer would make one request, and they would wait for
+    /// all of it. The device does not seek a second time for the rest.
     pub(super) apart: bool,
-    /// Whether it was handed out before.
+    /// Whether it was dispatched before.
     pub(super) again: bool,
 }
 
@@ -102,23 +102,23 @@ pub(super) struct Dispatch<'a> {
 #[derive(Debug)]
 pub(super) struct FetchTable {
     fetches: FxHashMap<FetchId, Fetch>,
-    /// How many of them are each stream's.
+    /// The number of each stream's fetches.
     streams: FxHashMap<StreamId, usize>,
-    /// Those that are deferred, in order: all of one stream, as all others are.
+    /// The deferred ones, in order: all belong to one stream, as do all others then.
     held: VecDeque<FetchId>,
-    /// Those that wait, demand and ahead. One that was moved up is still in the second.
+    /// The queued ones, demand and ahead. A fetch that was moved up is still in the second.
     demand: VecDeque<FetchId>,
     ahead: VecDeque<FetchId>,
-    /// The frames into which fetches go that were made for one read alone.
+    /// The frames that fetches for one read alone fill.
     alone: FxHashMap<FrameId, FetchId>,
     next: u64,
     limit: usize,
     under_way: usize,
-    /// Pages under way.
+    /// Pages in flight.
     pages: Pages,
-    /// Whether more than one visit was under way at a time since none was.
+    /// Whether more than one visit has been in flight at a time since the device was last idle.
     crowded: bool,
-    /// Where the fetch that was issued last ends.
+    /// The end of the fetch that was issued last.
     last: Option<(ObjectId, PageIndex)>,
 }
 
@@ -140,27 +140,27 @@ impl FetchTable {
         }
     }
 
-    /// How many are under way.
+    /// The number in flight.
     pub(super) fn under_way(&self) -> usize {
         self.under_way
     }
 
-    /// How many wait.
+    /// The number queued.
     pub(super) fn queued(&self) -> usize {
         self.fetches.len() - self.under_way
     }
 
-    /// How many of those that wait are deferred.
+    /// The number queued that are deferred.
     pub(super) fn deferred(&self) -> usize {
         self.held.len()
     }
 
-    /// How many wait and are not deferred.
+    /// The number queued and not deferred.
     pub(super) fn pressing(&self) -> usize {
         self.queued() - self.held.len()
     }
 
-    /// Asks for one; it waits for its turn.
+    /// Requests a fetch; it is queued.
     pub(super) fn ask(&mut self, mut fetch: Fetch) -> FetchId {
         let id = FetchId(self.next);
         self.next += 1;
@@ -176,12 +176,12 @@ impl FetchTable {
         id
     }
 
-    /// Whether nobody but this stream has fetches.
+    /// Whether no other stream has fetches.
     pub(super) fn is_single(&self, stream: StreamId) -> bool {
         self.streams.keys().all(|one| *one == stream)
     }
 
-    /// A stream wants something of the device: what is deferred for another goes first.
+    /// A stream requests something: the deferred fetches of another stream go before it.
     pub(super) fn wanted_by(&mut self, stream: StreamId) {
         let others =
             self.held.back().filter(|id| self.fetches.get(id).is_some_and(|held| held.stream != stream));
@@ -190,7 +190,7 @@ impl FetchTable {
         }
     }
 
-    /// What is deferred up to a fetch goes at once.
+    /// Ends the deferring of all fetches up to this one.
     fn release(&mut self, last: FetchId) {
         while let Some(id) = self.held.front().copied().filter(|id| *id <= last) {
             self.held.pop_front();
@@ -201,7 +201,7 @@ impl FetchTable {
         }
     }
 
-    /// Cancels those that are deferred and of which this is true.
+    /// Cancels the deferred fetches for which this is true.
     pub(super) fn cancel(&mut self, goes: impl Fn(&Fetch) -> bool) -> Vec<(FetchId, Fetch)> {
         let gone = |id: &FetchId| self.fetches.get(id).is_some_and(&goes);
         let (gone, held): (VecDeque<_>, VecDeque<_>) = self.held.iter().copied().partition(gone);
@@ -211,12 +211,11 @@ impl FetchTable {
         taken
     }
 
-    /// Whether this is one of them.
     pub(super) fn has(&self, id: FetchId) -> bool {
         self.fetches.contains_key(&id)
     }
 
-    /// A read waits for a fetch. False where it did so already.
+    /// A read waits for a fetch. False where it already did.
     pub(super) fn join(&mut self, id: FetchId, ticket: Ticket) -> bool {
         let Some(fetch) = self.fetches.get_mut(&id) else { return false };
         let joins = fetch.waiters.last() != Some(&ticket);
@@ -226,8 +225,8 @@ impl FetchTable {
         joins
     }
 
-    /// Somebody waits for a fetch: it goes before what is read ahead, and with it what lies right after
-    /// it, which would cost a visit of its own later.
+    /// A read waits for a fetch: it goes before fetches that read ahead. The fetches adjacent to it go with
+    /// it, since each would cost a visit later.
     pub(super) fn hurry(&mut self, id: FetchId) {
         self.release(id);
         let mut at = id;
@@ -245,13 +244,13 @@ impl FetchTable {
         }
     }
 
-    /// The next one to be issued, if it is one's turn.
+    /// Issues the next fetch, if one may go.
     pub(super) fn issue(&mut self, now: Instant, pace: &Pace) -> Option<Dispatch<'_>> {
         let held = if self.needs_more(pace) { self.held.front().copied() } else { None };
         let id = self.front(Queue::Demand).or_else(|| self.front(Queue::Ahead)).or(held)?;
         let single = self.streams.len() == 1;
         let fetch = self.fetches.get_mut(&id)?;
-        // A visit is not torn apart, unless it is longer than all that may be under way.
+        // A visit is not split, unless it is longer than the limit in flight.
         let limit = if fetch.follows { self.limit * 2 } else { self.limit };
         if self.under_way >= limit {
             return None;
@@ -269,23 +268,23 @@ impl FetchTable {
         self.fetches.get(&id).map(|fetch| Dispatch { id, fetch, apart, again })
     }
 
-    /// Whether more than one visit was under way at a time since none was.
+    /// Whether more than one visit has been in flight at a time since the device was last idle.
     pub(super) fn is_crowded(&self) -> bool {
         self.crowded
     }
 
-    /// Whether one could be issued.
+    /// Whether a fetch could be issued.
     pub(super) fn has_turn(&self, pace: &Pace) -> bool {
         let held = !self.held.is_empty() && self.needs_more(pace);
         self.under_way < self.limit && (held || self.pressing() > 0)
     }
 
-    /// Whether what is under way might not keep the device reading.
+    /// Whether the fetches in flight may not keep the device reading.
     fn needs_more(&self, pace: &Pace) -> bool {
         self.under_way < LEAST || self.pages < pace.window()
     }
 
-    /// The driver could not take one now: it waits again, before all others.
+    /// The driver was busy: the fetch is queued again, before all others.
     pub(super) fn put_back(&mut self, id: FetchId) {
         if let Some(fetch) = self.fetches.get_mut(&id).filter(|fetch| fetch.progress.issued.is_some()) {
             fetch.progress.issued = None;
@@ -297,7 +296,7 @@ impl FetchTable {
         }
     }
 
-    /// One has ended. None where it was not under way.
+    /// A fetch has ended. `None` where it was not in flight.
     pub(super) fn end(&mut self, id: FetchId) -> Option<Fetch> {
         self.fetches.get(&id).filter(|fetch| fetch.progress.issued.is_some())?;
         let fetch = self.fetches.remove(&id)?;
@@ -312,7 +311,7 @@ impl FetchTable {
         Some(fetch)
     }
 
-    /// The fetch for one read alone that goes into a frame.
+    /// The fetch for one read alone that fills a frame.
     pub(super) fn fills(&self, frame: FrameId) -> Option<FetchId> {
         self.alone.get(&frame).copied()
     }
@@ -327,7 +326,7 @@ impl FetchTable {
         }
     }
 
-    /// The first of a line that still waits in it.
+    /// The first fetch that still waits in a queue.
     fn front(&mut self, line: Queue) -> Option<FetchId> {
         loop {
             let id = *self.line(line).front()?;

@@ -1,9 +1,9 @@
-//! Who uses which frame.
+//! The frames and their users.
 //!
-//! A frame is *held* by each of its users: the I/O that fills it, the prefetch cache, every read that will
-//! be or is being answered out of it. With the last hold it is free. Frames that are given back lose their
-//! memory and get it again when they are next used; the number of frames with memory stays within the
-//! budget, as far as holds let it. All is O(1) a frame.
+//! Each user of a frame *holds* it: the I/O that fills it, the prefetch cache, every read that will be or is
+//! being answered out of it. When the last user releases it, it is free. Frames beyond the budget lose their
+//! memory and get it again when they are next used. The number of frames with memory stays within the budget,
+//! as far as holds permit. Each operation is O(1) for a frame.
 
 use foreseek_seam::{Checks, FrameId};
 use foreseek_units::Pages;
@@ -12,9 +12,9 @@ use foreseek_units::Pages;
 #[derive(Clone, Copy, Debug, Default)]
 struct Uses {
     holds: u32,
-    /// How many of them are replies: only those does the driver end.
+    /// How many of them are replies: only these the driver ends.
     lent: u32,
-    /// Whether what it was taken for has come into it.
+    /// Whether the page for which it was taken has arrived.
     filled: bool,
 }
 
@@ -22,11 +22,11 @@ struct Uses {
 #[derive(Debug)]
 pub(super) struct Frames {
     uses: Vec<Uses>,
-    /// Free and with memory, last used last.
+    /// Free and with memory, the last used at the end.
     free: Vec<FrameId>,
-    /// Without memory, but for those that were never used.
+    /// Without memory, except those that were never used.
     bare: Vec<FrameId>,
-    /// To be told to the driver.
+    /// Frames whose memory the driver has yet to drop.
     dropped: Vec<FrameId>,
     budget: usize,
     backed: usize,
@@ -35,19 +35,19 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// So many frames, all of which may be used.
+    /// This many frames, all usable.
     pub(super) fn new(most: Pages) -> Self {
         let most = usize::try_from(most.get()).unwrap_or(usize::MAX).min(u32::MAX as usize);
         let (uses, free, bare, dropped) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { uses, free, bare, dropped, budget: most, backed: 0, most, checks: Checks::default() }
     }
 
-    /// How often a frame was let go that nobody held, or that was not lent.
+    /// How often a frame was released that had no holder, or unpinned that was not lent.
     pub(super) fn internal_errors(&self) -> u64 {
         self.checks.internal_errors()
     }
 
-    /// How many could be taken now.
+    /// How many can be taken now.
     pub(super) fn available(&self) -> usize {
         self.free.len() + self.budget.saturating_sub(self.backed)
     }
@@ -69,7 +69,7 @@ impl Frames {
         Pages(self.budget as u64)
     }
 
-    /// Takes a free one, held once.
+    /// Takes a free frame, held once.
     pub(super) fn take(&mut self) -> Option<FrameId> {
         let frame = match self.free.pop() {
             Some(frame) => frame,
@@ -86,15 +86,15 @@ impl Frames {
         Some(frame)
     }
 
-    /// One user more.
+    /// Adds a holder.
     pub(super) fn hold(&mut self, frame: FrameId) {
         self.uses[frame.0 as usize].holds += 1;
     }
 
-    /// One user less.
-    pub(super) fn let_go(&mut self, frame: FrameId) {
+    /// Removes a holder.
+    pub(super) fn release(&mut self, frame: FrameId) {
         let uses = &mut self.uses[frame.0 as usize];
-        // A frame that is free already must not become free twice: it would be given to two.
+        // A frame that is free must not become free twice: two users would get it.
         let Some(holds) = self.checks.some(uses.holds.checked_sub(1)) else { return };
         uses.holds = holds;
         if holds == 0 {
@@ -102,7 +102,7 @@ impl Frames {
         }
     }
 
-    /// Its page has come.
+    /// Its page has arrived.
     pub(super) fn fill(&mut self, frame: FrameId) {
         self.uses[frame.0 as usize].filled = true;
     }
@@ -116,16 +116,16 @@ impl Frames {
         self.uses[frame.0 as usize].lent += 1;
     }
 
-    /// A reply is over. What was not lent is the driver's error, and changes nothing.
+    /// A reply is over. A frame that was not lent is the driver's error, and changes nothing.
     pub(super) fn unpin(&mut self, frame: FrameId) {
         let lent = self.uses.get_mut(frame.0 as usize).filter(|uses| uses.lent > 0);
         if let Some(uses) = self.checks.some(lent) {
             uses.lent -= 1;
-            self.let_go(frame);
+            self.release(frame);
         }
     }
 
-    /// How many frames may have memory from now on. What is free and too many goes at once.
+    /// Sets how many frames may have memory. Free frames beyond lose theirs at once.
     pub(super) fn set_budget(&mut self, budget: Pages) {
         self.budget = usize::try_from(budget.get()).unwrap_or(usize::MAX).min(self.most);
         while self.excess() > 0
@@ -135,9 +135,9 @@ impl Frames {
         }
     }
 
-    /// The frames whose memory is to go since this was last asked.
+    /// The frames whose memory is to go, since the last call.
     pub(super) fn take_dropped(&mut self) -> Vec<FrameId> {
-        // What was taken again meanwhile has its memory back already.
+        // A frame that was taken again has its memory back.
         let mut dropped = std::mem::take(&mut self.dropped);
         dropped.retain(|frame| self.uses[frame.0 as usize].holds == 0);
         dropped

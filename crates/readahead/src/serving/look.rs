@@ -1,11 +1,11 @@
-//! A read that was told, and how its pages were found.
+//! A read that arrived, and how its pages were found.
 
 use crate::stream::Found;
 use foreseek_seam::objects::Slot;
 use foreseek_seam::{FrameId, ProcessId, RequestId, StreamId};
 use foreseek_units::{ByteSpan, PageIndex, PageSpan};
 
-/// A read that was told.
+/// A read that arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PendingRead {
     pub(super) request: RequestId,
@@ -20,9 +20,9 @@ pub(super) struct PendingRead {
 pub(super) struct Look {
     pub(super) found: Found,
     pub(super) marker: bool,
-    /// Where it is, if it is there: held for the read.
+    /// Its frame if it is cached, held for the read.
     pub(super) frame: Option<FrameId>,
-    /// Whether the read takes it over.
+    /// Whether the read takes it over: it reads the page's last byte.
     pub(super) whole: bool,
 }
 
@@ -32,7 +32,7 @@ impl PendingRead {
     }
 }
 
-/// Whether a page is one of a read's that were there: it is held for the read, and no longer in the table.
+/// Whether a page of a read was cached: it is held for the read and may have left the table.
 pub(super) fn held(pages: PageSpan, looks: &[Look], page: PageIndex) -> bool {
     pages.contains(page) && looks[(page - pages.start).get() as usize].frame.is_some()
 }

@@ -1,51 +1,56 @@
-//! How much of a single reader's fetches is handed out at a time.
+//! How much of a single reader's fetches is dispatched at a time.
 //!
 //! Little, so that little is read unused when the reader stops: a dispatched request cannot be cancelled.
-//! Enough that the device never waits for the next piece: two pieces, or what it reads in [`SLACK`] where that
-//! is more.
+//! Enough that the device never waits for the next piece: two pieces, or as much as it reads in [`SLACK`]
+//! where that is more.
 //!
-//! A device that answers many requests at once (a remote volume, an array, flash) may be slower for being asked for
-//! little at a time, and nobody says which device is one. So it is measured what a page takes while the device is
-//! busy for one reader, from the end of one fetch to that of the next: *free* (all handed out at once) and *paced*. Both
-//! are tried in turn, mostly paced. Where pages come more slowly so, it is free, twice as long each time that
-//! this turns out.
+//! A device that serves many requests at once (a remote volume, an array, flash) may be slower with few of
+//! them in flight, and no setting names such devices. The pace is therefore measured: the time for a page
+//! while the device is busy for one reader, from the end of one fetch to the end of the next. It is measured
+//! *free* (all dispatched at once) and *paced*. Both are tried in turn, mostly paced. Where pages arrive more
+//! slowly paced, it stays free, twice as long each time that this is found.
 //!
-//! Limits: a disk's rate differs from place to place, so that a loss of less than a fifth is not seen ([`JUDGED`]).
-//! A reader for whom no more than a fetch at a time is under way tells nothing.
+//! Limits: a disk's rate differs from zone to zone, so that a loss of less than a fifth is not detected
+//! ([`JUDGED`]). A reader that never has more than one fetch in flight gives no measurement.
 
 use foreseek_units::{Bytes, Instant, Nanos, Pages};
 
-/// What a single reader is fetched at a time: what stock Linux asks for (`read_ahead_kb`). A disk of 250 MB/s
-/// reads it in half a millisecond, in which a completion leads to the next request many times over.
+/// The piece in which a single reader's fetches are dispatched: the kernel's default read-ahead
+/// (`read_ahead_kb`). A disk of 250 MB/s reads it in half a millisecond, much longer than it takes a
+/// completion to lead to the next request.
 pub(super) const PIECE: Pages = Bytes::kib(128).pages_floor();
-/// How many of them are under way at least: one that the device reads, and the next.
+/// The least number in flight: one that the device reads, and the next.
 pub(super) const LEAST: usize = 2;
-/// How long what is under way keeps the device busy: as long as a thread that hears of completions waits for a
-/// processor when another one is at its slice (3 to 4 ms), and less than half of a disk's switch.
+/// How long the pieces in flight keep the device busy. A thread that reaps completions waits this long for a
+/// processor when another thread is using its time slice (3 to 4 ms). It is less than half of a disk's
+/// positioning time.
 const SLACK: Nanos = Nanos::from_millis(4);
-/// Pieces in a row that are handed out free, to know that pace: 8 MiB.
+/// Pieces in a row that are dispatched free, to measure that pace: 8 MiB.
 const FREE: u32 = 64;
-/// Pieces in a row that are then paced: a seventeenth of all is free.
+/// Pieces in a row that are then paced: a seventeenth of all pieces is free.
 const PACED: u32 = 1024;
-/// The most that are handed out free when that turned out to be faster: 64 GiB.
+/// The most pieces in a row that are dispatched free after that was found faster: 64 GiB.
 const FREE_MOST: u32 = PACED << 10;
-/// After so many pieces of either way a page may take so many times as long paced, at most. No two places of a
-/// disk differ by more than the first. By what they differ in the mean, a fifth, the second is four deviations of
-/// the ratio of two means, if sixteen pieces lie at a place, and the third nearly four.
+/// Pairs of a number of pieces in each way, and the most times that a page may take longer paced after as
+/// many.
+///
+/// - No two zones of a disk differ by more than the first factor.
+/// - Zones differ in the mean by a fifth. If sixteen pieces lie in a zone, the second factor is four
+///   deviations of the ratio of two means away from that, and the third nearly four.
 const JUDGED: [(u32, f64); 3] = [(16, 2.0), (64, 1.6), (256, 1.2)];
-/// Pieces over which a pace is averaged at most.
+/// The most pieces over which a pace is averaged.
 const MEMORY: u32 = 512;
 
-/// How a fetch was handed out.
+/// How a fetch was dispatched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// With all others of its reader.
     Free,
-    /// As one before it ended.
+    /// When an earlier one ended.
     Paced,
 }
 
-/// What pages took.
+/// The time that pages took.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taken {
     pieces: u32,
@@ -63,12 +68,12 @@ impl Taken {
         self.seconds += time.as_secs_f64();
     }
 
-    /// Whether a page takes more than so many times as long as another way.
+    /// Whether a page takes more than `times` as long as another way.
     fn is_slower(&self, times: f64, than: &Self) -> bool {
         self.seconds * than.pages > times * than.seconds * self.pages
     }
 
-    /// How many pages come in a time.
+    /// How many pages arrive in a time.
     fn within(&self, time: Nanos) -> Pages {
         Pages((self.pages * time.as_secs_f64() / self.seconds) as u64)
     }
@@ -82,7 +87,7 @@ pub(super) struct Pace {
     paced: Taken,
     /// Pieces until the other way is tried.
     left: u32,
-    /// For how many it is free the next time that this turns out to be faster.
+    /// How many pieces are free the next time that this is found faster.
     rest: u32,
     last: Instant,
 }
@@ -93,12 +98,12 @@ impl Pace {
         Self { way: Way::Free, free, paced, left: FREE, rest: PACED, last: Instant::ZERO }
     }
 
-    /// How a single reader's fetches are handed out.
+    /// How a single reader's fetches are dispatched.
     pub(super) fn way(&self) -> Way {
         self.way
     }
 
-    /// So many pages under way are enough, if they are [`LEAST`] fetches.
+    /// This many pages in flight are enough, if they are at least [`LEAST`] fetches.
     pub(super) fn window(&self) -> Pages {
         match self.way {
             Way::Free => Pages(u64::MAX),
@@ -106,7 +111,7 @@ impl Pace {
         }
     }
 
-    /// A fetch has ended. `way`: how it was handed out, if the device had nothing else to do.
+    /// A fetch has ended. `way`: how it was dispatched, if the device had nothing else to do.
     pub(super) fn ended(&mut self, issued: Option<Instant>, now: Instant, pages: Pages, way: Option<Way>) {
         let (before, last) = (self.last, self.last.max(now));
         self.last = last;
@@ -129,7 +134,7 @@ impl Pace {
         }
     }
 
-    /// Whether it is slower to hand out little at a time.
+    /// Whether pages arrive more slowly paced.
     fn is_slow(&self) -> bool {
         let pieces = self.free.pieces.min(self.paced.pieces);
         JUDGED.iter().any(|(enough, times)| pieces >= *enough && self.paced.is_slower(*times, &self.free))
@@ -141,8 +146,8 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
 
-    /// A reader who reads on and on: the time that so many pieces take, handed out as it says, of a device on which each
-    /// takes `each`, and which answers no sooner than `latency` after it was asked.
+    /// A device under a single reader that reads on and on. Each piece takes `each`, and an answer arrives no
+    /// sooner than `latency` after its request.
     struct Device {
         pace: Pace,
         each: Nanos,
@@ -159,7 +164,7 @@ mod tests {
             Self { pace: Pace::new(), each, latency, now, free: 0, paced: 0 }
         }
 
-        /// One fetch of 32 pieces after the other.
+        /// One fetch after the other, each of one [`PIECE`].
         fn read(&mut self, fetches: u32) {
             for _ in 0..fetches {
                 self.fetch();
@@ -204,7 +209,7 @@ mod tests {
         assert_eq!((fast.pace.way(), fast.pace.window()), (Way::Paced, PIECE * 40));
     }
 
-    /// A rate that differs from file to file depends on no way.
+    /// A rate that differs from file to file does not depend on the way.
     #[test]
     fn zones_are_not_taken_for_a_difference() {
         let mut disk = Device::new(2.5, 2.5);
@@ -223,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_turns_out_to_be_a_disk_is_paced_again() {
+    fn a_device_found_to_be_a_disk_is_paced_again() {
         let mut device = Device::new(0.5, 20.0);
         device.read(200);
         let before = device.paced;
@@ -233,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_found_the_device_idle_tells_nothing() {
+    fn a_fetch_to_an_idle_device_is_no_measurement() {
         let mut pace = Pace::new();
         for fetch in 1..1000 {
             let issued = Instant(fetch * 1000);

@@ -1,4 +1,4 @@
-//! Which pages are there and which are on their way.
+//! The pages that are cached and those in flight.
 
 use foreseek_cache::{Activity, Evicted, Mark, PrefetchCache};
 use foreseek_seam::objects::{PageKey, Slot};
@@ -12,16 +12,16 @@ pub(super) struct Held {
     pub(super) frame: FrameId,
     /// The prefetcher's marker.
     pub(super) marker: bool,
-    /// Fetched ahead, and nobody has read of it.
+    /// Fetched ahead, and not read yet.
     pub(super) ahead: bool,
 }
 
-/// A page on its way.
+/// A page in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flying {
     pub(super) fetch: FetchId,
     pub(super) held: Held,
-    /// Some read that waits for it will take it over.
+    /// A read that waits for it will take it over.
     pub(super) claimed: bool,
 }
 
@@ -33,28 +33,27 @@ pub(super) enum State {
     Absent,
 }
 
-/// All pages that are there or on their way.
+/// All pages that are cached or in flight.
 #[derive(Debug)]
 pub(super) struct Table {
     cache: PrefetchCache<PageKey, Held>,
     flying: FxHashMap<PageKey, Flying>,
-    /// How many of those that are on their way were asked for ahead.
+    /// How many of those in flight were fetched ahead.
     flying_ahead: u64,
 }
 
 impl Table {
     pub(super) fn new() -> Self {
-        // Zero takes the paper by its word: a process that has run since had its opportunity.
+        // Zero follows the paper literally: a process that has run since had its opportunity.
         let cache = PrefetchCache::new(Nanos::ZERO);
         Self { cache, flying: FxHashMap::default(), flying_ahead: 0 }
     }
 
-    /// Pages in the prefetch cache.
     pub(super) fn cached(&self) -> Pages {
         self.cache.len()
     }
 
-    /// Pages in the prefetch cache and those that will come into it.
+    /// Pages in the prefetch cache and those in flight to it.
     pub(super) fn ahead(&self) -> Pages {
         self.cache.len() + Pages(self.flying_ahead)
     }
@@ -78,7 +77,7 @@ impl Table {
         }
     }
 
-    /// A page is asked for. False where it was on its way already, which it is no longer for that fetch.
+    /// A page is requested. False where another fetch already had it in flight; that fetch loses it.
     #[must_use]
     pub(super) fn asked(&mut self, key: PageKey, flying: Flying) -> bool {
         self.flying_ahead += u64::from(flying.held.ahead);
@@ -87,8 +86,8 @@ impl Table {
         before.is_none()
     }
 
-    /// A page that is there or on its way is read. Answers whether it was fetched ahead and this is
-    /// its first use. `whole`: the read takes it over; else it stays.
+    /// A page that is cached or in flight is read. Returns whether it was fetched ahead and this is its first
+    /// use. With `whole` the read takes it over; otherwise it stays.
     pub(super) fn used(&mut self, key: &PageKey, whole: bool) -> bool {
         if let Some(flying) = self.flying.get_mut(key) {
             let first = std::mem::take(&mut flying.held.ahead);
@@ -103,7 +102,7 @@ impl Table {
         first
     }
 
-    /// A page of a fetch has come, or will not. None where a change or a later fetch overtook it.
+    /// A page of a fetch has arrived, or will not. `None` where a change or a later fetch has overtaken it.
     pub(super) fn ended(&mut self, key: &PageKey, fetch: FetchId) -> Option<Flying> {
         let flying = self.flying.get(key).filter(|flying| flying.fetch == fetch).copied()?;
         self.flying.remove(key);
@@ -111,8 +110,8 @@ impl Table {
         Some(flying)
     }
 
-    /// Puts a page that has come into the prefetch cache. Answers what was there, which is nothing: a page comes
-    /// only while it is not there.
+    /// Puts a page that has arrived into the prefetch cache. Returns the page that was cached there, which
+    /// must be none.
     #[must_use]
     pub(super) fn keep(&mut self, key: PageKey, held: Held, mark: Mark) -> Option<Held> {
         self.cache.insert(key, held, mark, false)
@@ -123,9 +122,8 @@ impl Table {
         self.cache.evict(activity)
     }
 
-    /// The pages of a range are not what they were: they are forgotten, and what is on its way of them
-    /// will not be kept. Tells of each frame of those that were there. Costs the lesser of the range and
-    /// of all pages.
+    /// Forgets the pages of a range that changed. Pages in flight will not be kept. Calls `gone` with the
+    /// frame of each page that was cached. The cost is that of the range or of all pages, whichever is less.
     pub(super) fn overtake(&mut self, slot: Slot, range: PageSpan, mut gone: impl FnMut(FrameId)) -> Pages {
         let before = self.cache.len().get() + self.flying.len() as u64;
         let range = range.intersection(Span::new(PageIndex::ZERO, PageKey::END));

@@ -1,8 +1,7 @@
 //! Reads that wait for fetches.
 //!
-//! A read holds all its frames from the moment when it was told: those of pages that are there, and
-//! those into which the missing ones come. So nothing that happens to the pages later, be it a change of the
-//! object or a shortage of memory, takes them away from under it.
+//! A read holds all its frames from its arrival: those of cached pages, and those into which the missing ones
+//! are fetched. No later event, such as a change of the object or a shortage of memory, can take them away.
 
 use foreseek_seam::objects::Slot;
 use foreseek_seam::{FetchId, FrameId, ObjectId, ProcessId, RequestId, StreamId};
@@ -13,7 +12,7 @@ use rustc_hash::FxHashMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Ticket(u64);
 
-/// A read that was not answered yet.
+/// A read that is not answered yet.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) request: RequestId,
@@ -22,20 +21,20 @@ pub(super) struct Waiting {
     pub(super) object: ObjectId,
     pub(super) who: ProcessId,
     pub(super) pages: PageSpan,
-    /// One a page, each held.
+    /// One for each page, held.
     pub(super) frames: Vec<FrameId>,
-    /// The fetches that it waits for.
+    /// The number of fetches that it waits for.
     pub(super) outstanding: u32,
-    /// The page after the last one that the object was found to have.
+    /// The end of the pages that the object was found to have.
     pub(super) end: PageIndex,
-    /// The least length that the object was told to have since the read was.
+    /// The least length that the object has had since the read arrived.
     pub(super) length: Pages,
-    /// Whether it cannot be answered out of the frames that it holds, as something contradicted itself: it is
-    /// passed, and they are some and not one a page.
+    /// Whether the read is passed because a check failed. Its frames are then some, and not one for each
+    /// page.
     pub(super) passes: bool,
-    /// What of it a fetch of others failed to bring.
+    /// The pages of it that a shared fetch failed to bring.
     pub(super) failed: Vec<PageSpan>,
-    /// The fetch that was made for it alone and failed.
+    /// The fetch for it alone that failed.
     pub(super) error: Option<FetchId>,
 }
 
@@ -46,13 +45,14 @@ impl Waiting {
         &self.frames[at(pages.start)..at(pages.end)]
     }
 
-    /// Whether it would be answered with less than the object has: a program takes that for its end.
+    /// Whether it would be answered with less than the object has: a program takes that for the end of the
+    /// file.
     pub(super) fn is_cut(&self) -> bool {
         self.end < self.pages.end.min(PageIndex::ZERO + self.length)
     }
 
-    /// Which of some pages this read was to have of a fetch of `range` into `frames`, in rows. A page that was
-    /// overtaken by a change before the read was made comes with a fetch of its own, into another frame.
+    /// The runs of `pages` that this read expected from a fetch of `range` into `frames`. If a change
+    /// overtook a page before the read arrived, a fetch of its own brings it, into another frame.
     pub(super) fn lacks(&self, pages: PageSpan, range: PageSpan, frames: &[FrameId]) -> Vec<PageSpan> {
         let pages = pages.intersection(self.pages);
         let (start, mut rows) = (pages.start, Vec::new());
@@ -72,7 +72,6 @@ impl Waiting {
     }
 }
 
-/// All of them.
 #[derive(Debug, Default)]
 pub(super) struct WaitingReads {
     waiting: FxHashMap<Ticket, Waiting>,
@@ -89,7 +88,7 @@ impl WaitingReads {
         Ticket(self.next)
     }
 
-    /// A read waits.
+    /// Adds a waiting read.
     pub(super) fn wait(&mut self, read: Waiting) -> Ticket {
         let ticket = self.next();
         self.next += 1;
@@ -97,7 +96,7 @@ impl WaitingReads {
         ticket
     }
 
-    /// An object has this length from now on.
+    /// The length of an object has changed.
     pub(super) fn resized(&mut self, slot: Slot, length: Pages) {
         for read in self.waiting.values_mut().filter(|read| read.slot == slot) {
             read.length = read.length.min(length);

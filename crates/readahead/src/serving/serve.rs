@@ -1,4 +1,4 @@
-//! Reads: what is there, what is asked for, when one is answered.
+//! Reads: which pages are cached, which are requested, when a read is answered.
 
 use super::calls::Part;
 use super::fetch::Wanted;
@@ -14,11 +14,12 @@ use foreseek_seam::objects::{PageKey, Slot};
 use foreseek_seam::{Command, Commands, FrameId, ProcessId, RequestId, ServingCommand, StreamId};
 use foreseek_units::{ByteSpan, PageIndex, PageSpan, Pages, Span};
 
-/// How far from the last range that the prefetcher wanted for a stream the next one may lie and go on with it: what
-/// calls overtake each other by, and gaps that are read through (four windows of a kernel's read-ahead).
+/// The distance within which a range that the prefetcher wants continues the last one of its stream: four
+/// windows of a kernel's read-ahead. It allows for calls that overtake each other, and for gaps that are read
+/// through.
 const NEAR: Pages = Pages(128);
 
-/// Whence a page of a read comes.
+/// Where a page of a read comes from.
 #[derive(Clone, Copy, Debug)]
 enum Source {
     Here(FrameId),
@@ -47,7 +48,7 @@ impl ServingEngine {
         self.activity.ran(Process(who.0), self.now);
         self.active.touched(self.now, stream);
         let asked = PendingRead { request, stream, slot, range, who };
-        // Who needs memory waits behind those who wait for it already.
+        // A read that needs memory waits behind the reads that already wait for it.
         let waits = !self.starved.is_empty() && self.missing(&asked) > 0;
         if waits || !self.serve(asked, out) {
             self.stats.starved += 1;
@@ -58,7 +59,7 @@ impl ServingEngine {
     /// Serves the reads that wait for memory, as far as there is some.
     pub(super) fn feed(&mut self, out: &mut Commands) {
         while let Some(first) = self.starved.front().copied() {
-            // Its stream may have been closed, and its slot be another object's.
+            // Its stream may be closed, and its slot another object's.
             if self.objects.of_stream(first.stream) != Some(first.slot) {
                 if out.room() == 0 {
                     return;
@@ -72,20 +73,20 @@ impl ServingEngine {
         }
     }
 
-    /// How many pages of a read are neither there nor on their way.
+    /// How many pages of a read are neither cached nor in flight.
     fn missing(&self, asked: &PendingRead) -> usize {
         let absent = |page: &PageIndex| !self.table.has(&PageKey::within(asked.slot, *page));
         asked.pages().iter().filter(absent).count()
     }
 
-    /// Serves a read, or arranges that it will be. False where there is no memory for it.
+    /// Serves a read, or arranges for it. False where there is no memory for it.
     fn serve(&mut self, asked: PendingRead, out: &mut Commands) -> bool {
         let mut missing = self.missing(&asked);
         while self.frames.available() < missing {
             if !self.make_room(missing) {
                 return false;
             }
-            // To make room, pages of this very read may have gone.
+            // Making room may have evicted pages of this read.
             missing = self.missing(&asked);
         }
         let looks: Vec<Look> = asked.pages().iter().map(|page| self.look(&asked, page)).collect();
@@ -99,10 +100,10 @@ impl ServingEngine {
         true
     }
 
-    /// Looks for a page of a read, and takes hold of it if it is there.
+    /// Looks up a page of a read, and holds it if it is cached.
     fn look(&mut self, asked: &PendingRead, page: PageIndex) -> Look {
         let key = PageKey::within(asked.slot, page);
-        // Who has read its last byte does not come back for it.
+        // A reader that has read a page's last byte does not read the page again.
         let length = self.objects.get(asked.slot).length.unwrap_or_default();
         let whole = asked.range.end.get() >= page.next().offset().get().min(length.get());
         let state = self.table.state(&key);
@@ -130,7 +131,7 @@ impl ServingEngine {
         }
     }
 
-    /// A page is missing: was it here before?
+    /// A page is missing: checks whether it was here before.
     fn missed(&mut self, key: &PageKey) -> Found {
         self.stats.missed += Pages(1);
         let Some(was) = self.history.take(key) else { return Found::Miss };
@@ -147,10 +148,11 @@ impl ServingEngine {
         }
     }
 
-    /// Touches each page of a read: what is missing is asked for, and what the prefetcher wants beside it.
+    /// Reports each page of a read to the prefetcher, and requests missing pages and what the prefetcher
+    /// wants.
     fn touch(&mut self, asked: &PendingRead, looks: &[Look]) {
         let pages = asked.pages();
-        self.tell_length(asked);
+        self.update_length(asked);
         let active = self.active.count(self.now, self.streams.len());
         let bound = depth_cap(self.ceiling(), active);
         let Part { end: end_of_call, is_beyond } = self.part(asked.stream, pages);
@@ -184,8 +186,8 @@ impl ServingEngine {
             let want = Wanted { stream: asked.stream, slot: asked.slot, who: asked.who, pages, looks };
             for ahead in wanted.drain(..) {
                 self.follow(asked, ahead.range);
-                // Whoever reads on a device so fast that the depth is shorter than the read needs all of the
-                // read at once all the same, and all of its call.
+                // On a fast device the depth may be shorter than the read. The whole read, and its whole
+                // call, is fetched at once even so.
                 let short = ahead.range.contains(page) && ahead.range.end < end_of_call;
                 let end = if short { end_of_call } else { ahead.range.end };
                 self.fetch(&want, Span::new(ahead.range.start, end), ahead.marker);
@@ -198,8 +200,8 @@ impl ServingEngine {
         self.wanted = wanted;
     }
 
-    /// The prefetcher wants this for a stream: where that lies elsewhere than what it wanted before, the reader has
-    /// left that.
+    /// The prefetcher wants a range for a stream. If that is far from the range wanted before, the reader has
+    /// left the latter.
     fn follow(&mut self, asked: &PendingRead, range: PageSpan) {
         let Some(stream) = self.streams.get_mut(&asked.stream) else { return };
         let reach = std::mem::replace(&mut stream.reach, range.end);
@@ -208,8 +210,8 @@ impl ServingEngine {
         }
     }
 
-    /// The prefetcher hears of a length that has changed.
-    fn tell_length(&mut self, asked: &PendingRead) {
+    /// Passes a changed length on to the prefetcher.
+    fn update_length(&mut self, asked: &PendingRead) {
         let length = self.objects.get(asked.slot).length.unwrap_or_default().pages_ceil();
         if let Some(stream) = self.streams.get_mut(&asked.stream).filter(|stream| stream.length != length) {
             stream.length = length;
@@ -217,12 +219,12 @@ impl ServingEngine {
         }
     }
 
-    /// Takes hold of the frames into which a read's missing pages come, and joins those fetches.
+    /// Holds the frames into which a read's missing pages are fetched, and joins these fetches.
     fn take_hold(&mut self, asked: &PendingRead, looks: &[Look]) -> Waiting {
         let pages = asked.pages();
         let sources = pages.iter().zip(looks).map(|(page, look)| self.source(asked.slot, page, *look));
         let sources: Option<Vec<Source>> = sources.collect();
-        // There was a frame for every page that was missing, and all were asked for.
+        // Each missing page had a frame, and all were requested.
         let Some(sources) = self.checks.some(sources) else {
             let held = looks.iter().filter_map(|look| look.frame).collect();
             return Waiting { passes: true, ..self.waiting(asked, held) };
@@ -248,7 +250,7 @@ impl ServingEngine {
         Waiting { outstanding, ..self.waiting(asked, frames) }
     }
 
-    /// Whence a page of a read comes; `None` where it is not on its way, which cannot be.
+    /// Where a page of a read comes from; `None` where it is not in flight, which is an internal error.
     fn source(&self, slot: Slot, page: PageIndex, look: Look) -> Option<Source> {
         match (look.frame, self.table.state(&PageKey::within(slot, page))) {
             (Some(frame), _) => Some(Source::Here(frame)),
@@ -277,13 +279,13 @@ impl ServingEngine {
         }
     }
 
-    /// A page was taken over by a reader: the cache in front has it from now on.
+    /// A reader took a page over: from now on it is in the cache in front.
     pub(super) fn delivered(&mut self, key: PageKey) {
         self.unkeep(key.slot(), 1);
         self.history.evicted(key, Status::Lru);
     }
 
-    /// A read waits for nothing any longer.
+    /// A read waits for nothing any more.
     fn conclude(&mut self, ticket: Ticket, out: &mut Commands) {
         if self.ready.is_empty() && out.room() > 0 {
             self.answer(ticket, out);
@@ -298,25 +300,25 @@ impl ServingEngine {
         let request = read.request;
         if let Some(fetch) = read.error {
             self.stats.failed_reads += 1;
-            read.frames.iter().for_each(|frame| self.frames.let_go(*frame));
+            read.frames.iter().for_each(|frame| self.frames.release(*frame));
             out.push(Command::Serving(ServingCommand::Fail { request, fetch }));
             return;
         }
         let pages = (read.end - read.pages.start).get() as usize;
         if read.passes || !self.checks.holds(self.is_servable(&read, pages)) {
             self.stats.passed += 1;
-            read.frames.iter().for_each(|frame| self.frames.let_go(*frame));
+            read.frames.iter().for_each(|frame| self.frames.release(*frame));
             out.push(Command::Pass { request });
             return;
         }
         let beyond: Vec<FrameId> = read.frames.split_off(pages);
-        beyond.into_iter().for_each(|frame| self.frames.let_go(frame));
+        beyond.into_iter().for_each(|frame| self.frames.release(frame));
         read.frames.iter().for_each(|frame| self.frames.lend(*frame));
         out.push(Command::Serving(ServingCommand::Serve { request, frames: read.frames }));
     }
 
-    /// Whether a read can be answered with so many pages: something came into each of their frames, and the object
-    /// ends there if they are less than it asked for.
+    /// Whether a read can be answered with this many pages: each of their frames is filled, and the object
+    /// ends there if they are less than the read requested.
     fn is_servable(&self, read: &Waiting, pages: usize) -> bool {
         let frames = read.frames.get(..pages);
         !read.is_cut()
@@ -333,7 +335,7 @@ mod tests {
     use foreseek_units::{ByteOffset, Bytes, Instant};
     use std::sync::Arc;
 
-    /// The engine's own books are wrong: a page was to be asked for and was not.
+    /// The engine's own state is wrong: a page should have been requested and was not.
     #[test]
     fn a_read_of_a_page_that_is_not_on_its_way_is_passed() {
         let costs = Arc::new(Profile::builtin("ibm-36g-37").expect("a built-in profile"));
@@ -350,7 +352,7 @@ mod tests {
             range: Span::at(ByteOffset::ZERO, Bytes::kib(16)),
             who,
         };
-        // The first page is there, three are not; nothing is touched for them.
+        // The first page is cached, three are not and are not requested.
         let frame = engine.frames.take();
         let free = engine.frames.free();
         let mut looks: Vec<Look> = asked.pages().iter().map(|page| engine.look(&asked, page)).collect();
@@ -369,8 +371,8 @@ mod tests {
     fn a_frame_is_not_free_twice() {
         let mut frames = crate::serving::frames::Frames::new(Pages(4));
         let frame = frames.take().expect("one of four");
-        frames.let_go(frame);
-        frames.let_go(frame);
+        frames.release(frame);
+        frames.release(frame);
         assert_eq!((frames.free(), frames.internal_errors()), (Pages(4), 1));
     }
 }

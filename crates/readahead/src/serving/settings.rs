@@ -1,23 +1,23 @@
-//! What an owner of a serving engine may choose.
+//! The settings of a serving engine.
 
 use crate::stream;
 use foreseek_units::{Bytes, Pages};
 
-/// The longest read that is served out of frames: 1 MiB, what FUSE sends in one request at most
-/// (`max_pages` of 256). A longer one is passed.
+/// The longest read that is served out of frames: 1 MiB, the longest FUSE request (`max_pages` of 256). A
+/// longer one is passed.
 pub const READ_LIMIT: Pages = Bytes::mib(1).pages_floor();
 
-/// The least memory an engine works with: a read of the greatest length being answered while the next
-/// one is fetched, and as much ahead of a few streams. A smaller budget counts as this.
+/// The least memory of an engine: a read of the greatest length being answered while the next one is fetched,
+/// and as much ahead for a few streams. A smaller budget is raised to this.
 pub const MEMORY_LEAST: Pages = Bytes::mib(4).pages_floor();
 
-/// The most memory: frames are numbered in 32 bits, and 4 TiB are beyond any machine's cache.
+/// The most memory: frame numbers have 32 bits, and 4 TiB exceed any machine's cache.
 pub const MEMORY_LIMIT: Pages = Bytes::gib(4096).pages_floor();
 
-/// The most fetches under way that may be chosen: as many tags as a kernel's queue ever has.
+/// The largest setting for fetches in flight: as many tags as a kernel's queue ever has.
 pub const IN_FLIGHT_LIMIT: u32 = 10_240;
 
-/// Of how many pages at most a mount remembers that they were delivered: 2 GiB of them, in some 20 MiB.
+/// The most delivered pages that a mount remembers: 2 GiB of them, in some 20 MiB.
 const HISTORY_MOST: Pages = Bytes::gib(2).pages_floor();
 
 /// Settings of a serving engine; [`bounded`](Self::bounded) brings each within its bounds.
@@ -25,30 +25,29 @@ const HISTORY_MOST: Pages = Bytes::gib(2).pages_floor();
 pub struct Settings {
     /// The prefetcher of streams, by its name in the registry ([`stream::by_name`]).
     pub policy: String,
-    /// What that is given.
+    /// The settings of that prefetcher.
     pub stream: stream::Settings,
-    /// How many frames there are: all numbers are below this. [`Event::Budget`] says how many of them
-    /// may be in use; before the first one, all.
+    /// How many frames there are: all numbers are below this. [`Event::Budget`] sets how many of them may be
+    /// in use; until the first one, all may.
     ///
     /// [`Event::Budget`]: foreseek_seam::Event::Budget
     pub memory: Pages,
-    /// All the memory in which the cache in front and the frames share, of which the ceiling of the
-    /// prefetch cache takes a quarter at first (TR-840 section 4.1).
+    /// The memory that the cache in front and the frames share. The ceiling of the prefetch cache starts at a
+    /// quarter of it (TR-840 section 4.1).
     pub machine: Pages,
-    /// Of how many pages it is remembered that they were delivered, or dropped unused. TR-840 bounds
-    /// its history to 20 % of the pages, as a kernel knows when it evicts; who only delivers has to
-    /// remember what the cache in front may still hold as well. An entry takes some 40 bytes.
+    /// How many pages are remembered as delivered, or as evicted unused. TR-840 bounds its history to 20 % of
+    /// the pages, since a kernel knows when it evicts. An engine that only delivers must also remember the
+    /// pages that the cache in front may still hold. An entry takes some 40 bytes.
     pub history: Pages,
-    /// The longest fetch. A longer range is asked for in several, one right after the other, so that
-    /// who waits for its beginning need not wait for its end.
+    /// The longest fetch. A longer range is requested in several adjacent fetches, so that a reader of its
+    /// beginning need not wait for its end.
     pub fetch: Pages,
-    /// How many fetches may be under way. More than a device's queue holds (32 to 128): the kernel's
-    /// scheduler has to see what lies together, and deferred here, where demand goes before
-    /// prefetching, a window would be torn from the one before it. 1,024 are a fetch for each of as many
-    /// readers.
+    /// The most fetches in flight. It is more than a device's queue holds (32 to 128): the kernel's scheduler
+    /// must see adjacent requests. With fewer, demand would go before queued prefetches and split windows
+    /// from the ones before them. 1,024 allow one fetch for each of as many readers.
     pub in_flight: u32,
-    /// Whether the device serves several requests at once, as an array or a remote volume does: then its
-    /// costs are learnt only of what it served alone.
+    /// Whether the device serves several requests at once, as an array or a remote volume does. Its costs are
+    /// then learnt only from requests that it served alone.
     pub overlapping: bool,
 }
 
@@ -73,9 +72,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What a mount ships with: the mount itself, the simulator and its examples take them from here. `machine` is
-    /// the memory in which the page cache in front and the frames share; `overlapping` holds of arrays and remote
-    /// volumes.
+    /// The defaults of a mount, shared with the simulator and its examples. `machine` is the memory that the
+    /// page cache in front and the frames share; `overlapping` is true of arrays and remote volumes.
     #[must_use]
     pub fn of_mount(policy: &str, memory: Pages, machine: Pages, overlapping: bool) -> Self {
         let machine = machine.max(memory);

@@ -13,7 +13,7 @@ pub(super) struct Sight<'a> {
     pub(super) slot: Slot,
     pub(super) object: &'a Object,
     pub(super) table: &'a Table,
-    /// The pages of the read, and which of them were found.
+    /// The pages of the read, and how each was found.
     pub(super) pages: PageSpan,
     pub(super) looks: &'a [Look],
     pub(super) history: &'a EvictionHistory<PageKey>,

@@ -1,4 +1,4 @@
-//! What a serving engine keeps from one event to the next.
+//! The state of a serving engine between events.
 
 use super::calls::Calls;
 use super::flight::FetchTable;
@@ -22,26 +22,26 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The share of the frames that prefetching leaves to demand: one in so many. Demand can take more from the
-/// prefetch cache; the reserve spares it the wait while most of the rest is on its way.
+/// The share of the frames that prefetching leaves to demand: one in this many. Demand can take more from the
+/// prefetch cache. The reserve saves it the wait while most other frames are in flight.
 pub(super) const RESERVE: usize = 16;
 
 /// The least ceiling of the prefetch cache: a megabyte, so that one stream can always be read ahead.
 const CEILING_LEAST: Pages = Bytes::mib(1).pages_floor();
 
-/// How long a stream counts as active after a read: the epoch of the ceiling. A reader that thinks
-/// longer than that has no claim on memory.
+/// How long a stream counts as active after a read: the epoch of the ceiling. A reader that pauses longer has
+/// no claim on memory.
 const ACTIVE: Nanos = Nanos::from_secs(4);
 
-/// What is kept of a stream.
+/// The state of a stream.
 #[derive(Debug)]
 pub(super) struct ServedStream {
     pub(super) who: ProcessId,
     /// The length of its object that the prefetcher knows.
     pub(super) length: Pages,
-    /// Where the range ends that the prefetcher wanted last.
+    /// The end of the range that the prefetcher wanted last.
     pub(super) reach: PageIndex,
-    /// Since the first read of a whole window.
+    /// Present from the first read of a whole window.
     pub(super) calls: Option<Box<Calls>>,
 }
 
@@ -55,9 +55,9 @@ pub struct ServingEngine {
     pub(super) table: Table,
     pub(super) flight: FetchTable,
     pub(super) reads: WaitingReads,
-    /// Reads for which there was no memory, in order.
+    /// Reads that wait for memory, in order.
     pub(super) starved: VecDeque<PendingRead>,
-    /// Reads that are to be answered and found no room among the commands.
+    /// Reads to be answered that found no room among the commands.
     pub(super) ready: VecDeque<Ticket>,
     pub(super) history: EvictionHistory<PageKey>,
     pub(super) ceiling: Ceiling,
@@ -65,25 +65,25 @@ pub struct ServingEngine {
     pub(super) active: StreamCount<StreamId>,
     pub(super) learner: UnloadedCosts,
     pub(super) pace: Pace,
-    /// Where the fetch that completed last ended.
+    /// The end of the fetch that completed last.
     pub(super) head: Lba,
-    /// No fetch is issued before that: the driver was busy.
+    /// No fetch is issued before this time: the driver was busy.
     pub(super) pause: Option<Instant>,
     pub(super) stats: Stats,
     pub(super) checks: Checks,
     pub(super) now: Instant,
-    /// Whether anything was told yet.
+    /// Whether any event has arrived.
     pub(super) begun: bool,
-    /// Room for the prefetcher's answers, used again.
+    /// A buffer for the prefetcher's answers.
     pub(super) wanted: Vec<Ahead>,
 }
 
 impl ServingEngine {
-    /// An engine without a stream. `costs` are those of the device's profile, or of one like it: a
-    /// guess, which what is learnt from completed fetches soon outweighs.
+    /// An engine without streams. `costs` are those of the device's profile, or of a similar one: an estimate
+    /// that completed fetches soon outweigh.
     ///
     /// # Errors
-    /// No prefetcher has the name that the settings give.
+    /// [`UnknownPolicy`] where the registry has no prefetcher of the name in the settings.
     pub fn new(settings: Settings, costs: &Arc<dyn DeviceCosts>) -> Result<Self, UnknownPolicy> {
         let settings = settings.bounded();
         let guess = Measured { switch: costs.average_seek() + costs.half_turn(), rate: costs.mean_rate() };
@@ -120,7 +120,7 @@ impl ServingEngine {
         &self.settings
     }
 
-    /// What happened so far, and how it stands.
+    /// Its counters and gauges.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let (costs, unloaded) = (self.learner.marginal(), self.learner.unloaded());
@@ -148,37 +148,37 @@ impl ServingEngine {
         }
     }
 
-    /// Pages that were fetched ahead so far, without the work of all [`stats`](Self::stats).
+    /// Pages that were fetched ahead, without the work of all [`stats`](Self::stats).
     #[must_use]
     pub fn fetched_ahead(&self) -> Pages {
         self.stats.fetched_ahead
     }
 
-    /// What its policy has learnt: to be saved and explained. `None` for one that learns nothing.
+    /// What its policy has learnt, to be saved and explained. `None` for one that learns nothing.
     pub fn learning(&mut self) -> Option<&mut dyn Learning> {
         self.prefetcher.learning()
     }
 
-    /// How many pages may be kept that were read ahead, those on their way among them.
+    /// The most pages read ahead that may be kept, including those in flight.
     pub(super) fn ceiling(&self) -> Pages {
         self.ceiling.pages().max(CEILING_LEAST)
     }
 
-    /// Pages of an object are neither there nor on their way any longer.
+    /// Pages of an object are neither cached nor in flight any more.
     pub(super) fn unkeep(&mut self, slot: Slot, pages: u64) {
         let kept = &mut self.objects.get_mut(slot).kept;
         *kept = self.checks.some(kept.checked_sub(pages)).unwrap_or(0);
     }
 }
 
-/// The ceiling's controller, of a kernel whose memory is that of the machine.
+/// The ceiling's controller, for a kernel with the machine's memory.
 pub(super) fn ceiling(settings: &Settings, most: Pages, now: Instant) -> Ceiling {
     let unit = low_mark(settings.machine);
     Ceiling::new(CeilingSettings::paper(unit, Direction::Up), settings.machine, most, now)
 }
 
-/// At how many free pages Linux begins to reclaim in a machine of so much memory: five quarters of
-/// `min_free_kbytes`, which is four times the root of the KiB.
+/// The number of free pages at which Linux begins to reclaim in a machine of this memory: five quarters of
+/// `min_free_kbytes`, which is four times the square root of the memory in KiB.
 fn low_mark(machine: Pages) -> Pages {
     let kibibytes = machine.bytes().get() as f64 / 1024.0;
     Bytes::kib((5.0 * kibibytes.sqrt()) as u64).pages_ceil()

@@ -1,50 +1,49 @@
-//! What a serving engine has done and how it stands.
+//! Counters and gauges of a serving engine.
 
 use super::flight::Fetch;
 use foreseek_seam::Urgency;
 use foreseek_units::{Nanos, Pages, Rate};
 
-/// Counters since it was made, and gauges of now.
+/// Counters since it was made, and current gauges.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stats {
-    /// Reads that were told.
+    /// Reads that arrived.
     pub reads: u64,
-    /// Reads that were let through because they were longer than is served, of no known stream, or of something that
-    /// contradicted itself.
+    /// Reads that were passed on: longer than the limit, of no known stream, or after a failed check.
     pub passed: u64,
-    /// Calls of programs that were told, as they are longer than the reads in which they come.
+    /// Known calls of programs that are longer than the reads in which they arrive.
     pub calls: u64,
     /// Pages of reads that were found in the prefetch cache.
     pub hits: Pages,
-    /// Pages of reads that were on their way already.
+    /// Pages of reads that were already in flight.
     pub joined: Pages,
-    /// Pages of reads that had to be fetched because they were read.
+    /// Pages of reads that were fetched on demand.
     pub missed: Pages,
-    /// Missed pages that had been delivered before: the cache in front has lost them.
+    /// Missed pages that had been delivered before: the cache in front has evicted them.
     pub lru_missed: Pages,
-    /// Missed pages that had been prefetched, and dropped before anybody read them: thrashing.
+    /// Missed pages that had been prefetched and evicted before use: thrashing.
     pub prefetch_missed: Pages,
-    /// Fetches that were handed to the driver.
+    /// Fetches handed to the driver.
     pub fetches: u64,
-    /// Those of them with or beside something for which a reader waited.
+    /// Those of them that a reader waited for, or that lay beside such a one.
     pub demand_fetches: u64,
-    /// Places to which the device was sent: fetches that lie together count as one.
+    /// Visits of the device: adjacent fetches count as one.
     pub visits: u64,
-    /// Those of them for nothing but what was read ahead.
+    /// Those of them that only read ahead.
     pub visits_ahead: u64,
-    /// Pages of them that were asked for because they were read.
+    /// Pages of fetches that were requested because they were read.
     pub fetched_on_demand: Pages,
-    /// Pages of them that were asked for ahead of need.
+    /// Pages of fetches that were requested ahead.
     pub fetched_ahead: Pages,
     /// Pages fetched ahead and then read.
     pub used: Pages,
-    /// Pages fetched ahead and dropped unused, to make room.
+    /// Pages fetched ahead and evicted unused, to make room.
     pub dropped: Pages,
-    /// Pages that a change of their object overtook.
+    /// Pages that a change of their object has overtaken.
     pub stale: Pages,
-    /// Pages that were deferred for a single reader and never fetched, since it left or they changed before.
+    /// Pages that were deferred for a single reader and cancelled, since it left or they changed.
     pub cancelled: Pages,
-    /// Pages that were wanted ahead and not fetched because there was no memory for them.
+    /// Pages that were wanted ahead and not fetched, since there was no memory for them.
     pub forgone: Pages,
     /// Fetches that failed, came short or were refused.
     pub failed_fetches: u64,
@@ -52,21 +51,19 @@ pub struct Stats {
     pub failed_reads: u64,
     /// Reads that had to wait for memory.
     pub starved: u64,
-    /// How often something was told or found that cannot be: errors of this engine or of its driver. Reads that it
-    /// concerned were passed.
+    /// Failed checks: errors of this engine or of its driver. The reads concerned were passed.
     pub internal_errors: u64,
 
-    /// Streams that are open.
     pub streams: u64,
     /// Streams that were read lately, as the cap on the depth counts them.
     pub active_streams: u64,
     /// Reads that wait for their answer.
     pub waiting: u64,
-    /// Fetches under way.
+    /// Fetches in flight.
     pub in_flight: u32,
-    /// Fetches that wait for one of those to end.
+    /// Queued fetches.
     pub queued: u64,
-    /// Those of them that are deferred as their reader is the only one.
+    /// Those of them that are deferred because their reader is the only one.
     pub deferred: u64,
     /// How many frames may be in use.
     pub budget: Pages,
@@ -76,20 +73,20 @@ pub struct Stats {
     pub free: Pages,
     /// Pages in the prefetch cache.
     pub cached: Pages,
-    /// How large the prefetch cache may be.
+    /// The most pages that the prefetch cache may hold.
     pub ceiling: Pages,
-    /// The depth to which memory bounds each stream.
+    /// The most that one stream may read ahead, by its share of memory.
     pub bound: Pages,
-    /// What going to another place of the device costs, as it was learnt.
+    /// The learnt cost of moving to another place of the device.
     pub switch: Nanos,
-    /// The same while the device has nothing else to do: the cost that depths go by, and the one to begin with
-    /// another time.
+    /// The same while the device has nothing else to do: the cost from which depths are computed, and the
+    /// initial cost of a later run.
     pub unloaded: Nanos,
-    /// The rate of reading there, as it was learnt.
+    /// The learnt transfer rate there.
     pub rate: Rate,
-    /// The competitive depth that follows.
+    /// The competitive depth that follows from both.
     pub depth: Pages,
-    /// Completed fetches from which that was learnt.
+    /// Completed fetches from which these were learnt.
     pub learnt_from: u64,
 }
 

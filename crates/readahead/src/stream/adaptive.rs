@@ -1,35 +1,44 @@
 //! Learnt depth: fetches as deep as the lengths of past streams make worth while, within a bound.
 //!
-//! Streams are followed and their lengths learnt by classes ([`crate::learn`]); a fetch is as deep as the
-//! [`Plan`] says that costs least for those lengths. No stream costs more than `rho` times what knowing
-//! its length would, whatever was learnt: competitive prefetching is `rho = 2`. The plan reckons with one
-//! switch cost and one rate, those of the moment and of the place, give or take a tenth; each fetch is held to the
-//! stream's own [`Account`], by the switch cost of the moment and the rates of its pages ([`Transfers`]).
+//! Streams are followed and their lengths learnt by classes ([`crate::learn`]). The [`Plan`] of least cost
+//! for those lengths gives the depth of a fetch. Whatever was learnt, no stream costs more than `rho` times
+//! what knowing its length would; competitive prefetching is `rho = 2`. The plan assumes one switch cost and
+//! one rate: the current ones at the place, within a tenth. Each fetch is held to the stream's own
+//! [`Account`], with the current switch cost and the rates of its pages ([`Transfers`]).
 //!
-//! A fetch is made when a page is missing, as the papers' analysis has it, or *early*, while its reader is
-//! still busy with what it has: when the bound allows that (the reader wants enough already, even if
-//! it stops there), and when it is no likelier that the fetch is for nothing than that the device would
-//! have been idle meanwhile ([`Idle`]). So a device with nothing else to do works while its reader
-//! computes, and a busy one reads next to nothing unused. Where no depth stays within the bound early, the fetch waits
-//! until what was fetched is used up.
+//! A fetch is made when a page is missing, as in the papers' analysis, or *early*, while its reader is still
+//! busy with earlier pages. An early fetch needs both:
 //!
-//! A stream's first fetch is its call, where the plan's ends with the same cell of the life table ([`first_wish`]).
+//! - the bound permits it: the reader already wants enough, even if it stops there;
+//! - the probability that the fetch is unused does not exceed the idle share of the device ([`Idle`]).
 //!
-//! Memory bounds it where its caller sets a bound ([`View::bound`](super::View::bound)). What was evicted before its use, or what others have
-//! read and memory has given up since, is fetched again from there on as from where the stream stands. A page that a
-//! reader has passed over and comes back for is read with its call and no more.
+//! An idle device therefore works while its reader computes, and a busy one reads next to nothing unused.
+//! Where no depth stays within the bound early, the fetch waits until the pages fetched are used up.
 //!
-//! A page fault that begins a stream reads around it, as the kernels do and as long as it
-//! pays ([`mapped`]): those who map a file go back as well as on (a binary search ends within a window). What is read
-//! in front of the page counts as paid for nothing, and is as much as the bound can bear.
+//! A stream's first fetch is its call, if the plan's ends in the same cell of the life table
+//! ([`first_wish`]).
 //!
-//! `adaptive-known-lengths` is given the lengths (by [`Learning::load`]) and learns nothing: learning is measured against it.
+//! Memory limits the depth where the caller sets a bound ([`View::bound`](super::View::bound)). Pages may be
+//! evicted before their use; pages that other streams have read may be evicted since. The stream then fetches
+//! from there as from its current position. A page that a reader has skipped and returns to is read with its
+//! call and no more.
 //!
-//! Limits: pages in memory count as transferred where a fetch reads over them. Pages that were evicted before their use
-//! are not charged, nor pages that a reader has passed over and comes back for. After either, or where memory cuts a
-//! fetch below the least that stays within the bound, there may be no depth that keeps it: then the competitive one is
-//! taken. A fetch counts as one switch, even if the queue sends it as several requests. Read-ahead is not
-//! cancelled by congestion where a reader waits for it: it is one request with the pages that are needed.
+//! A page fault that begins a stream reads around the page, as kernels do and while it pays ([`mapped`]):
+//! programs that map a file often read backwards as well (a binary search ends within a window). The pages in
+//! front of the page count as wasted, and are limited to what the bound permits.
+//!
+//! `adaptive-known-lengths` is given the lengths (by [`Learning::load`]) and learns nothing: learning is
+//! measured against it.
+//!
+//! Limits:
+//!
+//! - Pages in memory count as transferred where a fetch reads over them.
+//! - Pages that were evicted before their use are not charged, nor pages that a reader has skipped and
+//!   returns to. After either, or where memory cuts a fetch below the least within the bound, there may be no
+//!   depth within the bound: then the competitive one is taken.
+//! - A fetch counts as one switch, even if the queue sends it as several requests.
+//! - Congestion does not cancel read-ahead that a reader waits for: it is one request with the pages that are
+//!   needed.
 
 use super::machine::{Answer, Machine, Streams};
 use super::mapped;
@@ -43,28 +52,27 @@ use foreseek_seam::{Measured, StreamInfo};
 use foreseek_units::{Bytes, Instant, Lba, Nanos, PAGE_SIZE, PageIndex, PageSpan, Pages, Span};
 use std::sync::Arc;
 
-/// After how many streams more a class is planned anew; before that, whenever their number has grown
-/// by half.
+/// A class is planned anew after this many more streams, and sooner if their number has grown by half.
 const PLAN_EVERY: u64 = 16;
-/// By how much the competitive depth may move before plans are made anew.
+/// By how much the competitive depth may change before plans are made anew.
 const UNIT_TOLERANCE: f64 = 0.1;
-/// What a fetch that continues a stream costs beside its transfer, in switches. In the model it is one:
-/// the device has been elsewhere. Where it has not (one reader, or a scheduler that waits for him),
-/// it is next to none. A half lost nothing to speak of against the better of the two in any load
-/// that was tried (docs/internals/adaptive-depth.md). The bound reckons with one.
+/// The cost of a fetch that continues a stream beside its transfer, in switches. In the model it is one: the
+/// device has been elsewhere. With a single reader, or a scheduler that waits for the reader, it is next to
+/// zero. A half loses little against the better of the two in any load that was tried
+/// (docs/internals/adaptive-depth.md). The bound uses one.
 const CONTINUING: f64 = 0.5;
-/// The deepest fetch in competitive depths: a switch is a seventeenth of it, so that a longer one gains
-/// next to nothing more, keeps all others waiting and takes their memory.
+/// The deepest fetch in competitive depths. A switch is a seventeenth of it: a longer fetch gains next to
+/// nothing, makes all others wait and takes their memory.
 const DEEPEST: f64 = 16.0;
-/// How long a file is taken to be where a class is explained that says nothing of it.
+/// The assumed file length in the report of a class that does not give one.
 const EXPLAINED: Pages = Bytes::mib(64).pages_floor();
 
-/// Makes it.
+/// Builds the policy.
 pub(super) fn build(parts: &Parts<'_>) -> Box<dyn Prefetcher> {
     with(Retention::Fading, parts)
 }
 
-/// Makes the one that learns nothing.
+/// Builds the policy that learns nothing.
 pub(super) fn announced(parts: &Parts<'_>) -> Box<dyn Prefetcher> {
     with(Retention::Fixed, parts)
 }
@@ -78,20 +86,20 @@ fn with(memory: Retention, parts: &Parts<'_>) -> Box<dyn Prefetcher> {
     Box::new(Streams::new(Adaptive { switch, idle, rho, unseen_hits, measured: None, around, classes }))
 }
 
-/// The machine.
+/// The window machine.
 struct Adaptive {
     switch: SwitchCost,
     idle: Idle,
     rho: f64,
     unseen_hits: bool,
-    /// What the device costs, where it is measured while it works.
+    /// The costs of the device, if they are measured at run time.
     measured: Option<Measured>,
-    /// The kernel's own window, which page faults go by.
+    /// The kernel's own window, for page faults.
     around: Pages,
     classes: Classes<Option<Planned>>,
 }
 
-/// A plan and what it was made for.
+/// A plan and its parameters.
 #[derive(Clone, Debug)]
 struct Planned {
     plan: Plan,
@@ -101,27 +109,27 @@ struct Planned {
     end: Pages,
 }
 
-/// Where a reader is in one stream.
+/// The position of a reader in one stream.
 #[derive(Clone, Debug)]
 struct ReaderState {
     follower: Follower,
-    /// The page after the last one that was fetched.
+    /// The page after the last one fetched.
     fetched: PageIndex,
     fetches: usize,
-    /// What they have cost.
+    /// The costs of the fetches.
     account: Account,
-    /// The seconds that the slowest page takes of those that were fetched and are not used up.
+    /// The transfer time, in seconds, of the slowest page that was fetched and is not used up.
     slowest: f64,
-    /// How much the stream must be sure to want before the next fetch is made early.
+    /// How much the stream must be sure to read before the next fetch is made early.
     early: Pages,
-    /// Whether the page after the last one that was touched would be found unseen.
+    /// Whether a hit of the page after the last one touched would be unseen.
     ends_unseen: bool,
-    /// Page faults that found their page, and that did not.
+    /// Page faults that found their page, and those that did not.
     faults: mapped::Classic,
 }
 
 impl ReaderState {
-    /// The transfer of what was fetched and lies behind a page: so much at the most.
+    /// An upper bound for the transfer of the pages fetched behind a page.
     fn unused(&self, page: PageIndex) -> f64 {
         (self.fetched - page).get() as f64 * self.slowest
     }
@@ -167,7 +175,7 @@ impl Machine for Adaptive {
         let page = answer.page();
         self.measured = answer.view.measured();
         let (view, unseen_hits, fetched) = (answer.view, self.unseen_hits, run.fetched);
-        // What was fetched for this stream is told of when it is touched.
+        // Pages that were fetched for this stream are visible when they are touched.
         let unseen = |page| unseen_hits && page >= fetched && view.cached(page);
         let step = run.follower.touch(&mut self.classes, page, unseen);
         let began = matches!(step, Step::Began(_));
@@ -178,19 +186,19 @@ impl Machine for Adaptive {
         run.ends_unseen = unseen(page.next());
         let around = answer.touch.mapped && run.faults.around(answer.missing());
         let Some(start) = run.follower.start() else { return };
-        // The call's pages will be touched, whatever comes after it.
+        // The call's pages will be touched in any case.
         let asked = Span::at(page, answer.touch.request.max(Pages(1)));
         let sure = asked.end.min(answer.end());
         if answer.missing() && step == Step::WentBack {
             answer.read(asked, None);
         } else if answer.missing() {
-            // What was fetched from here on is gone.
+            // The pages fetched from here on were evicted.
             run.account.lost(run.unused(page));
             run.fetched = page;
             let around = if began && around { mapped::centred(page, self.around) } else { asked };
             self.fetch(run, start, sure, around, answer);
         } else if sure - start >= run.early && !answer.view.congested() {
-            // What others have fetched may have taken it beyond what was fetched for it.
+            // Pages that others have fetched may have taken it beyond its own.
             run.fetched = run.fetched.max(page);
             let asked = Span::new(run.fetched, sure.max(run.fetched));
             self.fetch(run, start, sure, asked, answer);
@@ -221,8 +229,8 @@ impl Machine for Adaptive {
 }
 
 impl Adaptive {
-    /// Fetches from where the last fetch ended on, for a stream that is sure to touch all pages before one. Of
-    /// what should be read `around` so much is read as the bound can bear.
+    /// Fetches from the end of the last fetch on, for a stream that is sure to touch all pages before `sure`.
+    /// Of the pages `around`, as many are read as the bound permits.
     fn fetch(
         &mut self,
         run: &mut ReaderState,
@@ -263,7 +271,7 @@ impl Adaptive {
         run.early = self.early(run, start, answer);
     }
 
-    /// When the next fetch may be made early.
+    /// The pages that the stream must be sure to read before the next fetch may be made early.
     fn early(&mut self, run: &ReaderState, start: PageIndex, answer: &Answer<'_>) -> Pages {
         let (from, fetched, left) = (run.fetched, run.fetched - start, answer.end() - run.fetched);
         if left.is_zero() {
@@ -284,13 +292,13 @@ impl Adaptive {
         sure.max(certain)
     }
 
-    /// How much to fetch next, at a place, for a stream of which so much was fetched.
+    /// The wished size of the next fetch at a place, after `fetched` pages.
     fn wish(&mut self, run: &ReaderState, fetched: Pages, place: Option<Lba>) -> Pages {
         let deepest = Pages((self.ratio_bound(place).unit() * DEEPEST) as u64).clamp(Pages(1), DEPTH_LIMIT);
         self.plan(run, place).wish(run.fetches, fetched).min(deepest)
     }
 
-    /// What the device costs at a place, or on average where none is known.
+    /// The costs of the device at a place, or its mean costs if no place is known.
     fn costs(&self, place: Option<Lba>) -> Measured {
         self.measured.unwrap_or_else(|| {
             let (switch, costs) = (self.switch.estimate(), self.switch.costs());
@@ -299,12 +307,12 @@ impl Adaptive {
         })
     }
 
-    /// What a switch costs now, in seconds.
+    /// The current cost of a switch, in seconds.
     fn switch_seconds(&self) -> f64 {
         self.costs(None).switch.as_secs_f64()
     }
 
-    /// How long the transfer of the object's pages takes.
+    /// The transfer times of the object's pages.
     fn transfers<'a>(&'a self, answer: &Answer<'a>) -> Transfers<'a> {
         Transfers::new(answer.view, self.switch.costs(), self.measured, answer.end())
     }
@@ -314,8 +322,9 @@ impl Adaptive {
         RatioBound::new(self.rho, unit(self.costs(place)))
     }
 
-    /// The plan for streams like this one at a place, made anew where it has grown old or was made for another
-    /// zone: who plans for less than passes during a switch there has no freedom left after some fetches.
+    /// The plan for streams like this one at a place. It is made anew when it is outdated or was made for
+    /// another zone: a plan for less than a switch's worth of data there leaves no freedom after some
+    /// fetches.
     fn plan(&mut self, run: &ReaderState, place: Option<Lba>) -> &Plan {
         let (ratio_bound, length) = (self.ratio_bound(place), run.follower.length());
         let chain = run.follower.chain().copied().unwrap_or_default();
@@ -333,16 +342,16 @@ impl Adaptive {
 
 /// The depths of a fetch that stay within the bound.
 struct Depths {
-    /// The fewest pages after which it can be kept for ever.
+    /// The fewest pages that keep the bound for ever.
     fewest: Pages,
     /// The most pages that keep it now.
     most: Pages,
-    /// What is fetched where that leaves no depth.
+    /// The fetch if there is no such depth.
     otherwise: Pages,
 }
 
 impl Depths {
-    /// From a page on, for a stream that is sure to use so many seconds of transfer.
+    /// From a page on, for a stream that is sure to use this many seconds of transfer.
     fn that_keep(
         account: &Account,
         switch: f64,
@@ -352,7 +361,7 @@ impl Depths {
     ) -> Self {
         let (least, most) = (account.least(switch), account.most(switch, used));
         let fewest = transfers.at_least(from, least);
-        // Up to a page beyond the most: less than the fewest could never be made up for.
+        // It may be up to a page beyond the most: fewer than the fewest could never be made up for.
         let lost = least > most + ROUNDING;
         let otherwise = if lost { transfers.at_least(from, switch) } else { fewest };
         Self { fewest, most: transfers.within(from, most), otherwise }
@@ -368,8 +377,9 @@ impl Depths {
     }
 }
 
-/// What a stream's first fetch is: what is wished for, and no less than its call. The call alone where the wish ends with the cell of the
-/// life table in which the call ends: a stream that is one call ends there too, and the plan reckons with the cell's end.
+/// A stream's first fetch: the wish, and no less than its call. If the wish ends with the call's cell of the
+/// life table, it is the call alone: a stream of one call ends there too, and the plan assumes the cell's
+/// end.
 fn first_wish(wish: Pages, call: Pages) -> Pages {
     let end = cell(call).map(|cell| Pages(point(cell + 1)));
     if wish <= call || Some(wish) == end { call } else { wish }
@@ -413,14 +423,14 @@ mod tests {
     use crate::stream::{Settings, by_name};
     use foreseek_units::Pages;
 
-    /// Cold: half of slow start's first step, twice as much again, and more as it goes on.
+    /// Cold: half of slow start's first step, twice as much again, and more as it continues.
     #[test]
     fn golden_a_cold_start_on_the_393_kb_drive() {
         let windows = World::new("adaptive", &Settings::default(), 1000).pages(0..700);
         assert_eq!(windows, [(0, 8), (8, 24), (32, 64), (96, 96), (192, 128), (320, 192), (512, 256)]);
     }
 
-    /// 95.2 pages, rounded up: what is above the line by the rounding doubles with each fetch.
+    /// 95.2 pages, rounded up: the excess over the line doubles with each fetch.
     #[test]
     fn golden_with_a_bound_of_two_every_fetch_is_the_competitive_depth() {
         let settings = Settings { rho: 2.0, ..Settings::default() };
@@ -428,7 +438,7 @@ mod tests {
         assert_eq!(windows, [(0, 96), (96, 96), (192, 98), (290, 100)]);
     }
 
-    /// 241 pages, as parts of columns have them, lie within a cell that ends at 256.
+    /// 241 pages, as in parts of columns, lie within a cell that ends at 256.
     #[test]
     fn golden_a_stream_that_is_one_call_is_fetched_to_its_end_and_no_further() {
         let prefetcher = by_name("adaptive", &Settings::default(), &costs("barracuda-500g"));
@@ -454,18 +464,18 @@ mod tests {
         assert_eq!(world.pages([4000]), [(4000, 24)], "one stream has gone far");
     }
 
-    /// Of 56 pages ahead a dozen are lost.
+    /// Of 56 pages ahead a dozen are evicted.
     #[test]
-    fn golden_what_was_lost_is_fetched_from_there_on() {
+    fn golden_evicted_pages_are_fetched_again_from_there_on() {
         let mut world = World::new("adaptive", &Settings::default(), 1000);
         assert_eq!(world.pages(0..40), [(0, 8), (8, 24), (32, 64)]);
         world.evict(40..52);
         assert_eq!(world.pages(40..136), [(40, 96)], "in one fetch");
     }
 
-    /// The reader leaves out 20 pages and comes back for them.
+    /// The reader skips 20 pages and returns to them.
     #[test]
-    fn golden_who_goes_back_gets_what_he_asks_for() {
+    fn golden_a_reader_that_goes_back_gets_its_call() {
         let mut world = World::new("adaptive", &Settings::default(), 1000);
         assert_eq!(world.pages(0..8), [(0, 8)]);
         assert_eq!(world.call(28, 8), [(28, 52)]);
@@ -479,7 +489,7 @@ mod tests {
         assert_eq!(world.faults([1000]), [(984, 32)]);
         assert_eq!(world.faults([1001, 999, 984, 1015]), []);
         assert_eq!(world.faults([1016])[0].0, 1016, "the stream goes on");
-        // What is read around is not used: no longer than a hundred times.
+        // Pages read around are unused: it stops after a hundred.
         let faults = (0..110).map(|n| 2000 + n * 56);
         let around = faults.filter(|page| world.faults([*page])[0].0 < *page).count();
         assert!((100..=110).contains(&around), "{around}");

@@ -9,7 +9,7 @@ use super::prefetcher::Prefetcher;
 use super::settings::Settings;
 use crate::depth::{Fixed, Ramp};
 
-/// Makes it.
+/// Builds the policy.
 pub(super) fn build(parts: &Parts<'_>) -> Box<dyn Prefetcher> {
     let Settings { generation, aggressive, slow_start, .. } = *parts.settings;
     generation.with(Box::new(Fixed(aggressive)), Ramp::SlowStart(slow_start), parts.settings.window)

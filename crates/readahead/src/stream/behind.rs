@@ -1,26 +1,28 @@
-//! Reading ahead behind another cache, which passes on what it misses: a FUSE server's view.
+//! Reading ahead behind another cache that passes its misses on: the view of a FUSE server.
 //!
-//! The cache in front (a kernel's page cache with its own read-ahead) shows each page once, in calls
-//! that may overtake each other, and hides what it still has. So a stream is followed as up to
+//! The cache in front (a kernel's page cache with its own read-ahead) shows each page once, in calls that may
+//! overtake each other, and hides the pages that it still has. A stream is therefore followed as up to
 //! [`RUNS`] *runs*, each with the page that it has reached:
 //!
-//! - a call that begins where a run has reached goes on with it; so does one that begins beyond that,
-//!   over pages which the cache in front was given before or which are on their way (at most
-//!   [`JUMP`] of them), or a little before it ([`BACK`]), if the run was read ahead already;
-//! - any other call begins a new run in the place of the one longest unused, and reads itself alone: of a
-//!   random read nothing is lost. At the object's first page it is taken for the beginning of a
-//!   sequence, as kernels do.
+//! - A call that begins where a run has reached continues it. So does a call that begins at most [`JUMP`]
+//!   pages beyond, if the cache in front was given the pages between or they are in flight. So does a call
+//!   that begins at most [`BACK`] pages before, if the run was read ahead.
+//! - Any other call begins a new run in place of the least recently used one, and reads only its own pages: a
+//!   random read wastes nothing. A call at the object's first page counts as the beginning of a sequence, as
+//!   in kernels.
 //!
-//! A run reads ahead when one of its pages is missing, from that page on: a window of the first size
-//! (slow start's 16 pages, or the call), then as the ramp has it, up to the depth. When the reader comes
-//! into the last window, the next one is fetched, as the kernels of the papers do. It is asked for while
-//! the head is still near: in virtual time, on a drive with a queue under mq-deadline, 4 to 16 readers of
-//! whole files got 30 to 50 % more than from windows that were asked for when the last one was used up, and
-//! of parts of files 14 to 31 %, although more is fetched unused: up to two depths a stream. The call that
-//! begins a run is followed by no second window, as nothing is known of a sequence yet.
+//! A run reads ahead when one of its pages is missing, from that page on. It reads a window of the first size
+//! (slow start's 16 pages, or the call), then windows that grow by the ramp up to the depth. When the reader
+//! enters the last window, the next one is fetched, as in the kernels of the papers. The head is then still
+//! near.
 //!
-//! Limits: calls of the cache in front are taken for what its reader wants, although its read-ahead asks
-//! for up to two windows more.
+//! In virtual time, on a drive with a queue under mq-deadline, 4 to 16 readers of whole files got 30 to 50 %
+//! more than from windows that were requested when the last one was used up. For parts of files it was 14 to
+//! 31 %, although more is fetched unused: up to two depths for each stream. The call that begins a run is
+//! followed by no second window, as no sequence is known yet.
+//!
+//! Limits: calls of the cache in front count as calls of its reader, although its read-ahead requests up to
+//! two windows more.
 
 use super::machine::{Answer, Machine};
 use super::prefetcher::{Found, Opened};
@@ -28,18 +30,18 @@ use crate::depth::{Depth, Ramp, Served};
 use foreseek_units::{Instant, PageIndex, PageSpan, Pages, Span};
 
 /// Sequences that are followed within one stream: a few threads that read parts of one file through one
-/// descriptor, and the islands that calls out of order make.
+/// descriptor, and the islands that calls out of order form.
 const RUNS: usize = 4;
 
-/// How far a call may lie beyond the end of its run, over pages that are known to have passed: four
-/// windows of a kernel's read-ahead. What is farther begins anew, at the cost of one slow start.
+/// How far a call may lie beyond the end of its run, over pages that are known to have passed: four windows
+/// of a kernel's read-ahead. A farther one begins anew, at the cost of one slow start.
 const JUMP: Pages = Pages(128);
 
-/// How far before the end of its run a call may begin: two windows of a kernel's read-ahead, which are
-/// all that it has under way.
+/// How far before the end of its run a call may begin: two windows of a kernel's read-ahead, the most that it
+/// has in flight.
 const BACK: Pages = Pages(64);
 
-/// The machine.
+/// The window machine.
 pub(super) struct Behind {
     pub(super) depth: Box<dyn Depth>,
     pub(super) ramp: Ramp,
@@ -48,15 +50,15 @@ pub(super) struct Behind {
 /// A sequence.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sequence {
-    /// The first page that was called for.
+    /// The first page called for.
     start: PageIndex,
-    /// The page after the last one that was called for.
+    /// The page after the last one called for.
     reached: PageIndex,
     /// The last window; empty before the first.
     window: PageSpan,
-    /// How long the last window was to be.
+    /// The intended length of the last window.
     size: Pages,
-    /// When it was used last, counted in calls; 0: never.
+    /// The number of the call that last used it; 0: never used.
     used: u64,
 }
 
@@ -66,7 +68,8 @@ impl Sequence {
         !self.size.is_zero()
     }
 
-    /// Whether a call that begins at this page, although not where the run has reached, belongs to it.
+    /// Whether a call that begins at this page belongs to it, although the run has not reached that page or
+    /// has passed it.
     fn is_near(&self, page: PageIndex, answer: &Answer<'_>) -> bool {
         let (before, beyond) = (self.reached - page, page - self.reached);
         let passed = |page| answer.view.cached(page) || answer.view.delivered(page);
@@ -82,11 +85,11 @@ impl Sequence {
 pub(super) struct Sequences {
     runs: [Sequence; RUNS],
     calls: u64,
-    /// The run of the call that is being made.
+    /// The run of the current call.
     at: usize,
-    /// The pages of that call from which on it takes its run further; none of a call that stands alone.
+    /// The page of the current call from which it advances its run; none for a call that begins a run.
     front: Option<PageIndex>,
-    /// Whether that call goes on with a run, and has found its pages so far.
+    /// Whether the current call continues a run, and has found its pages so far.
     goes_on: bool,
 }
 
@@ -115,7 +118,7 @@ impl Machine for Behind {
             run.size = size;
             run.window = Span::at(page, size.max(request));
             answer.read(run.window, None);
-            // One window a call is enough of a beginning.
+            // One window for each call is enough at the beginning.
             runs.goes_on = false;
         } else if front && goes_on && run.window.contains(page) {
             let start = run.window.end;
@@ -134,13 +137,13 @@ impl Machine for Behind {
 }
 
 impl Behind {
-    /// How long the next window of a run is.
+    /// The length of the next window of a run.
     fn size(&self, run: &Sequence, answer: &Answer<'_>, most: Pages) -> Pages {
         let request = answer.touch.request;
         if !run.is_followed() {
             self.ramp.first(most, request, most)
         } else if answer.touch.found == Found::Thrashed {
-            // What was read ahead did not last until it was wanted: no reason to read more.
+            // Read-ahead was evicted before its use: the window does not grow.
             run.size.min(most)
         } else {
             self.ramp.next(most, run.size, most)
@@ -168,7 +171,7 @@ impl Sequences {
         self.join();
     }
 
-    /// An island that the run has come to is part of it.
+    /// Merges an island that the run has reached.
     fn join(&mut self) {
         let reached = self.runs[self.at].reached;
         for other in 0..RUNS {
@@ -202,7 +205,7 @@ mod tests {
         calls.iter().flat_map(|(page, pages)| world.call(*page, *pages)).collect()
     }
 
-    /// Calls as Linux 6.x makes them for a reader of 4 KiB pages from the first one on.
+    /// Calls of Linux 6.x for a reader of 4 KiB pages from the first one on.
     #[test]
     fn golden_a_file_read_from_its_start() {
         let kernel =
@@ -225,7 +228,7 @@ mod tests {
         let windows = calls(&mut world(), &[(0, 4), (12, 4), (4, 8), (28, 32), (16, 12), (60, 32)]);
         // 12 lies in the first window, 28 in the second; 4 and 16 come late and find their pages.
         assert_eq!(windows, [(0, 16), (16, 32), (48, 64), (112, 95)]);
-        // Before anything was read ahead, an island is joined when the sequence comes to it.
+        // Before anything is read ahead, an island is joined when the sequence reaches it.
         assert_eq!(
             calls(&mut world(), &[(500, 8), (516, 8), (508, 8), (524, 8)]),
             [(500, 8), (516, 8), (508, 16), (524, 32)]
@@ -238,7 +241,7 @@ mod tests {
         calls(&mut world, &[(0, 16), (16, 32)]);
         world.memory.delivered.extend(48..90);
         assert_eq!(world.call(90, 8), [(90, 64)]);
-        assert_eq!(world.call(200, 8), [(200, 8)], "a gap that nobody has filled");
+        assert_eq!(world.call(200, 8), [(200, 8)], "a gap that was not filled");
     }
 
     #[test]

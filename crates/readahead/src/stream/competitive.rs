@@ -1,9 +1,9 @@
 //! Competitive prefetching (TR-840 section 3, EuroSys'07 section 4): the window machine of a kernel
 //! whose depth is the switch time times the transfer rate.
 //!
-//! With slow start (the default of both papers) a stream begins with 16 pages, and each fetch doubles
-//! that up to the competitive depth; without, each fetch is that deep. Nothing else of the kernel is
-//! changed: "we have not modified other aspects of the prefetching algorithm" (EuroSys'07 section 5).
+//! With slow start (the default of both papers) a stream begins with 16 pages, and each fetch doubles that up
+//! to the competitive depth. Without it, each fetch has that depth. Nothing else of the kernel is changed:
+//! "we have not modified other aspects of the prefetching algorithm" (EuroSys'07 section 5).
 
 use super::parts::Parts;
 use super::prefetcher::Prefetcher;

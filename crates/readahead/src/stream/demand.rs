@@ -1,9 +1,9 @@
 //! Fetching only when a page is missing: no second window, no marker.
 //!
-//! This is prefetching as the papers' analysis has it (TR-840 section 3, EuroSys'07 section 4): one
-//! fetch when the data of the one before are used up, each with a switch of its own. With the depth
-//! rule [`Zero`](crate::depth::Zero) it is no read-ahead at all, with [`Announced`](crate::depth::Announced) the
-//! papers' oracle, which "prefetches exactly the amount of data needed for each sequential stream"
+//! This is prefetching as in the papers' analysis (TR-840 section 3, EuroSys'07 section 4): one fetch when
+//! the pages of the one before are used up, each with a switch. With the depth rule
+//! [`Zero`](crate::depth::Zero) it is no read-ahead at all. With [`Announced`](crate::depth::Announced) it is
+//! the papers' oracle, which "prefetches exactly the amount of data needed for each sequential stream"
 //! (EuroSys'07 section 6.2).
 //!
 //! A miss right after the last fetch continues the stream; any other one begins anew.
@@ -13,7 +13,7 @@ use super::prefetcher::Opened;
 use crate::depth::{Depth, Ramp, Served};
 use foreseek_units::{Instant, PageIndex, PageSpan, Span};
 
-/// The machine.
+/// The window machine.
 pub(super) struct Demand {
     pub(super) depth: Box<dyn Depth>,
     pub(super) ramp: Ramp,

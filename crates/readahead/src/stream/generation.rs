@@ -1,4 +1,4 @@
-//! The window machines that a depth rule can be put into, by name.
+//! The window machines for depth rules, by name.
 
 use super::behind::Behind;
 use super::demand::Demand;
@@ -11,17 +11,18 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use std::fmt;
 
-/// A window machine without its depth rule: when to read and where. The papers' kernels are such, too.
+/// A window machine without its depth rule: it decides when and where to read. The papers' kernels are such
+/// machines as well.
 pub trait Windows: Sync {
     /// Its name, as settings have it.
     fn name(&self) -> &'static str;
 
-    /// The machine with this depth and way of growing; `window`: the largest of a stock kernel, and what page faults
-    /// go by.
+    /// The machine with this depth and ramp. `window` is the largest window of a stock kernel, also for page
+    /// faults.
     fn with(&self, depth: Box<dyn Depth>, ramp: Ramp, window: Pages) -> Box<dyn Prefetcher>;
 }
 
-/// Whose window machine a depth rule is put into; told apart by name.
+/// The window machine into which a depth rule is put, identified by its name.
 #[derive(Clone, Copy)]
 pub struct Generation(&'static dyn Windows);
 
@@ -30,12 +31,12 @@ impl Generation {
     pub const ON_DEMAND: Self = Self(&Own::OnDemand);
     /// Only when a page is missing: the model of the papers' analysis.
     pub const DEMAND: Self = Self(&Own::Demand);
-    /// Behind another cache: told of its misses only (a FUSE server).
+    /// Behind another cache, of which it gets only the misses (a FUSE server).
     pub const BEHIND: Self = Self(&Own::Behind);
-    /// Those of this crate.
+    /// The machines of this crate.
     pub const ALL: [Self; 3] = [Self::ON_DEMAND, Self::DEMAND, Self::BEHIND];
 
-    /// One of another crate.
+    /// A machine of another crate.
     #[must_use]
     pub const fn of(windows: &'static dyn Windows) -> Self {
         Self(windows)
@@ -47,8 +48,8 @@ impl Generation {
         self.0.name()
     }
 
-    /// Its machine with this depth and way of growing, and this [largest stock window](Windows::with): what every
-    /// policy is made of.
+    /// Its machine with this depth and ramp, and this [largest stock window](Windows::with): the base of
+    /// every policy.
     #[must_use]
     pub fn with(self, depth: Box<dyn Depth>, ramp: Ramp, window: Pages) -> Box<dyn Prefetcher> {
         self.0.with(depth, ramp, window)

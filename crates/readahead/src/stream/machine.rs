@@ -1,9 +1,11 @@
-//! The frame of every prefetcher: it keeps the streams and holds their answers to the contract.
+//! The frame of every prefetcher: it keeps the streams and makes their answers fulfil the contract.
 //!
-//! A [`Machine`] decides for one stream at one touch; [`Streams`] makes a
-//! [`Prefetcher`] of it. What all machines owe their caller is done here, once: ranges are cut at the
-//! end of the object, empty ones are dropped, ranges that are in memory already are not asked for,
-//! and a missing page that the machine left out is read alone.
+//! A [`Machine`] decides for one stream at one touch; [`Streams`] makes a [`Prefetcher`] of it. The duties of
+//! all machines are done here:
+//!
+//! - ranges are cut at the end of the object, and empty ones are dropped;
+//! - ranges that are in memory are not requested;
+//! - a missing page that the machine left out is read alone.
 
 use super::prefetcher::{Ahead, Found, Opened, Prefetcher, Touch};
 use super::slab::Slab;
@@ -13,18 +15,18 @@ use crate::learn::Learning;
 use foreseek_seam::{StreamId, StreamInfo};
 use foreseek_units::{Instant, PageIndex, PageSpan, Pages, Span};
 
-/// Decides what is read ahead of one stream.
+/// Decides what is read ahead for one stream.
 pub trait Machine: Send {
-    /// What it keeps of a stream.
+    /// Its state of a stream.
     type Stream: Send;
 
     /// A stream begins.
     fn open(&self, opened: &Opened) -> Self::Stream;
 
-    /// More is known of its file or its reader.
+    /// More is known about its file or its reader.
     fn describe(&self, _stream: &mut Self::Stream, _about: &StreamInfo<'_>) {}
 
-    /// Its file has become so long.
+    /// Its file has grown to this length.
     fn resize(&self, _stream: &mut Self::Stream, _length: Pages) {}
 
     /// A stream has ended.
@@ -42,12 +44,12 @@ pub trait Machine: Send {
     }
 }
 
-/// What is kept of every stream.
+/// The state of every stream.
 #[derive(Debug)]
 struct Open<S> {
     end: PageIndex,
     announced: Option<Pages>,
-    /// The first page that was touched.
+    /// The first page touched.
     first: Option<PageIndex>,
     own: S,
 }
@@ -59,7 +61,7 @@ pub struct Streams<M: Machine> {
 }
 
 impl<M: Machine> Streams<M> {
-    /// No stream is open.
+    /// Without a stream.
     #[must_use]
     pub fn new(machine: M) -> Self {
         Self { machine, open: Slab::new() }
@@ -89,7 +91,7 @@ impl<M: Machine> Prefetcher for Streams<M> {
 
     fn touch(&mut self, _now: Instant, touch: Touch, view: &dyn View, out: &mut Vec<Ahead>) {
         let Some(stream) = self.open.get_mut(touch.stream) else {
-            // A stream that was never opened: nothing is known of its object but the page.
+            // The stream was never opened: of its object only the page is known.
             let end = touch.page.next();
             return Answer { touch, view, out, end, first: touch.page, announced: None, demanded: false }
                 .finish();
@@ -119,11 +121,11 @@ impl<M: Machine> Prefetcher for Streams<M> {
     }
 }
 
-/// The answer to one touch as it is made, with all that a machine may ask.
+/// The answer to one touch, in the making, with all that a machine may query.
 pub struct Answer<'a> {
-    /// What was touched.
+    /// The touch.
     pub touch: Touch,
-    /// What may be looked at.
+    /// The view of the page cache and the device.
     pub view: &'a dyn View,
     out: &'a mut Vec<Ahead>,
     end: PageIndex,
@@ -138,7 +140,7 @@ impl Answer<'_> {
         self.touch.page
     }
 
-    /// Whether the touched page is missing and is not among what was answered so far.
+    /// Whether the touched page is missing and not in the answer so far.
     pub fn missing(&self) -> bool {
         matches!(self.touch.found, Found::Miss | Found::Thrashed) && !self.demanded
     }
@@ -148,7 +150,7 @@ impl Answer<'_> {
         self.end
     }
 
-    /// What a depth rule gives for a fetch that begins at `page`, within the bound of memory.
+    /// The depth that a rule gives for a fetch that begins at `page`, within the bound of memory.
     pub fn most(&self, depth: &mut dyn Depth, page: PageIndex) -> Pages {
         let asked = DepthQuery {
             page,
@@ -161,8 +163,8 @@ impl Answer<'_> {
         self.view.bound().map_or(most, |bound| most.min(bound.max(Pages(1))))
     }
 
-    /// Reads a window, as far as it lies within the object. Answers whether anything of it is to be
-    /// read: false where all of it is in memory or on its way, or past the end.
+    /// Reads a window, cut to the object. Returns false where all of it is in memory, in flight, or past the
+    /// end.
     pub fn read(&mut self, window: PageSpan, marker: Option<PageIndex>) -> bool {
         let range = Span::new(window.start, window.end.min(self.end));
         let demand = self.missing() && range.contains(self.touch.page);
@@ -178,7 +180,7 @@ impl Answer<'_> {
         page == self.touch.page || self.view.cached(page)
     }
 
-    /// A missing page that no window holds is read alone.
+    /// Reads a missing page alone if no window holds it.
     fn finish(mut self) {
         if self.missing() {
             self.read(Span::at(self.touch.page, Pages(1)), None);

@@ -1,13 +1,15 @@
-//! Streams: reading ahead of readers who tell nothing about themselves.
+//! Streams: reading ahead for readers that announce nothing.
 //!
-//! A [`Prefetcher`] is a kernel's (or a mount's) read-ahead: it is told of each page that a reader
-//! touches and answers with the ranges to be read. It keeps the state of every open stream, and
-//! knows nothing of memory, queues or clocks but what its caller shows it: the time, and a [`View`]
-//! of the page cache. The caller skips pages that are cached or on their way already.
+//! A [`Prefetcher`] is a kernel's (or a mount's) read-ahead. It gets each page that a reader touches and
+//! answers with the ranges to read. It keeps the state of every open stream. Memory, queues and clocks are
+//! known to it only through its caller: the time, and a [`View`] of the page cache. The caller skips pages
+//! that are cached or in flight.
 //!
-//! Two parts make a prefetcher: a *window machine*, which decides when to read and where (one for
-//! each place where a prefetcher can stand; those of the papers' kernels are in the laboratory), and a *depth rule*, which says how much at
-//! most (TR-840 section 3, EuroSys'07 sections 4 and 5).
+//! A prefetcher has two parts:
+//!
+//! - a *window machine* decides when and where to read. There is one for each interface of a prefetcher;
+//!   those of the papers' kernels are in the lab;
+//! - a *depth rule* limits how much (TR-840 section 3, EuroSys'07 sections 4 and 5).
 
 mod adaptive;
 mod aggressive;

@@ -1,11 +1,11 @@
-//! No read-ahead: what a call asks for and no more.
+//! No read-ahead: only the pages of a call.
 
 use super::generation::Generation;
 use super::parts::Parts;
 use super::prefetcher::Prefetcher;
 use crate::depth::{Ramp, Zero};
 
-/// Makes it.
+/// Builds the policy.
 pub(super) fn build(parts: &Parts<'_>) -> Box<dyn Prefetcher> {
     Generation::DEMAND.with(Box::new(Zero), Ramp::Full, parts.settings.window)
 }
@@ -16,7 +16,7 @@ mod tests {
     use crate::stream::testing::World;
 
     #[test]
-    fn golden_a_call_gets_what_it_asks_for() {
+    fn golden_a_call_gets_only_its_pages() {
         let mut world = World::new("none", &Settings::default(), 100);
         assert_eq!(world.call(0, 16), [(0, 16)]);
         assert_eq!(world.call(16, 1), [(16, 1)]);

@@ -1,28 +1,28 @@
-//! Today's on-demand read-ahead (Linux 2.6.23 to 6.x): one window a stream, called on a miss
+//! Today's on-demand read-ahead (Linux 2.6.23 to 6.x): one window for each stream, called on a miss
 //! (synchronous) and at a marker page (asynchronous). In this order:
 //!
 //! 1. at the object's first page an initial window;
 //! 2. at the window's marker or right past its end the next, larger window;
-//! 3. at a marker of another's window: a window from the next page that is not there, at most the
-//!    depth away, ramped up from what lies between;
-//! 4. a call that wants more than the depth, or one that follows the page touched last, begins an
-//!    initial window;
-//! 5. where more pages before the miss are there than the call wants, somebody reads in sequence
-//!    unseen: a window as long as those (twice where they reach the object's start) and the call
-//!    together, marked at its last page;
-//! 6. else the call's pages alone, and the window stays as it is.
+//! 3. at a marker of another stream's window: a window from the next missing page, at most the depth away,
+//! ramped up from the distance;
+//! 4. a call that wants more than the depth, or one that follows the page touched last, begins an initial
+//! window;
+//! 5. where more pages before the miss are cached than the call wants, a sequence is being read unseen: a
+//! window as long as those (twice where they reach the object's start) and the call together, marked at its
+//! last page;
+//! 6. otherwise the call's pages alone, and the window stays as it is.
 //!
-//! An initial window is the call rounded up to a power of two, times four where that is at most a
-//! 32nd of the depth, times two up to a quarter, else the depth. The next one is four times as long
-//! below a sixteenth of the depth, twice up to half of it, else the depth. A window that begins at the
-//! page and would meet its marker at once takes the next one in. The marker lies where the part begins
-//! that the call does not want.
+//! An initial window is the call rounded up to a power of two. It is multiplied by four where it is at most a
+//! 32nd of the depth, doubled up to a quarter, and otherwise is the depth. The next window is four times as
+//! long below a sixteenth of the depth, twice as long up to half of it, and otherwise is the depth. A window
+//! that begins at the page and would meet its marker at once includes the next one. The marker is the first
+//! page beyond the call.
 //!
 //! Page faults read around: [`mapped::Modern`].
 //!
-//! Limits: one order of folios (single pages); no optimal I/O size of the device (`io_pages`), which
-//! lets a call that is longer than the window read further at once; congestion is not looked at, as
-//! today's block layer has no such state.
+//! Limits: one order of folios (single pages). No optimal I/O size of the device (`io_pages`), which lets a
+//! call longer than the window read further at once. Congestion is ignored, as today's block layer has no
+//! such state.
 
 use super::machine::{Answer, Machine};
 use super::mapped;
@@ -30,20 +30,20 @@ use super::prefetcher::Opened;
 use crate::depth::{Depth, Ramp, Served};
 use foreseek_units::{Instant, PageIndex, Pages, Span};
 
-/// The machine.
+/// The window machine.
 pub(super) struct OnDemand {
     pub(super) depth: Box<dyn Depth>,
     pub(super) ramp: Ramp,
-    /// What a page fault that misses reads.
+    /// How much a page fault that misses reads.
     pub(super) around: Pages,
 }
 
-/// The window of one stream and what it touched last.
+/// The window of one stream and the page that it touched last.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Window {
     start: PageIndex,
     size: Pages,
-    /// The part at its end that is ahead of the call; its first page is the marker.
+    /// The part at its end that lies beyond the call; its first page is the marker.
     ahead: Pages,
     previous: Option<PageIndex>,
     faults: mapped::Modern,
@@ -58,7 +58,7 @@ impl Window {
         self.start + self.size
     }
 
-    /// Whether a page is where this window says that the stream comes next.
+    /// Whether the stream is expected at this page.
     fn expects(&self, page: PageIndex) -> bool {
         !self.size.is_zero() && (page == self.marker() || page == self.end())
     }
@@ -123,7 +123,7 @@ impl OnDemand {
         if most.is_zero() {
             return;
         }
-        // A fault at a marker wants a whole window.
+        // A fault at a marker reads a whole window.
         let request = if answer.touch.mapped { self.around } else { answer.touch.request };
         if page == PageIndex::ZERO {
             self.begin(window, page, request, most);
@@ -166,7 +166,7 @@ impl OnDemand {
         window.ahead = window.size;
     }
 
-    /// Reads the window; one that begins here and would meet its marker at once takes the next in.
+    /// Reads the window; if it begins here and would meet its marker at once, the next one is included.
     fn submit(&self, window: &mut Window, answer: &mut Answer<'_>, most: Pages) {
         if answer.page() == window.start && window.size == window.ahead {
             let more = self.next(window.size, most);
@@ -202,7 +202,7 @@ fn initial(request: Pages, most: Pages) -> Pages {
     }
 }
 
-/// How many pages right before the touched one are there, up to the depth.
+/// How many pages right before the touched one are cached, up to the depth.
 fn history(answer: &Answer<'_>, most: Pages) -> Pages {
     let before = (0..answer.page().get()).rev().take(most.get() as usize);
     Pages(before.take_while(|page| answer.view.cached(PageIndex(*page))).count() as u64)
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_initial_window_goes_by_the_call() {
+    fn the_initial_window_depends_on_the_call() {
         for (request, window) in
             [(1, 4), (2, 4), (3, 8), (4, 8), (5, 16), (8, 16), (9, 32), (16, 32), (40, 32)]
         {
@@ -246,8 +246,8 @@ mod tests {
     fn at_the_windows_end_the_next_one_is_larger() {
         let mut world = world(1000);
         world.call(0, 1);
-        // The marker at page 1 is jumped over; page 4 is right past the window.
-        assert_eq!(world.call(4, 1), [(4, 24)], "eight, and the next sixteen taken in");
+        // The marker at page 1 is skipped; page 4 is right past the window.
+        assert_eq!(world.call(4, 1), [(4, 24)], "eight, and the next sixteen included");
     }
 
     #[test]
@@ -265,8 +265,8 @@ mod tests {
         world.call(1, 1);
         // Pages 4 to 11 are the window, marked at 4. A second reader begins elsewhere...
         assert_eq!(world.call(2000, 64)[0], (2000, 32));
-        // ... and the first comes back to a marker that the window no longer knows: pages to 11 are
-        // there, eight from the marker to the hole, and the page itself; doubled.
+        // ... and the first returns to a marker that the window no longer has. Pages to 11 are cached: eight
+        // from the marker to the hole, and the page itself; doubled.
         assert_eq!(world.call(4, 1), [(12, 18)]);
     }
 
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_in_memory_before_a_miss_tell_of_a_sequence() {
+    fn pages_in_memory_before_a_miss_show_a_sequence() {
         let mut world = world(5000);
         world.call(7, 1);
         world.memory.cached.extend(44..50);

@@ -1,7 +1,8 @@
-//! The oracle (EuroSys'07 section 6.2): told at `open` how much a stream will read, it reads just that
-//! at once. The bound of the others, and no online rule.
+//! The oracle (EuroSys'07 section 6.2): a stream announces its length at `open`, and the oracle reads exactly
+//! that at once. It is the bound of the other policies, and not an online rule.
 //!
-//! Where memory bounds a fetch ([`View::bound`](super::View::bound)) it reads the rest when that is
+//! Where memory bounds a fetch ([`View::bound`](super::View::bound)) it reads the rest when that is used up.
+//! Beyond the announced length it does not read ahead.
 //! used up. What it was not told of it does not read ahead.
 
 use super::generation::Generation;
@@ -9,7 +10,7 @@ use super::parts::Parts;
 use super::prefetcher::Prefetcher;
 use crate::depth::{Announced, Ramp};
 
-/// Makes it.
+/// Builds the policy.
 pub(super) fn build(parts: &Parts<'_>) -> Box<dyn Prefetcher> {
     Generation::DEMAND.with(Box::new(Announced), Ramp::Full, parts.settings.window)
 }
@@ -21,15 +22,15 @@ mod tests {
     use foreseek_units::Pages;
 
     #[test]
-    fn golden_what_it_was_told_is_read_at_once() {
+    fn golden_the_announced_length_is_read_at_once() {
         let mut world = World::announced("oracle", &Settings::default(), 1000, Some(300));
         assert_eq!(world.call(100, 16), [(100, 300)]);
         assert_eq!(world.pages(116..400), []);
-        assert_eq!(world.call(400, 2), [(400, 2)], "past what it was told, nothing is read ahead");
+        assert_eq!(world.call(400, 2), [(400, 2)], "past the announced length nothing is read ahead");
     }
 
     #[test]
-    fn untold_it_reads_what_is_asked_for() {
+    fn without_an_announcement_it_reads_the_call() {
         assert_eq!(World::new("oracle", &Settings::default(), 1000).call(0, 4), [(0, 4)]);
     }
 

@@ -1,5 +1,5 @@
 //! The prefetchers of streams by name: the only list of them. The simulator, the mount, the benchmark of the
-//! mount, their help and their completions read it.
+//! mount, their help and their completions use it.
 
 use super::parts::Parts;
 use super::prefetcher::Prefetcher;
@@ -7,20 +7,20 @@ use super::settings::Settings;
 use foreseek_units::DeviceCosts;
 use std::sync::Arc;
 
-/// Makes a policy.
+/// Builds a policy.
 type Build = fn(&Parts<'_>) -> Box<dyn Prefetcher>;
 
-/// Who can choose a policy.
+/// Where a policy can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Offered {
-    /// Everybody, also for a mount.
+    /// Everywhere, also for a mount.
     Everywhere,
-    /// Experiments only: it models a kernel, or needs what only a simulator knows.
+    /// In experiments only: it models a kernel, or needs what only a simulator knows.
     Simulated,
 }
 use Offered::{Everywhere, Simulated};
 
-/// Every policy: its name, one line for people, who can choose it, and how it is made.
+/// Every policy: its name, a line for help texts, where it can be chosen, and its builder.
 #[rustfmt::skip]
 const POLICIES: &[(&str, &str, Offered, Build)] = &[
     ("none", "no prefetching", Everywhere, super::none::build),
@@ -33,7 +33,7 @@ const POLICIES: &[(&str, &str, Offered, Build)] = &[
     ("oracle", "clairvoyant: knows how much each stream will read", Simulated, super::oracle::build),
 ];
 
-/// Policies that had another name: that one, and today's. The old ones are understood in this release.
+/// Earlier names of policies and the current ones. This release accepts the earlier ones.
 const OLD: [(&str, &str); 3] =
     [("learnt", "adaptive"), ("learnt-told", KNOWN_LENGTHS), ("adaptive-told", KNOWN_LENGTHS)];
 
@@ -44,13 +44,13 @@ pub const KNOWN_LENGTHS: &str = "adaptive-known-lengths";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no prefetcher is called '{name}': there are {}", known.join(", "))]
 pub struct UnknownPolicy {
-    /// What was asked for.
+    /// The name that was given.
     pub name: String,
-    /// What there is.
+    /// The existing names.
     pub known: Vec<&'static str>,
 }
 
-/// Today's name of a policy that was called otherwise; any other name as it is.
+/// The current name of a policy that has an earlier one; any other name unchanged.
 #[must_use]
 pub fn of_today(name: &str) -> &str {
     OLD.iter().find(|(old, _)| *old == name).map_or(name, |(_, today)| *today)
@@ -61,7 +61,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     POLICIES.iter().map(|(name, ..)| *name)
 }
 
-/// The names of those that a mount can be given.
+/// The names of those that a mount accepts.
 pub fn offered() -> impl Iterator<Item = &'static str> {
     POLICIES.iter().filter(|(_, _, offered, _)| *offered == Everywhere).map(|(name, ..)| *name)
 }
@@ -73,10 +73,10 @@ pub fn about(name: &str) -> Option<&'static str> {
     POLICIES.iter().find(|(known, ..)| *known == name).map(|(_, about, ..)| *about)
 }
 
-/// Makes the prefetcher of this name for a device.
+/// Builds the prefetcher of this name for a device.
 ///
 /// # Errors
-/// No policy is called so; the message names those that there are.
+/// No policy has this name; the message lists the existing ones.
 pub fn by_name(
     name: &str,
     settings: &Settings,
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn old_names_lead_to_the_policies_of_today() {
+    fn old_names_lead_to_the_current_policies() {
         for (old, today) in OLD {
             assert!(!names().any(|name| name == old) && names().any(|name| name == today));
             assert!(by_name(old, &Settings::default(), &costs("exos-18t")).is_ok(), "{old}");
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_answered_with_those_that_are_known() {
+    fn an_unknown_name_is_answered_with_the_known_ones() {
         let unknown =
             by_name("linux-2.4", &Settings::default(), &costs("exos-18t")).err().expect("no policy");
         let message = unknown.to_string();

@@ -1,4 +1,4 @@
-//! What the prefetchers of streams are given.
+//! The settings of the prefetchers of streams.
 
 use super::generation::Generation;
 use crate::depth::{Averaging, PageMeasure, SLOW_START, SWITCH_WEIGHT};
@@ -6,49 +6,47 @@ use foreseek_units::{Bytes, Pages};
 use serde::{Deserialize, Deserializer};
 use std::ops::RangeInclusive;
 
-/// Largest window or depth that a setting may give: a gibibyte, more than any memory should give to
-/// one fetch.
+/// The largest window or depth in a setting: a gibibyte, more than any memory should give to one fetch.
 const PAGES_LIMIT: u64 = Bytes::gib(1).pages_floor().0;
 
-/// The bound that `adaptive` keeps where none is given. Told the lengths, 3 reaches 0.98 of what
-/// no bound at all would over ten loads on two disks, 2.5 reaches 0.94, 2 (competitive prefetching) 0.73,
-/// 3.5 and more 0.99 (docs/lab/adaptive.md).
+/// The default bound of `adaptive`. Given the lengths, 3 reaches 98 % of the throughput without a bound over
+/// ten loads on two disks. 2.5 reaches 94 %, 2 (competitive prefetching) 73 %, 3.5 and more 99 %
+/// (docs/lab/adaptive.md).
 pub const RHO: f64 = 3.0;
-/// The largest bound that may be set: beyond a thousand times the optimum none is meant.
+/// The largest bound in a setting: more than a thousand times the optimum is not meant.
 pub const RHO_LIMIT: f64 = 1000.0;
-/// The bounds that may be set. Less than 2 can nobody keep (EuroSys'07 section 4.2).
+/// The permitted bounds. No rule can keep less than 2 (EuroSys'07 section 4.2).
 pub const RHO_RANGE: RangeInclusive<f64> = 2.0..=RHO_LIMIT;
 
-/// Settings of all prefetchers of streams; each uses those that concern it. In a file the keys bear
-/// their unit: `window_pages`, `aggressive_pages`, `slow_start_pages`.
+/// Settings of all prefetchers of streams; each uses those that concern it. In a file the keys have their
+/// unit: `window_pages`, `aggressive_pages`, `slow_start_pages`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// The kernel in which the competitive and the aggressive depth replace the stock one.
     pub generation: Generation,
-    /// The largest window of a stock kernel, and what its page faults go by: 128 KiB in all of them.
+    /// The largest window of a stock kernel, also for page faults: 128 KiB in all of them.
     #[serde(rename = "window_pages", deserialize_with = "pages")]
     pub window: Pages,
-    /// The depth of aggressive prefetching: 256 pages (TR-840 section 5.2); EuroSys'07 (section 6.2)
-    /// takes 800 KB.
+    /// The depth of aggressive prefetching: 256 pages (TR-840 section 5.2). EuroSys'07 (section 6.2) uses 800
+    /// KB.
     #[serde(rename = "aggressive_pages", deserialize_with = "pages")]
     pub aggressive: Pages,
     /// The first window of slow start.
     #[serde(rename = "slow_start_pages", deserialize_with = "pages")]
     pub slow_start: Pages,
-    /// What the estimate of the switch cost averages.
+    /// The quantity whose average estimates the switch cost.
     pub averaging: Averaging,
-    /// The weight of the newest seek in it, 0 to 1.
+    /// The weight of the newest seek in that average, 0 to 1.
     #[serde(deserialize_with = "share")]
     pub switch_weight: f64,
-    /// How the competitive depth becomes pages.
+    /// How the competitive depth is converted to pages.
     pub page_measure: PageMeasure,
-    /// How much more than the optimum a stream may cost under `adaptive`, 2 to
-    /// [`RHO_LIMIT`].
+    /// The most that a stream may cost under `adaptive`, as a multiple of the optimum: 2 to [`RHO_LIMIT`].
     #[serde(deserialize_with = "rho")]
     pub rho: f64,
-    /// Whether pages that are found in memory are not told of, as by a mount whose kernel keeps a
-    /// cache: then a reader who leaves in front of one may have read on unseen.
+    /// Whether hits of pages in memory are not visible, as in a mount whose kernel keeps a cache. A reader
+    /// that leaves in front of such a page may then have read on unseen.
     pub unseen_hits: bool,
 }
 
@@ -126,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_setting_can_be_is_refused() {
+    fn invalid_settings_are_refused() {
         for (text, complaint) in [
             ("window = 64", "unknown field `window`"),
             ("window_pages = 0", "must be from 1 to 262144 pages, is 0"),

@@ -3,9 +3,8 @@
 use foreseek_seam::StreamId;
 use rustc_hash::FxHashMap;
 
-/// Names below this one index the table; what is kept of a stream has some hundred bytes, so that
-/// it stays below 128 MiB. Larger names, which a driver that names densely never gives, are looked
-/// up.
+/// Names below this one index the table; the state of a stream has some hundred bytes, so that the table
+/// stays below 128 MiB. Larger names are looked up in a map; a driver with dense names never gives them.
 const TABLE_LIMIT: u64 = 1 << 20;
 
 /// The open streams.
@@ -20,7 +19,7 @@ impl<S> Slab<S> {
         Self { table: Vec::new(), beyond: FxHashMap::default() }
     }
 
-    /// A stream of this name is open from now on; one that was is forgotten.
+    /// A stream of this name is opened; it replaces an open one of this name.
     pub(super) fn insert(&mut self, name: StreamId, stream: S) {
         if name.0 >= TABLE_LIMIT {
             self.beyond.insert(name, stream);

@@ -1,4 +1,4 @@
-//! The kernels' own read-ahead, without a change.
+//! The kernels' own read-ahead, unchanged.
 
 use super::generation::Generation;
 use super::parts::Parts;
@@ -6,7 +6,7 @@ use super::prefetcher::Prefetcher;
 use super::settings::Settings;
 use crate::depth::{Fixed, Ramp};
 
-/// A kernel's own read-ahead; no costs of a device enter it.
+/// A kernel's own read-ahead; it uses no costs of a device.
 #[must_use]
 pub fn stock(generation: Generation, settings: &Settings) -> Box<dyn Prefetcher> {
     generation.with(Box::new(Fixed(settings.window)), Ramp::Stock, settings.window)

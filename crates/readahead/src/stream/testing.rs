@@ -1,4 +1,4 @@
-//! A reader, a file and a naive page cache, for the tests of the policies: every answer is held to
+//! A reader, a file and a naive page cache, for the tests of the policies. Every answer is checked against
 //! the contract of [`Prefetcher`].
 
 use super::{Ahead, Found, Opened, Prefetcher, Served, Settings, Touch, View, by_name};
@@ -8,7 +8,7 @@ use foreseek_units::{DeviceCosts, Instant, Lba, PageIndex, Pages};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A window as tests write it: its first page and how many.
+/// A window in tests: its first page and its length.
 pub type Window = (u64, u64);
 
 const STREAM: StreamId = StreamId(3);
@@ -16,23 +16,23 @@ const STREAM: StreamId = StreamId(3);
 /// One stream over one file.
 pub struct World {
     prefetcher: Box<dyn Prefetcher>,
-    /// What is in memory, and what else the policy may look at.
+    /// The pages in memory, and what else the policy may query.
     pub memory: Memory,
     lost: BTreeSet<u64>,
     markers: BTreeSet<u64>,
     length: u64,
 }
 
-/// What is in memory.
+/// The pages in memory.
 #[derive(Default)]
 pub struct Memory {
-    /// The pages that are there.
+    /// The cached pages.
     pub cached: BTreeSet<u64>,
-    /// The queue is congested.
+    /// Whether the queue is congested.
     pub congested: bool,
     /// The most that a stream may have ahead.
     pub bound: Option<Pages>,
-    /// Where the file begins.
+    /// The start of the file on its device.
     pub place: Option<Lba>,
     /// The pages given to a cache in front.
     pub delivered: BTreeSet<u64>,
@@ -67,12 +67,12 @@ impl World {
         Self::announced(policy, settings, length, None)
     }
 
-    /// The same, told how much will be read.
+    /// The same with an announced length.
     pub fn announced(policy: &str, settings: &Settings, length: u64, announced: Option<u64>) -> Self {
         Self::with(by_name(policy, settings, &costs("ibm-36g-37")).expect("a policy"), length, announced)
     }
 
-    /// A policy that is made already.
+    /// A policy that is built already.
     pub fn with(mut prefetcher: Box<dyn Prefetcher>, length: u64, announced: Option<u64>) -> Self {
         let (object, who) = (ObjectId(1), ProcessId(1));
         let announced = announced.map(Pages);
@@ -82,7 +82,7 @@ impl World {
         Self { prefetcher, memory: Memory::default(), lost, markers, length }
     }
 
-    /// A call that reads so many pages; the windows that it made, in order.
+    /// A call that reads this many pages; returns the windows that it caused, in order.
     pub fn call(&mut self, start: u64, pages: u64) -> Vec<Window> {
         (start..start + pages)
             .flat_map(|page| self.touch(page, start + pages - page, page == start, false))
@@ -99,7 +99,7 @@ impl World {
         pages.into_iter().flat_map(|page| self.touch(page, 1, true, true)).collect()
     }
 
-    /// Loses pages that were read ahead.
+    /// Evicts pages that were read ahead.
     pub fn evict(&mut self, pages: impl IntoIterator<Item = u64>) {
         for page in pages {
             if self.memory.cached.remove(&page) {
@@ -113,7 +113,7 @@ impl World {
         self.prefetcher.served(Instant::ZERO, served);
     }
 
-    /// A touch of one page; the windows that it made.
+    /// A touch of one page; returns the windows that it caused.
     ///
     /// # Panics
     /// Where the policy breaks the contract of [`Prefetcher`].
@@ -151,7 +151,7 @@ impl World {
         out.iter().map(|ahead| (ahead.range.start.0, ahead.range.len().0)).collect()
     }
 
-    /// What holds for every prefetcher.
+    /// Checks the contract of every prefetcher.
     fn check(&self, touch: Touch, out: &[Ahead]) {
         let end = self.length;
         let missing = matches!(touch.found, Found::Miss | Found::Thrashed);

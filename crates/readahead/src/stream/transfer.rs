@@ -1,18 +1,20 @@
-//! How long the transfer of an object's pages takes, by the places where they lie, and how many pages a time is
-//! enough for.
+//! Transfer times of an object's pages by their addresses, and the number of pages that fit into a time.
 //!
-//! A zone of a disk has one rate, so that two pages of the same rate have it between them, too; where their rates
-//! differ, the pages between them are halved until they do not. A fetch costs a few questions where it lies in one
-//! zone, and some dozens where it does not.
+//! A zone of a disk has one rate: if two pages have the same rate, so do the pages between them. If the rates
+//! differ, the pages between them are halved until they do not. A fetch takes a few look-ups within one zone,
+//! and some dozens across zones.
 //!
-//! Limits: pages of one rate that lie around a piece elsewhere on the disk (a file in several extents) are taken to
-//! have one rate; where the device was measured while it works, all places have the rate that was measured.
+//! Limits:
+//!
+//! - Pages of one rate around a piece elsewhere on the disk (a file in several extents) are assumed to have
+//!   one rate.
+//! - If the device was measured at run time, all places have the measured rate.
 
 use super::view::View;
 use foreseek_seam::Measured;
 use foreseek_units::{DeviceCosts, PAGE_SIZE, PageIndex, PageSpan, Pages, Span};
 
-/// Rates that differ by less than this share are one: a device may have a curve for a rate.
+/// Rates that differ by less than this share count as equal: a device may have a curve for a rate.
 const SAME: f64 = 1e-4;
 /// Slack for rounding: a millionth of a page's transfer.
 const ROUNDING: f64 = 1e-6;
@@ -26,7 +28,7 @@ pub(super) struct Transfers<'a> {
 }
 
 impl<'a> Transfers<'a> {
-    /// Of an object that ends at a page. What was `measured` goes before what the device's costs say.
+    /// For an object that ends at a page. The `measured` costs take precedence over the device's profile.
     pub(super) fn new(
         view: &'a dyn View,
         costs: &'a dyn DeviceCosts,
@@ -36,7 +38,7 @@ impl<'a> Transfers<'a> {
         Self { view, costs, measured, end }
     }
 
-    /// The seconds that a page takes.
+    /// The transfer time of a page in seconds.
     pub(super) fn page(&self, page: PageIndex) -> f64 {
         let rate = match (self.measured, self.view.place(page)) {
             (Some(measured), _) => measured.rate,
@@ -46,7 +48,7 @@ impl<'a> Transfers<'a> {
         PAGE_SIZE as f64 / rate.as_bytes_per_second()
     }
 
-    /// The seconds that all of these take.
+    /// The transfer time of all these pages in seconds.
     pub(super) fn of(&self, pages: PageSpan) -> f64 {
         let Some(last) = pages.len().get().checked_sub(1) else { return 0.0 };
         let (first, last) = (self.page(pages.start), self.page(pages.start + Pages(last)));
@@ -57,12 +59,12 @@ impl<'a> Transfers<'a> {
         self.of(left) + self.of(right)
     }
 
-    /// The seconds that the slowest of these takes.
+    /// The transfer time of the slowest of these pages in seconds.
     pub(super) fn slowest(&self, pages: PageSpan) -> f64 {
         self.page(pages.start).max(self.page(pages.end - Pages(1)))
     }
 
-    /// How many pages from one on are transferred within so many seconds, as far as the object goes.
+    /// How many pages from `from` on are transferred within this many seconds, up to the end of the object.
     pub(super) fn within(&self, from: PageIndex, seconds: f64) -> Pages {
         let left = self.end - from;
         let each = self.page(from);
@@ -71,7 +73,7 @@ impl<'a> Transfers<'a> {
         if (self.page(last) - each).abs() <= each * SAME {
             return guess;
         }
-        // The most that fits, and the least that does not.
+        // The largest number that fits, and the smallest that does not.
         let (mut fits, mut not) = (Pages::ZERO, left + Pages(1));
         while not - fits > Pages(1) {
             let middle = fits + (not - fits) / 2;
@@ -84,7 +86,7 @@ impl<'a> Transfers<'a> {
         fits
     }
 
-    /// How many pages from one on take at least so many seconds, as far as the object goes.
+    /// How many pages from `from` on take at least this many seconds, up to the end of the object.
     pub(super) fn at_least(&self, from: PageIndex, seconds: f64) -> Pages {
         let pages = self.within(from, seconds);
         let enough = self.of(Span::at(from, pages)) >= seconds - self.page(from) * ROUNDING;
@@ -98,7 +100,7 @@ mod tests {
     use foreseek_units::{Lba, Nanos, Rate, Sectors};
     use proptest::prelude::*;
 
-    /// Pages lie on the disk one after the other; the rate changes at these pages, in MB/s.
+    /// Pages are contiguous on the disk; the rate, in MB/s, changes at these pages.
     #[derive(Debug)]
     struct Zones(Vec<(u64, f64)>);
 
@@ -164,7 +166,7 @@ mod tests {
         }
 
         #[test]
-        fn what_fits_fits_and_a_page_more_does_not(
+        fn the_most_pages_that_fit_are_found(
             zones in zones(), from in 0..1000u64, seconds in 0.0..1.0f64, end in 1001..4000u64,
         ) {
             let (from, end) = (PageIndex(from), PageIndex(end));

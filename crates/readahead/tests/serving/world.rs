@@ -381,7 +381,7 @@ impl World {
 
     /// Tells an event, and whatever is due at once after it.
     pub(crate) fn tell(&mut self, event: Event<'_>) {
-        self.driver.tell(self.now, event);
+        self.driver.send(self.now, event);
         self.settle();
     }
 
@@ -394,7 +394,7 @@ impl World {
             if self.driver.deadline().is_none_or(|deadline| deadline > self.now) {
                 return self.check();
             }
-            self.driver.tell(self.now, Event::Tick);
+            self.driver.send(self.now, Event::Tick);
         }
         panic!("the engine goes on without end");
     }

@@ -155,13 +155,13 @@ impl Machine {
 
     pub(super) fn mount_ran(&mut self, who: ProcessId) {
         if let Some(mount) = &mut self.mount {
-            mount.driver.tell(self.now, Event::Serving(ServingEvent::Ran { who }));
+            mount.driver.send(self.now, Event::Serving(ServingEvent::Ran { who }));
         }
     }
 
     pub(super) fn mount_exited(&mut self, who: ProcessId) {
         if let Some(mount) = &mut self.mount {
-            mount.driver.tell(self.now, Event::Serving(ServingEvent::Exited { who }));
+            mount.driver.send(self.now, Event::Serving(ServingEvent::Exited { who }));
         }
         self.serve_mount();
     }
