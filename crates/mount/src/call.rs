@@ -1,14 +1,15 @@
-//! The call of a program of which a read is a part.
+//! The system call of which a read is a part.
 
 use foreseek_seam::ProcessId;
 use foreseek_storage::{ThreadState, thread_state};
 use foreseek_units::ByteSpan;
 
-/// How often a reader is looked at that is still on its processor: it has just asked, and is about to wait.
+/// How often a reader is inspected while it is still running: it has just issued the request, and is about to
+/// wait.
 const LOOKS: u32 = 8;
 
-/// The call in which a reader waits, of which a read of these bytes is a part or all; none where that cannot be told. It takes some
-/// microseconds.
+/// The call in which a reader waits, of which a read of these bytes is a part or all; `None` where it is
+/// unknown. Finding it takes some microseconds.
 pub(crate) fn call_of(who: ProcessId, range: ByteSpan) -> Option<ByteSpan> {
     if who.0 == 0 {
         return None;
@@ -23,7 +24,7 @@ pub(crate) fn call_of(who: ProcessId, range: ByteSpan) -> Option<ByteSpan> {
     None
 }
 
-/// Whether a read begins within a call, give or take the page that the call begins in.
+/// Whether a read begins within a call, or in the page in which the call begins.
 fn holds(call: ByteSpan, range: ByteSpan) -> bool {
     range.pages().start >= call.pages().start && range.start < call.end
 }

@@ -1,52 +1,52 @@
-//! What can go wrong with a mount.
+//! Errors of mounts.
 
 use foreseek_server::{Error as Failed, ServerFolder};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why something could not be done to a mount.
+/// Why an operation on a mount failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The source is not there, or no directory.
+    /// The source is missing, or no directory.
     #[error("source {path}: {reason}; give a directory that exists")]
     Source {
-        /// What was given.
+        /// The path that was given.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
     },
-    /// The mount point cannot be one.
+    /// The mount point is unsuitable.
     #[error("mount point {path}: {reason}")]
     MountPoint {
-        /// What was given.
+        /// The path that was given.
         path: PathBuf,
         /// What is wrong with it, and what to do.
         reason: String,
     },
-    /// Something is mounted there by us, and served.
+    /// A mount of ours is served there.
     #[error(
         "{path} is a Foreseek mount already (process {pid}): 'foreseek mount --status {path}' shows it, \
          'foreseek mount --unmount {path}' takes it away"
     )]
     AlreadyMounted {
-        /// Where.
+        /// The mount point.
         path: PathBuf,
-        /// The server.
+        /// The server's process.
         pid: u32,
     },
-    /// Something that mounting needs is missing.
+    /// A requirement of mounting is missing.
     #[error("{what} is missing: {remedy}")]
     Missing {
-        /// What is needed.
+        /// The requirement.
         what: &'static str,
         /// How to get it.
         remedy: &'static str,
     },
-    /// The profile of the device below cannot be had.
+    /// The profile of the device below cannot be read.
     #[error(transparent)]
     Profile(#[from] foreseek_device::ProfileError),
-    /// Nothing of ours is mounted there.
+    /// No mount of ours is there.
     #[error("{0} is not a Foreseek mount: 'foreseek mount --list' shows those that are")]
     NotMounted(PathBuf),
     /// The server is dead.
@@ -67,19 +67,19 @@ pub enum Error {
         /// How the exchange with it failed.
         cause: io::Error,
     },
-    /// The server said why it could not, or ended.
+    /// The server refused with this message, or ended.
     #[error("{0}")]
     Refused(String),
     /// An operating-system call failed.
     #[error(transparent)]
     Call(#[from] foreseek_server::CallError),
-    /// Only root may do that.
+    /// Only root may do this.
     #[error(transparent)]
     NotRoot(#[from] foreseek_server::NotRoot),
 }
 
 impl Error {
-    /// What went wrong with a request to a mount's server.
+    /// The error of a request to a mount's server.
     pub(crate) fn of(folder: &ServerFolder, mount_point: &Path, error: Failed) -> Self {
         let path = mount_point.to_owned();
         match error {

@@ -1,4 +1,4 @@
-//! Mounting, and talking to the servers of mounts. Every call is bounded in time.
+//! Mounting, and requests to the servers of mounts. Every call is bounded in time.
 
 use crate::daemon::place::{self, Record};
 use crate::daemon::protocol::{Ready, ServerRequest};
@@ -13,31 +13,31 @@ use std::time::Duration;
 
 pub use foreseek_server::Health;
 
-/// Longest wait for a server to end once it was asked to: what it gives open files, and half as long.
+/// Longest wait for a server to end after the request: the time that it gives open files, and half as long.
 const END_LIMIT: Duration = Duration::from_secs(LINGER.as_secs() * 3 / 2);
-/// A server that nobody keeps from ending has ended by then.
+/// A server whose mount is not in use has ended by then.
 const SOON: Duration = Duration::from_millis(500);
 
 /// A mount in the list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listed {
-    /// Where it is.
+    /// The mount point.
     pub mount_point: PathBuf,
-    /// What it shows.
+    /// The directory that it shows.
     pub source: PathBuf,
     /// Its server's process.
     pub pid: u32,
-    /// How its server is.
+    /// The state of its server.
     pub health: Health,
 }
 
-/// Mounts: starts a server, which outlives the caller. Answers what works less well than it might.
-/// `server` is the program and the arguments with which it calls [`serve::run_detached`].
+/// Mounts: starts a server, which outlives the caller. Returns the server's warnings. `server` is the program
+/// and the arguments with which it calls [`serve::run_detached`].
 ///
 /// [`serve::run_detached`]: crate::daemon::serve::run_detached
 ///
 /// # Errors
-/// Whatever kept it from being mounted; nothing is left behind then.
+/// The reason why it cannot be mounted; nothing is left behind then.
 pub fn mount(settings: &Settings, server: (&Path, &[&str])) -> Result<Vec<String>, Error> {
     let (program, arguments) = server;
     let mut settings = settings.clone();
@@ -51,7 +51,7 @@ pub fn mount(settings: &Settings, server: (&Path, &[&str])) -> Result<Vec<String
 /// All mounts, dead ones included.
 ///
 /// # Errors
-/// When they cannot be listed.
+/// They cannot be listed.
 pub fn list() -> Result<Vec<Listed>, Error> {
     let listed = |(folder, record): (ServerFolder, Record)| Listed {
         health: Client::of(&folder).health(),
@@ -62,7 +62,7 @@ pub fn list() -> Result<Vec<Listed>, Error> {
     Ok(place::all()?.into_iter().map(listed).collect())
 }
 
-/// How a mount is.
+/// The status of a mount.
 ///
 /// # Errors
 /// [`Error::NotMounted`], [`Error::Dead`], [`Error::Silent`].
@@ -72,54 +72,54 @@ pub fn status(point: &Path) -> Result<MountStatus, Error> {
     status.map_err(|error| Error::of(&folder, &record.mount_point, error))
 }
 
-/// A mount that was taken away, and whose server goes on for those who use it.
+/// A mount that is unmounted, and whose server continues for the programs that use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BusyUnmount {
-    /// Where it was.
+    /// The former mount point.
     pub mount_point: PathBuf,
-    /// Who uses it, each in words.
+    /// Descriptions of its users.
     pub users: Vec<String>,
-    /// For so long they can.
+    /// How long they can continue to use it.
     pub limit: Duration,
     /// The server's process: a signal ends it at once.
     pub pid: u32,
 }
 
-/// Takes a mount away and removes every trace of it. A dead or silent server is cleaned up after.
+/// Unmounts and removes every trace of the mount. If its server is dead or silent, the leftovers are freed.
 ///
 /// # Errors
-/// [`Error::NotMounted`], or what kept it from being freed.
+/// [`Error::NotMounted`], or the reason why it cannot be freed.
 pub fn unmount(point: &Path) -> Result<(), Error> {
     unmount_with(point, |_| {})
 }
 
-/// The same; `tell` is called where it takes a while, since the mount is in use.
+/// The same; `notify` is called if it takes a while, since the mount is in use.
 ///
 /// # Errors
 /// As [`unmount`].
-pub fn unmount_with(point: &Path, tell: impl FnOnce(&BusyUnmount)) -> Result<(), Error> {
+pub fn unmount_with(point: &Path, notify: impl FnOnce(&BusyUnmount)) -> Result<(), Error> {
     let (folder, record) = match find(point) {
         Ok(found) => found,
-        // The record is gone, and what it spoke of is not.
+        // The record is gone, but its mount is not.
         Err(Error::NotMounted(_)) if mount_point::is_ours(&mount_point::name_of(point)) => {
             return mount_point::free(&mount_point::name_of(point));
         }
         Err(error) => return Err(error),
     };
-    // Before it is out of the tree.
+    // Read before it is unmounted.
     let mounted = mounted_on(&record.mount_point);
     if Client::of(&folder).end().is_ok() {
         if !record.server.wait_for_end(SOON) {
             let pid = record.server.pid;
             let users =
                 mounted.map_or_else(Vec::new, |mount| users_inside(&mount, &[pid, std::process::id()]));
-            tell(&BusyUnmount { mount_point: record.mount_point.clone(), users, limit: LINGER, pid });
+            notify(&BusyUnmount { mount_point: record.mount_point.clone(), users, limit: LINGER, pid });
         }
         if record.server.wait_for_end(END_LIMIT) {
             return Ok(folder.remove()?);
         }
     }
-    // First, so that nothing waits for an answer that cannot come.
+    // Freed first, so that nothing waits for an answer that cannot arrive.
     mount_point::free(&record.mount_point)?;
     record.server.kill()?;
     Ok(folder.remove()?)

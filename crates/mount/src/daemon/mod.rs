@@ -1,6 +1,10 @@
-//! A mount in a process of its own: what it is told (`settings`), how it serves and ends (`serve`), where it
-//! is found (`place`, called by `names` made of paths), what is asked of it (`protocol`, `client`), and what
-//! outlives it (`state_saver`).
+//! A mount in its own process.
+//!
+//! - `settings`: its settings;
+//! - `serve`: how it serves and ends;
+//! - `place`: its folder, with `names` made of paths;
+//! - `protocol`, `client`: requests to it;
+//! - `state_saver`: the state that outlives it.
 
 pub mod client;
 mod names;

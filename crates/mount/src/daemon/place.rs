@@ -1,5 +1,5 @@
-//! What is known of a mount outside its server: its folder below `/run/foreseek/mounts`
-//! ([`ServerFolder`]), named by the digest of the mount point's path.
+//! A mount as seen from outside its server: its folder below `/run/foreseek/mounts` ([`ServerFolder`]), named
+//! by the digest of the mount point's path.
 
 use crate::Error;
 use crate::daemon::names;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// The kind of server.
 const KIND: &str = "mounts";
 
-/// What a server says of itself and its mount.
+/// A server's record of itself and its mount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     #[serde(flatten)]
@@ -19,14 +19,14 @@ pub(crate) struct Record {
     pub(crate) mount_point: PathBuf,
 }
 
-/// The folder of the mount on this point, whether there is one or not.
+/// The folder of the mount on this point, whether it exists or not.
 pub(crate) fn folder_of(mount_point: &Path) -> ServerFolder {
-    // A name of its own length would not fit beside the socket's.
+    // A name as long as the path would not fit into the path of the socket.
     ServerFolder::of(KIND, &names::digest(mount_point))
 }
 
-/// The folder of the mount on this point and its record, where there is one; also one whose server is of
-/// an earlier version, which named folders otherwise.
+/// The folder of the mount on this point and its record, if it exists. It also finds the folder of a server
+/// of an earlier version, which named folders differently.
 pub(crate) fn find(mount_point: &Path) -> Result<Option<(ServerFolder, Record)>, Error> {
     let folder = folder_of(mount_point);
     if let Some(record) = folder.record().map_err(denied)? {
@@ -39,7 +39,7 @@ fn denied(error: CallError) -> Error {
     error.or_not_root("list mounts")
 }
 
-/// Every mount's folder, in order of mount point.
+/// The folders of all mounts, in order of mount point.
 pub(crate) fn all() -> Result<Vec<(ServerFolder, Record)>, Error> {
     let folders = ServerFolder::all(KIND).map_err(denied)?;
     let mut found = Vec::new();

@@ -1,13 +1,13 @@
-//! What a mount's server is asked on its control socket, and what it says when it has started.
+//! The requests on the control socket of a mount's server, and the report of its start.
 
 use crate::MountStatus;
 use serde::{Deserialize, Serialize};
 
-/// What a client asks.
+/// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ServerRequest {
-    /// How are you?
+    /// The status of the mount.
     Status,
 }
 
@@ -16,9 +16,9 @@ impl foreseek_server::ServerRequest for ServerRequest {
     type Line = ();
 }
 
-/// It is mounted.
+/// The server has mounted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ready {
-    /// What works less well than it might.
+    /// Warnings.
     pub(crate) warnings: Vec<String>,
 }

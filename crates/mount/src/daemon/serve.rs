@@ -1,10 +1,10 @@
-//! The server's process: how it starts, what it listens to, how it ends.
+//! The server's process: how it starts, what it waits for, how it ends.
 //!
 //! [`run`] serves in the foreground. [`run_detached`] is what [`client::mount`](crate::daemon::client::mount)
 //! starts ([`foreseek_server::Launch`]).
 //!
-//! It ends on SIGTERM, SIGINT or SIGHUP, when asked to on its socket, and when others take the mount
-//! away. Files that are open then can be used on for [`LINGER`]; a second signal ends that at once.
+//! It ends on SIGTERM, SIGINT or SIGHUP, on a request on its socket, and when another process unmounts it.
+//! Files that are open then stay usable for [`LINGER`]; a second signal ends that at once.
 
 use crate::daemon::place::{self, Record};
 use crate::daemon::protocol::{Ready, ServerRequest};
@@ -18,15 +18,14 @@ use foreseek_server::{
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long files that are open when the mount is taken away can be used on: long enough for a
-/// program that is told to end as well, shorter than the 90 s after which systemd kills.
+/// How long files that are open at the unmount stay usable: long enough for a program that got a signal at
+/// the same time to end, shorter than the 90 s after which systemd kills.
 pub(crate) const LINGER: Duration = Duration::from_secs(30);
 
-/// Mounts and serves until it is told to end. `ready` is called once it is mounted, with what works
-/// less well than it might.
+/// Mounts and serves until it has to end. `ready` is called once it is mounted, with the warnings.
 ///
 /// # Errors
-/// Whatever keeps it from being mounted, nothing is left behind then; or from being unmounted.
+/// The reason why it cannot be mounted, nothing is left behind then; or why it cannot be unmounted.
 pub fn run(settings: &Settings, ready: impl FnOnce(&[String])) -> Result<(), Error> {
     let (server, control) = Server::start(settings)?;
     ready(server.mounted.warnings());
@@ -36,7 +35,7 @@ pub fn run(settings: &Settings, ready: impl FnOnce(&[String])) -> Result<(), Err
 /// The same for a process that was started for it.
 ///
 /// # Errors
-/// As [`run`]; whoever started it was told as well.
+/// As [`run`]; the process that started it gets the error as well.
 pub fn run_detached() -> Result<(), Error> {
     foreseek_server::run_detached(|settings, _| {
         let (server, control) = Server::start(&settings)?;
@@ -109,9 +108,9 @@ impl Daemon for Server {
         begun.elapsed() >= LINGER
     }
 
-    /// Takes the mount away, and what the server has left where its clients find it.
+    /// Unmounts, and removes the folder where clients find the server.
     fn end(self, _: Ending) -> Result<(), Error> {
-        // Saves what was learnt: before the end, which may have to wait for a disk.
+        // Saves what was learnt: before the unmount, which may have to wait for a disk.
         drop(self.saver);
         let ended = self.mounted.end(Duration::ZERO);
         self.folder.remove()?;
@@ -119,12 +118,12 @@ impl Daemon for Server {
     }
 }
 
-/// Mounts, with what was learnt before; what keeps that from being used or kept is a warning.
+/// Mounts, with the state that earlier mounts have learnt. An error with that state is a warning.
 fn begin(settings: &Settings) -> Result<(Mounted, Option<StateSaver>), Error> {
     let mut warnings = Vec::new();
-    let state_dir = said(settings.state_dir().transpose(), &mut warnings);
+    let state_dir = or_warning(settings.state_dir().transpose(), &mut warnings);
     let kept = state_dir.as_ref().filter(|_| !settings.forget).map(StateDir::load);
-    let (learnt, classes) = said(kept.transpose().map(Option::flatten), &mut warnings).unzip();
+    let (learnt, classes) = or_warning(kept.transpose().map(Option::flatten), &mut warnings).unzip();
     let mut mounted = Mounted::start(&settings.mount, settings.read_path(learnt)?)?;
     warnings.into_iter().for_each(|warning| mounted.add_warning(warning));
     let keep =
@@ -133,17 +132,17 @@ fn begin(settings: &Settings) -> Result<(Mounted, Option<StateSaver>), Error> {
     Ok((mounted, saver))
 }
 
-/// What there is, if anything; why there is not becomes a warning.
-fn said<T>(result: Result<Option<T>, String>, warnings: &mut Vec<String>) -> Option<T> {
+/// The value, if there is one; an error becomes a warning.
+fn or_warning<T>(result: Result<Option<T>, String>, warnings: &mut Vec<String>) -> Option<T> {
     result.unwrap_or_else(|warning| {
         warnings.push(warning);
         None
     })
 }
 
-/// Frees a mount point of what a dead server left; refuses if a live one serves it.
+/// Frees a mount point of a dead server's leftovers; refuses if a live server serves it.
 fn make_way(point: &Path) -> Result<(), Error> {
-    // Nothing is found in a run directory that is not there yet: this mount will make it.
+    // A run directory that does not exist has no records: this mount will create it.
     let found = if run_directory().exists() { place::find(point)? } else { None };
     if let Some((_, Record { server, .. })) = &found
         && server.is_alive()
@@ -154,7 +153,7 @@ fn make_way(point: &Path) -> Result<(), Error> {
         tracing::info!("freeing {} of what a dead server left", point.display());
         mount_point::free(point)?;
     }
-    // Its name may be an earlier version's.
+    // Its name may be that of an earlier version.
     found.map_or(Ok(()), |(folder, _)| folder.remove())?;
     Ok(place::folder_of(point).remove()?)
 }

@@ -1,4 +1,4 @@
-//! Everything that `foreseek mount` is told, and the read path that it asks for.
+//! The settings of `foreseek mount`, and the read path that follows from them.
 
 use crate::daemon::state_saver::StateDir;
 use crate::{Error, LearntState, MountOptions, Plain, Policy, ReadPath, Reader, ReaderOptions};
@@ -10,46 +10,44 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The file into which the server records what the engine is told and says, for a replay.
+/// The file into which the server records the engine's events and commands, for a replay.
 const RECORD: &str = "FORESEEK_RECORD";
 
-/// Memory for prefetched data unless told otherwise. A drive of the depth of 4 MiB and 64 streams
-/// then have room for twice what is fetched at a time.
+/// Default memory for prefetched data. A device with a prefetch size of 4 MiB and 64 streams then has room
+/// for two fetches of each.
 pub const DEFAULT_MEMORY: Bytes = Bytes::mib(512);
 
-/// A mount and what answers its reads.
+/// A mount and its read path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// What is mounted where.
+    /// The source, the mount point and their options.
     pub mount: MountOptions,
-    /// Who decides what is prefetched.
+    /// The policy that decides what is prefetched.
     pub policy: Policy,
-    /// The bound that [`Policy::ADAPTIVE`] keeps: how many times what knowing its length would cost a
-    /// stream costs at most, within [`RHO_RANGE`](foreseek_readahead::stream::RHO_RANGE). The others
-    /// have none.
+    /// The bound of [`Policy::ADAPTIVE`], within [`RHO_RANGE`](foreseek_readahead::stream::RHO_RANGE): the
+    /// most that a stream may cost, as a multiple of the cost with a known length. The others have no bound.
     pub rho: f64,
     /// Memory for prefetched data, in bytes.
     pub memory_bytes: u64,
-    /// The device that the source lies on: a built-in profile's name or a file. `None` to learn it.
+    /// The device of the source: a built-in profile's name or a file. `None` to learn it.
     pub profile: Option<String>,
-    /// The directory below which what is learnt is kept over a restart, and found at the next. `None`
-    /// to keep nothing.
+    /// The directory in which the learnt state is kept over a restart. `None` to keep nothing.
     pub state: Option<PathBuf>,
-    /// Whether what was learnt before is left aside, to be replaced by what is learnt now.
+    /// Whether to ignore the saved state, and replace it.
     pub forget: bool,
 }
 
 impl Settings {
-    /// Where what is learnt is kept, for a policy that learns; the error is a sentence for people.
+    /// Where the state is kept, for a policy that learns; the error is a sentence for users.
     pub(crate) fn state_dir(&self) -> Option<Result<StateDir, String>> {
         let state = self.state.as_deref().filter(|_| self.policy == Policy::ADAPTIVE)?;
         Some(StateDir::open(state, &self.mount.source))
     }
 
-    /// What answers the reads, beginning with what was learnt before.
+    /// The read path, which begins with the saved state.
     ///
     /// # Errors
-    /// The profile cannot be read, or there is no memory or thread for the reader.
+    /// The profile cannot be read, or no memory or thread is available for the reader.
     pub(crate) fn read_path(&self, learnt: Option<LearntState>) -> Result<Arc<dyn ReadPath>, Error> {
         let Some(prefetcher) = self.policy.prefetcher() else { return Ok(Arc::new(Plain::default())) };
         let mut options = ReaderOptions::new(prefetcher, Bytes(self.memory_bytes));

@@ -1,22 +1,25 @@
-//! Keeps what a mount learns in a file, so that the next mount of the same source is not cold.
+//! Saves the learnt state of a mount in a file, so that the next mount of the same source begins with it.
 //!
 //! ```text
 //! /var/lib/foreseek/learnt/FILESYSTEM-PATH    mode 0600
 //! ```
 //!
 //! FILESYSTEM is 16 hexadecimal digits, PATH the 32 of a digest ([`names`]). Earlier versions used another
-//! digest, of 16 digits, which a library could change. Such a file is found by the source that it names, and renamed.
+//! digest, of 16 digits, which a library could change. Their file is found by the source in its head, and
+//! renamed.
 //!
-//! The source is known by its file system's identity (that of `statfs`, which ext4, xfs and btrfs keep over
-//! restarts) and its path. A file is replaced as a whole, under another name first, so that whoever ends
-//! in between leaves the last one. It is written by a thread that nothing waits for, each
-//! [`PERIOD`], and once more at the end: a server that is killed loses what it learnt since. Whatever goes
-//! wrong here is a note in `--status` and the log, never an error of the mount.
+//! The source is identified by its file system (the id of `statfs`, which ext4, xfs and btrfs keep over
+//! restarts) and its path.
 //!
-//! The directory is opened before the mount is made: where it lies within what is mounted over itself,
-//! it is reached below the mount, and the server does not wait for itself.
+//! - A file is replaced as a whole, under another name first: an interrupted save leaves the previous file.
+//! - A thread that nothing waits for writes it, each [`PERIOD`] and at the end. A server that is killed loses
+//!   what it learnt since.
+//! - An error here is a line in `--status` and the log, never an error of the mount.
 //!
-//! Of several mounts of one source the one that saved last is remembered.
+//! The directory is opened before the mount. If it lies within a source that is mounted over itself, it is
+//! reached below the mount, and the server does not wait for itself.
+//!
+//! If one source has several mounts, the last save counts.
 
 use crate::daemon::names;
 use crate::learnt::{LENGTH_LIMIT, LearntState};
@@ -34,25 +37,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often what was learnt is written: what a killed server loses at most.
+/// The period of saves: what a killed server loses at most.
 pub(crate) const PERIOD: Duration = Duration::from_secs(30);
-/// Sources of which something is kept; beyond that the one saved longest ago goes. The largest file
-/// takes some 4 MiB, most a few KiB.
+/// The most sources with a file; beyond that the one saved longest ago is removed. The largest file takes
+/// some 4 MiB, most take a few KiB.
 const FILES_MOST: usize = 256;
 
-/// Where what is learnt of a source is kept.
+/// The file for the state of one source.
 #[derive(Debug)]
 pub(crate) struct StateDir {
     directory: OwnedFd,
     name: String,
     source: PathBuf,
-    /// The file, for people.
+    /// The file's path, for messages.
     path: PathBuf,
 }
 
 impl StateDir {
-    /// The place of a source within the directory of state; made where it is not there. The error is a
-    /// sentence for people.
+    /// The file of a source within the state directory, which is created if it is missing. The error is a
+    /// sentence for users.
     pub(crate) fn open(state: &Path, source: &Path) -> Result<Self, String> {
         let directory = state.join("learnt");
         let cannot = |error: io::Error| {
@@ -66,7 +69,7 @@ impl StateDir {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(CWD, &directory, flags, Mode::empty());
         let opened = opened.map_err(|errno| cannot(errno.into()))?;
-        // One that is not there is refused when it is mounted.
+        // A missing source is refused when it is mounted.
         let source = source.canonicalize().unwrap_or_else(|_| source.to_owned());
         let file_system = rustix::fs::statvfs(&source).map_or(0, |stat| stat.f_fsid);
         let name = file_name(file_system, &source);
@@ -77,12 +80,13 @@ impl StateDir {
         Ok(state_dir)
     }
 
-    /// Renames the file of an earlier version, where there is one and none of this version.
+    /// Renames the file of an earlier version, if there is one and none of this version.
     fn take_over(&self, file_system: u64) -> io::Result<()> {
         if rustix::fs::statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
             return Ok(());
         }
-        // The file has a path that is not UTF-8 with replacement characters, which may stand for another's.
+        // In the file, replacement characters stand for bytes of a path that is not UTF-8: it may be another
+        // path.
         if self.source.to_str().is_none() {
             return Ok(());
         }
@@ -104,7 +108,8 @@ impl StateDir {
         Ok(begin == head.as_bytes())
     }
 
-    /// What was kept, and of how many classes; none where nothing was. The error is a sentence.
+    /// The saved state and its number of classes; `None` where nothing was saved. The error is a sentence for
+    /// users.
     pub(crate) fn load(&self) -> Result<Option<(LearntState, usize)>, String> {
         let refused = |reason: String| {
             format!(
@@ -130,9 +135,9 @@ impl StateDir {
         Ok(text)
     }
 
-    /// Opens a file to read it; `None` for what is no regular file.
+    /// Opens a file for reading; `None` for anything but a regular file.
     fn open_file(&self, name: &str) -> io::Result<Option<File>> {
-        // What lies there in place of a file must not make a mount wait.
+        // Another kind of file there must not make a mount wait.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = File::from(rustix::fs::openat(&self.directory, name, flags, Mode::empty())?);
         Ok(file.metadata()?.is_file().then_some(file))
@@ -161,7 +166,7 @@ impl StateDir {
         file.sync_data()
     }
 
-    /// Removes what was saved longest ago of other sources, where there is too much.
+    /// Removes the oldest files of other sources if there are too many.
     fn thin(&self) -> io::Result<()> {
         let mut files: Vec<(i64, CString)> = Vec::new();
         for entry in Dir::read_from(&self.directory)? {
@@ -185,13 +190,13 @@ fn file_name(file_system: u64, source: &Path) -> String {
     format!("{file_system:016x}-{}", names::digest(source))
 }
 
-/// Whether earlier versions named files of this file system so.
+/// Whether an earlier version gave such names to files of this file system.
 fn is_earlier_name(name: &str, file_system: u64) -> bool {
     let digest = name.strip_prefix(&format!("{file_system:016x}-"));
     digest.is_some_and(|digest| digest.len() == 16 && digest.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 
-/// Writes what a read path learns, again and again.
+/// Saves what a read path learns, periodically.
 pub(crate) struct StateSaver {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -200,7 +205,7 @@ pub(crate) struct StateSaver {
 struct Shared {
     state_dir: StateDir,
     reads: Arc<dyn ReadPath>,
-    /// Classes that it began with.
+    /// The number of classes that were loaded.
     begun_with: usize,
     state: Mutex<State>,
     ending: AtomicBool,
@@ -208,14 +213,14 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// What the file has.
+    /// The state in the file.
     kept: LearntState,
     saved: Option<Instant>,
     problem: Option<String>,
 }
 
 impl StateSaver {
-    /// Begins to keep what is learnt; `begun_with` classes were known.
+    /// Begins to save what is learnt; `begun_with` classes were loaded.
     pub(crate) fn start(
         state_dir: StateDir,
         reads: Arc<dyn ReadPath>,
@@ -233,7 +238,7 @@ impl StateSaver {
                 if !saving.ending.load(Relaxed) {
                     std::thread::park_timeout(period);
                 }
-                // A save that begins after the end was told is the last.
+                // A save that begins after `ending` was set is the last.
                 let last = saving.ending.load(Relaxed);
                 saving.save();
                 if last {
@@ -244,7 +249,7 @@ impl StateSaver {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// How it is.
+    /// The status.
     pub(crate) fn status(&self) -> Kept {
         let state = self.shared.state();
         Kept {
@@ -257,7 +262,7 @@ impl StateSaver {
 }
 
 impl Drop for StateSaver {
-    /// What was learnt is saved a last time.
+    /// Saves a last time.
     fn drop(&mut self) {
         self.shared.ending.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -274,13 +279,13 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Saves what was learnt, where that is not what was saved.
+    /// Saves the state if it has changed.
     fn save(&self) {
         let Some(learnt) = self.reads.learnt() else { return };
         if self.state().kept == learnt {
             return;
         }
-        // Not under the lock: who asks how it is does not wait for a disk.
+        // Without the lock: a status request does not wait for a disk.
         let problem = self.state_dir.save(&learnt).err().map(|error| {
             format!("what is learnt cannot be saved: cannot write {}: {error}", self.state_dir.path.display())
         });
@@ -303,7 +308,7 @@ mod tests {
     use foreseek_seam::StreamId;
     use std::sync::atomic::AtomicU64;
 
-    /// Learns nothing but what it is made to.
+    /// Learns only what a test sets.
     #[derive(Default)]
     struct Pupil(AtomicU64);
 
@@ -340,7 +345,7 @@ mod tests {
         learnt.streams.lines().last().map(str::to_owned)
     }
 
-    /// Waits until something is so; fails if it does not come to be.
+    /// Waits until a condition holds; fails if it does not.
     fn wait_for(what: &str, so: impl Fn() -> bool) {
         let deadline = Instant::now() + Duration::from_secs(60);
         while !so() {
@@ -360,7 +365,7 @@ mod tests {
             StateSaver::start(state_dir(state.path()), Arc::clone(&reads), 0, often).expect("a thread");
         for streams in [3, 4] {
             pupil.learn(streams);
-            // Nothing is ended here: this is what a killed server leaves.
+            // Nothing is ended here: this is the file that a killed server leaves.
             wait_for("what was learnt", || seen(state.path()) == Some(format!("class seen={streams}")));
         }
         assert!(saver.status().saved_seconds_ago.is_some() && saver.status().problem.is_none());
@@ -375,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_refused_in_one_line() {
+    fn unusable_state_is_refused_in_one_line() {
         let state = tempfile::tempdir().expect("a directory");
         let state_dir = state_dir(state.path());
         let refused = |reason: &str| {
@@ -407,22 +412,22 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_can_be_written_it_says_so_until_it_can() {
+    fn a_failed_save_is_reported_until_one_succeeds() {
         let state = tempfile::tempdir().expect("a directory");
         let file = state.path().join("file");
         std::fs::write(&file, "").expect("written");
         let said = StateDir::open(&file, Path::new("/")).expect_err("no directory");
         assert!(said.contains("FORESEEK_STATE"), "{said}");
-        // What stands in the way of the file is the same to root as to anybody.
+        // A directory in place of the file stops root as well.
         let state_dir = state_dir(state.path());
         let path = state_dir.path.clone();
         std::fs::create_dir(&path).expect("made");
         let often = Duration::from_millis(5);
         let saver = StateSaver::start(state_dir, Arc::new(Pupil::default()), 0, often).expect("a thread");
-        let told = |saver: &StateSaver| saver.status().problem;
-        wait_for("the problem", || told(&saver).is_some_and(|problem| problem.contains("cannot write")));
+        let problem = |saver: &StateSaver| saver.status().problem;
+        wait_for("the problem", || problem(&saver).is_some_and(|problem| problem.contains("cannot write")));
         std::fs::remove_dir(&path).expect("removed");
-        wait_for("its end", || told(&saver).is_none() && saver.status().saved_seconds_ago.is_some());
+        wait_for("its end", || problem(&saver).is_none() && saver.status().saved_seconds_ago.is_some());
     }
 
     #[test]
@@ -446,13 +451,13 @@ mod tests {
         }
         assert_eq!(seen(state.path()).as_deref(), Some("class seen=3"));
         assert!(old(1).exists() && old(2).exists() && !old(3).exists() && new.exists());
-        // Once there is one of this version, it is the one.
+        // Once a file of this version exists, it counts.
         std::fs::write(old(3), text("/", 4)).expect("written");
         assert_eq!(seen(state.path()).as_deref(), Some("class seen=3"));
     }
 
     #[test]
-    fn no_more_sources_are_remembered_than_may_be() {
+    fn the_number_of_sources_is_limited() {
         let state = tempfile::tempdir().expect("a directory");
         let state_dir = state_dir(state.path());
         for other in 0..FILES_MOST + 10 {

@@ -1,10 +1,10 @@
-//! How a file of the source is found again: by a handle that holds nothing, or by a descriptor.
+//! How a file of the source is found again: by a handle, or by a descriptor.
 //!
-//! The kernel may know millions of files through the mount. A descriptor each would run out, and
-//! would keep the space of files that others delete. So where the file system gives file handles
-//! (`name_to_handle_at`: ext4, xfs, btrfs, tmpfs and others) a file is remembered by its handle and
-//! opened for the moment; where it does not (overlayfs, most FUSE), by an `O_PATH` descriptor. A
-//! file that is unlinked while it is in use is held by a descriptor in any case.
+//! The kernel may know millions of files through the mount. One descriptor for each would exceed the limit,
+//! and would keep the space of files that other programs delete. If the file system gives file handles
+//! (`name_to_handle_at`: ext4, xfs, btrfs, tmpfs and others), a file is remembered by its handle and opened
+//! for each operation. If it does not (overlayfs, most FUSE), an `O_PATH` descriptor stays open. A file that
+//! is unlinked while it is in use is held by a descriptor in any case.
 #![allow(unsafe_code)]
 
 use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -13,15 +13,16 @@ use rustix::io::Errno;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The longest handle that the kernel makes (`MAX_HANDLE_SZ`).
+/// The longest handle of the kernel (`MAX_HANDLE_SZ`).
 const HANDLE_LIMIT: usize = 128;
-/// How often a handle is tried that the kernel has no memory for. It says so, too, where the file is gone and a file
-/// of the same number is just being made, which takes it microseconds, or a commit of the journal.
+/// How often a handle is retried for which the kernel reports ENOMEM. It reports that, too, where the file is
+/// gone and a file with the same inode number is just being made. Making it takes microseconds, or a commit
+/// of the journal.
 const TRIES: u32 = 20;
-/// How long it is left alone between: all of them are some tens of milliseconds.
+/// The pause between tries: all of them are some tens of milliseconds.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// What an opened file can be asked for by.
+/// A reference by which a file can be opened again.
 #[derive(Clone, Debug)]
 pub(crate) enum Anchor {
     /// A descriptor opened with `O_PATH`.
@@ -39,7 +40,7 @@ struct RawHandle {
     data: [u8; HANDLE_LIMIT],
 }
 
-/// A file's handle: it names one file for good, also when its inode number is used again.
+/// A file's handle: it names one file for ever, even when its inode number is reused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Handle {
     kind: i32,
@@ -47,12 +48,12 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// The handle of the file that is open here; `None` where its file system makes none.
+    /// The handle of the file that is open here; `None` where its file system has no handles.
     fn of(fd: &impl AsFd) -> Option<Self> {
         let mut raw = RawHandle { bytes: HANDLE_LIMIT as u32, kind: 0, data: [0; HANDLE_LIMIT] };
         let mut mount_id: libc::c_int = 0;
-        // SAFETY: the path is empty and ends in a nul, the handle says truly how much room it has,
-        // and both outlive the call.
+        // SAFETY: the path is empty and ends in a nul; the handle states its true capacity; both outlive the
+        // call.
         let done = unsafe {
             libc::name_to_handle_at(
                 fd.as_fd().as_raw_fd(),
@@ -73,7 +74,7 @@ impl Handle {
         let flags = (flags | OFlags::CLOEXEC).bits().cast_signed();
         let mut left = TRIES;
         let fd = loop {
-            // SAFETY: the handle says truly how long it is and outlives the call.
+            // SAFETY: the handle states its true length and outlives the call.
             let fd =
                 unsafe { libc::open_by_handle_at(volume.as_fd().as_raw_fd(), (&raw mut raw).cast(), flags) };
             if fd >= 0 {
@@ -94,11 +95,10 @@ impl Handle {
 /// A file system within the source, by `st_dev`.
 #[derive(Debug)]
 pub(crate) struct Volume {
-    /// `st_dev`.
     pub(crate) device: u64,
-    /// Its place in the list of volumes.
+    /// Its index in the list of volumes.
     pub(crate) index: u64,
-    /// Where handles are opened; `None` where the file system makes none.
+    /// A descriptor at which handles are opened; `None` where the file system has no handles.
     root: Option<OwnedFd>,
 }
 
@@ -114,7 +114,7 @@ impl Volume {
         self.root.is_some()
     }
 
-    /// An anchor for the file that is open here, which must be with `O_PATH`.
+    /// An anchor for the file that is open here with `O_PATH`.
     pub(crate) fn anchor(&self, fd: &Arc<OwnedFd>) -> Anchor {
         match self.root.as_ref().and_then(|_| Handle::of(&**fd)) {
             Some(handle) => Anchor::Handle(handle),
@@ -141,9 +141,9 @@ impl Volume {
     }
 }
 
-/// A descriptor at which handles of the volume can be opened, if that works at all.
+/// A descriptor at which handles of the volume can be opened, if that works.
 fn handle_root(fd: &impl AsFd, stat: &Stat) -> Option<OwnedFd> {
-    // Only of these can be told that opening them has no effect and does not wait.
+    // Only for these types an open is known to have no effect and not to wait.
     if !matches!(FileType::from_raw_mode(stat.st_mode), FileType::Directory | FileType::RegularFile) {
         return None;
     }
@@ -163,7 +163,7 @@ pub(crate) fn proc_path(fd: &impl AsFd) -> String {
     format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd())
 }
 
-/// The attributes of what is open here.
+/// The attributes of an open file.
 pub(crate) fn stat_of(fd: &impl AsFd) -> Result<Stat, Errno> {
     rustix::fs::statat(fd, "", AtFlags::EMPTY_PATH)
 }
@@ -225,7 +225,8 @@ mod tests {
         assert_eq!(volume.open(&anchor, OFlags::RDONLY).err(), Some(Errno::STALE));
     }
 
-    /// While a number is being given to a new file the kernel speaks of memory, not of a file that is gone.
+    /// While an inode number is being given to a new file, the kernel reports a lack of memory, and not that
+    /// the old file is gone.
     #[test]
     fn a_file_that_is_gone_is_gone_while_others_are_made() {
         let place = tempfile::tempdir().expect("a directory");
@@ -238,7 +239,7 @@ mod tests {
             for name in ["b", "c"] {
                 let (path, over) = (place.path().join(name), &over);
                 scope.spawn(move || {
-                    // No longer than a minute, should the other thread have failed.
+                    // It ends after a minute even if the other thread has failed.
                     let end = Instant::now() + Duration::from_secs(60);
                     while !over.load(Ordering::Relaxed) && Instant::now() < end {
                         std::fs::write(&path, "more")

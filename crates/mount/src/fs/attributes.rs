@@ -1,13 +1,13 @@
-//! Attributes as the kernel takes them from a FUSE server, and back.
+//! Attributes in the format of FUSE, and back.
 
 use fuser::{FileAttr, FileType as FuseType, INodeNo, TimeOrNow};
 use rustix::fs::{FileType, Stat, Timespec, UTIME_NOW, UTIME_OMIT};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The bits of a mode that say who may do what.
+/// The permission bits of a mode.
 pub(crate) const PERMISSIONS: u32 = 0o7777;
 
-/// A file's attributes under the number by which the kernel knows it.
+/// A file's attributes, under the number by which the kernel knows it.
 pub(crate) fn attributes(id: u64, stat: &Stat) -> FileAttr {
     FileAttr {
         ino: INodeNo(id),
@@ -29,7 +29,7 @@ pub(crate) fn attributes(id: u64, stat: &Stat) -> FileAttr {
     }
 }
 
-/// Attributes of which only number and type are told.
+/// Attributes with only the number and the type.
 pub(crate) fn bare_attributes(number: u64, kind: FileType) -> FileAttr {
     FileAttr {
         ino: INodeNo(number),
@@ -50,7 +50,7 @@ pub(crate) fn bare_attributes(number: u64, kind: FileType) -> FileAttr {
     }
 }
 
-/// The type in FUSE's words.
+/// The type in FUSE's terms.
 pub(crate) fn kind_of(kind: FileType) -> FuseType {
     match kind {
         FileType::Directory => FuseType::Directory,
@@ -63,7 +63,7 @@ pub(crate) fn kind_of(kind: FileType) -> FuseType {
     }
 }
 
-/// A time after or before 1970; 1970 where a broken inode holds none that can be told.
+/// A time after or before 1970; 1970 where a broken inode holds an invalid one.
 fn time(seconds: i64, nanoseconds: impl TryInto<u32>) -> SystemTime {
     let fraction = Duration::from_nanos(nanoseconds.try_into().unwrap_or(0).into());
     let whole = Duration::from_secs(seconds.unsigned_abs());
@@ -80,8 +80,8 @@ pub(crate) fn timespec(time: Option<TimeOrNow>) -> Timespec {
             Ok(since) => {
                 Timespec { tv_sec: since.as_secs().cast_signed(), tv_nsec: since.subsec_nanos().into() }
             }
-            // fuser counts both parts of such a time backward (request -1.5 s arrives as -2.5):
-            // read the same way, they are what was asked for.
+            // fuser counts both parts of such a time backward (request -1.5 s arrives as -2.5). Read the same
+            // way, they are the requested time.
             Err(before) => {
                 let before = before.duration();
                 let nanoseconds = before.subsec_nanos().into();
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_before_1970_are_told_right() {
+    fn times_before_1970_are_converted() {
         assert_eq!(time(-2, 500_000_000u32), UNIX_EPOCH - Duration::from_millis(1500));
         assert_eq!(time(2, 500_000_000u32), UNIX_EPOCH + Duration::from_millis(2500));
         let set = |time| timespec(Some(TimeOrNow::SpecificTime(time)));

@@ -1,16 +1,18 @@
-//! Doing something for the caller of an operation: what is created belongs to the caller, and what is
-//! written is written with no more rights to space than the caller's.
+//! Acts for the caller of an operation: created files belong to the caller, and a write has no more rights to
+//! space than the caller's.
 //!
-//! The kernel has checked all permissions already (`default_permissions`), with the caller's
-//! groups and capabilities, so that the server needs none of the caller's rights and keeps its own:
-//! only the file-system user and group of the thread change, its capabilities are set back at once.
-//! Three things depend on what the caller may *not*, so that it is laid down meanwhile: who has
-//! `CAP_SYS_RESOURCE`, or is the user that a file system reserves blocks for, fills a file system and
-//! exceeds quotas, which no user's call does (quotas themselves are those of the file's owner, whoever
-//! writes); a write takes the set-user-ID and set-group-ID bits away unless the writer has `CAP_FSETID`,
-//! where the kernel asks for it.
+//! The kernel has checked all permissions (`default_permissions`), with the caller's groups and capabilities.
+//! The server therefore keeps its own rights: only the file-system user and group of the thread change, and
+//! its capabilities are restored at once. But three privileges would have an effect that the caller may not
+//! have, and are dropped meanwhile:
 //!
-//! Limits: that a user has been given `CAP_SYS_RESOURCE`, or that root has not, no request tells.
+//! - `CAP_SYS_RESOURCE`, and the user for which a file system reserves blocks: they fill a file system and
+//!   exceed quotas, which no user's call does. (Quotas themselves are those of the file's owner, whichever
+//!   user writes.)
+//! - `CAP_FSETID`: without it a write clears the set-user-ID and set-group-ID bits. It is dropped where the
+//!   kernel requests that.
+//!
+//! Limits: no request shows that a user has `CAP_SYS_RESOURCE`, or that root does not have it.
 #![allow(unsafe_code)]
 
 use rustix::io::Errno;
@@ -19,12 +21,12 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 
 thread_local! {
-    /// What this thread may, once it has a file mode mask of its own, which is empty, and no groups but
-    /// one; `CAP_SYS_RESOURCE` is then laid down but while it acts for root.
+    /// The capabilities of this thread, once it has an empty file mode mask of its own, and no groups but
+    /// one. `CAP_SYS_RESOURCE` is then dropped except while the thread acts for root.
     static PREPARED: Cell<Option<CapabilitySets>> = const { Cell::new(None) };
 }
 
-/// Who asked.
+/// The user and group of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller {
     pub(crate) uid: u32,
@@ -36,28 +38,28 @@ pub(crate) struct Caller {
 #[derive(Debug)]
 pub(crate) struct AsCaller {
     ids: (u32, u32),
-    /// What the thread may otherwise, where that is to be set back.
+    /// The thread's capabilities otherwise, if they are to be restored.
     otherwise: Option<CapabilitySets>,
-    // It must be dropped by the thread that it changed.
+    // The thread that it changed must drop it.
     _thread: PhantomData<*const ()>,
 }
 
 impl AsCaller {
-    /// Takes on the caller's file-system user and group; the mode given to a creating call is taken
-    /// as it is.
+    /// Takes the caller's file-system user and group; the mode of a creating call is used without a mask.
     pub(crate) fn new(uid: u32, gid: u32) -> Self {
         let without = if uid == 0 { CapabilitySet::empty() } else { CapabilitySet::SYS_RESOURCE };
         Self::with(uid, gid, Some(without))
     }
 
-    /// The same, and set-user-ID and set-group-ID bits go of what is written.
+    /// The same, and a write clears set-user-ID and set-group-ID bits.
     pub(crate) fn without_fsetid(uid: u32, gid: u32) -> Self {
         Self::with(uid, gid, Some(CapabilitySet::SYS_RESOURCE | CapabilitySet::FSETID))
     }
 
-    /// Makes a call that writes into an open file, for this user and group; set-user-ID and set-group-ID
-    /// bits go if `kill`. Each change of what a thread may costs about as much as the call itself: of a
-    /// user's there are as few as can be, and root's are made once its call has failed for want of space.
+    /// Makes a call that writes into an open file, for this user and group; with `kill`, set-user-ID and
+    /// set-group-ID bits are cleared. Each change of a thread's capabilities costs about as much as the call
+    /// itself: for a user there are as few as possible. For root they change only after the call has failed
+    /// for lack of space.
     pub(crate) fn write<T>(
         uid: u32,
         gid: u32,
@@ -67,7 +69,7 @@ impl AsCaller {
         let made = {
             let _caller = match (uid, kill) {
                 (0, false) => None,
-                // The kernel takes CAP_FSETID with the user.
+                // The kernel drops CAP_FSETID with the user.
                 (1.., true) => Some(Self::with(uid, gid, None)),
                 (1.., false) => Some(Self::new(uid, gid)),
                 (0, true) => Some(Self::without_fsetid(uid, gid)),
@@ -82,7 +84,8 @@ impl AsCaller {
         made
     }
 
-    /// As this user, and with all that the thread has but these; or as the kernel leaves it to such a user.
+    /// As this user, with all capabilities of the thread except these; or with those that the kernel leaves
+    /// to such a user.
     fn with(uid: u32, gid: u32, without: Option<CapabilitySet>) -> Self {
         let own = prepare();
         // SAFETY: these calls change the calling thread's credentials alone and take numbers.
@@ -95,7 +98,7 @@ impl AsCaller {
             }
         }
         let otherwise = own.zip(without).map(|(own, without)| {
-            // The kernel took the file capabilities away with the user.
+            // The kernel dropped the capabilities for files with the user.
             set(CapabilitySets { effective: own.effective - without, ..own });
             otherwise(own)
         });
@@ -109,7 +112,7 @@ impl Drop for AsCaller {
         // SAFETY: as in `with`.
         unsafe {
             if uid != 0 {
-                // It gives the file capabilities back.
+                // This restores the capabilities for files.
                 libc::setfsuid(0);
             }
             if gid != 0 {
@@ -120,30 +123,30 @@ impl Drop for AsCaller {
     }
 }
 
-/// What a thread has while it acts for nobody.
+/// A thread's capabilities while it acts for no caller.
 fn otherwise(own: CapabilitySets) -> CapabilitySets {
     CapabilitySets { effective: own.effective - CapabilitySet::SYS_RESOURCE, ..own }
 }
 
 fn set(sets: CapabilitySets) {
     if let Err(error) = set_capabilities(None, sets) {
-        // Only reached if this process was denied what it had a moment ago. What follows fails with
-        // EACCES where the caller's own rights do not suffice.
+        // Only reached if this process was denied a capability that it had a moment ago. The next calls fail
+        // with EACCES where the caller's own rights do not suffice.
         tracing::warn!("cannot set capabilities: {error}");
     }
 }
 
-/// Makes the mode mask of this thread its own, and empty, since the mask to use comes with each
-/// request; and takes away the groups that the server was started with, which are no caller's. What it
-/// may, if that can be told.
+/// Gives this thread a mode mask of its own, which is empty, since each request has its mask. Removes the
+/// groups with which the server was started, which are no caller's. Returns the thread's capabilities, if
+/// they are known.
 fn prepare() -> Option<CapabilitySets> {
     if let Some(own) = PREPARED.get() {
         return Some(own);
     }
     let own = capabilities(None).ok();
-    // SAFETY: both take plain numbers. Afterwards only this thread has this working directory, root
-    // and mask, and it uses no path that is relative to the first; the system call sets the groups
-    // of this thread alone.
+    // SAFETY: both take plain numbers. Afterwards only this thread has this working directory, root and mask,
+    // and it uses no path that is relative to the working directory. The system call sets the groups of this
+    // thread alone.
     unsafe {
         if libc::unshare(libc::CLONE_FS) == 0 {
             rustix::process::umask(rustix::fs::Mode::empty());
@@ -162,7 +165,7 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     #[test]
-    fn what_is_created_is_the_callers_and_only_while_asked() {
+    fn created_files_are_the_callers_only_while_it_acts_for_it() {
         if !rustix::process::geteuid().is_root() {
             return println!("SKIPPED: taking on another user needs root");
         }

@@ -1,16 +1,17 @@
 //! How many of the server's threads wait for requests: as few as are needed.
 //!
-//! The kernel gives the next request to the thread that has waited longest, although another is about to ask for one. With many
-//! waiting, each call of a program is answered by another thread, and waking it takes several times as long as the answer. So
-//! a thread that has carried out a request *rests* while enough others wait ([`RequestGuard`]).
+//! The kernel gives the next request to the thread that has waited longest, even if another thread is about
+//! to ask for one. With many waiting, each call of a program is answered by another thread, and waking it
+//! takes several times as long as the answer. A thread that has carried out a request therefore *rests* while
+//! enough others wait ([`RequestGuard`]).
 //!
-//! A *foreman* looks each [`TICK`], as long as there are requests. It calls threads back where
+//! A *foreman* checks each [`TICK`], as long as there are requests. It recalls threads in two cases:
 //!
-//! - none waits, and no request began for a tick: all of them are held up, by a disk mostly. Twice as many
-//!   wait from then on, until none was held up for [`CALM`];
-//! - none waits, and a request does: there is more to do than the threads that are awake can do.
+//! - No thread waits, and no request began for a tick: all of them are blocked, mostly by a disk. Twice as
+//!   many threads wait from then on, until none was blocked for [`CALM`].
+//! - No thread waits, and a request does: there is more work than the awake threads can do.
 //!
-//! Limits: where all threads that are awake are held up, a request waits for up to two ticks.
+//! Limits: if all awake threads are blocked, a request waits for up to two ticks.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -19,11 +20,12 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// Between looks of the foreman: a tenth of what an access to a disk takes. Each look costs some microseconds.
+/// Period of the foreman's checks: a tenth of an access to a disk. Each check costs some microseconds.
 const TICK: Duration = Duration::from_micros(500);
-/// So many ticks without a thread that was held up, and half as many threads wait: a hundredth of the time is spent on finding out.
+/// Ticks without blocked threads after which half as many threads wait: finding out takes a hundredth of the
+/// time.
 const CALM: u32 = 200;
-/// So many ticks without a request, and the foreman sleeps.
+/// Ticks without a request after which the foreman sleeps.
 const IDLE: u32 = 40;
 
 /// See the module's documentation.
@@ -33,9 +35,9 @@ pub(crate) struct Crew {
     device: OwnedFd,
     /// Threads that wait for a request, or are about to.
     waiting: AtomicUsize,
-    /// So many are to wait.
+    /// How many threads should wait.
     wanted: AtomicUsize,
-    /// Requests that have begun.
+    /// The number of requests that have begun.
     begun: AtomicU64,
     rest: Mutex<Rest>,
     called: Condvar,
@@ -47,13 +49,13 @@ pub(crate) struct Crew {
 struct Rest {
     /// Threads that rest.
     resting: usize,
-    /// So many of them are to go and wait for requests.
+    /// How many of them are recalled to wait for requests.
     calls: usize,
-    /// All of them are: it ends.
+    /// All of them are recalled: the session ends.
     ended: bool,
 }
 
-/// A request that is carried out. Afterwards the thread rests, or waits for the next.
+/// A request that is being carried out. Afterwards the thread rests, or waits for the next.
 #[derive(Debug)]
 pub(crate) struct RequestGuard<'a> {
     crew: &'a Crew,
@@ -61,7 +63,7 @@ pub(crate) struct RequestGuard<'a> {
 }
 
 impl Crew {
-    /// So many threads wait for requests of the connection.
+    /// This many threads wait for requests of the connection.
     pub(crate) fn new(device: OwnedFd, threads: usize) -> Self {
         Self {
             device,
@@ -75,13 +77,13 @@ impl Crew {
         }
     }
 
-    /// This thread begins to carry a request out.
+    /// This thread begins a request.
     pub(crate) fn request(&self) -> RequestGuard<'_> {
         self.begin();
         RequestGuard { crew: self, rests: true }
     }
 
-    /// The same for one of several things that the kernel asks for at once: the thread goes on with the next.
+    /// The same for one of several items of one request of the kernel: the thread continues with the next.
     pub(crate) fn one_of_several_requests(&self) -> RequestGuard<'_> {
         self.begin();
         RequestGuard { crew: self, rests: false }
@@ -95,21 +97,21 @@ impl Crew {
         }
     }
 
-    /// Has all threads wait for requests: they see then that there are none any more.
+    /// Recalls all threads to wait for requests: they then see that the session has ended.
     pub(crate) fn end(&self) {
         self.lock().ended = true;
         self.called.notify_all();
         self.wake_foreman();
     }
 
-    /// Ends it if the kernel has ended the connection.
+    /// Ends if the kernel has ended the connection.
     pub(crate) fn end_with_connection(&self) {
         if self.asked().contains(PollFlags::ERR) {
             self.end();
         }
     }
 
-    /// The foreman's work, until the end.
+    /// The foreman's loop, until the end.
     pub(crate) fn run_foreman(&self) {
         *self.foreman.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current());
         let (mut begun, mut idle, mut calm) = (self.begun.load(SeqCst), 0, 0);
@@ -137,7 +139,7 @@ impl Crew {
         }
     }
 
-    /// Calls so many threads, or all that rest. How many that are.
+    /// Recalls this many resting threads, or all if they are fewer. Returns their number.
     fn call(&self, wanted: usize) -> usize {
         let mut rest = self.lock();
         let called = wanted.min(rest.resting - rest.calls);
@@ -159,14 +161,14 @@ impl Crew {
         foreman.iter().for_each(Thread::unpark);
     }
 
-    /// What the kernel has for us.
+    /// The state of the connection: whether a request is pending.
     fn asked(&self) -> PollFlags {
         let mut asked = [PollFd::new(&self.device, PollFlags::IN)];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut asked, Some(&at_once)).map_or(PollFlags::empty(), |_| asked[0].revents())
     }
 
-    /// Whether this thread is one of those that are to wait; then it counts as one.
+    /// Whether this thread should wait; then it is counted as waiting.
     fn waits(&self) -> bool {
         let wanted = self.wanted.load(SeqCst);
         self.waiting.fetch_update(SeqCst, SeqCst, |waiting| (waiting < wanted).then_some(waiting + 1)).is_ok()
@@ -174,7 +176,7 @@ impl Crew {
 
     fn rest(&self) {
         let mut rest = self.lock();
-        // Under the lock, so that of those that come here at a time one waits.
+        // Under the lock, so that one of several threads that arrive at once waits.
         if rest.ended || self.waits() {
             return;
         }
@@ -221,16 +223,16 @@ mod tests {
         }
     }
 
-    /// Threads that take requests from a queue, as those of a session do, and a foreman.
+    /// Threads that receive requests from a queue, as those of a session do, and a foreman.
     struct Session {
         crew: Arc<Crew>,
         ask: Sender<Request>,
         threads: Vec<std::thread::JoinHandle<()>>,
-        /// The other end of the connection, which asks for nothing.
+        /// The other end of the connection, which sends nothing.
         _kernel: UnixStream,
     }
 
-    /// It is carried out once this is dropped at the other end.
+    /// A request ends when the other end of the channel is dropped.
     type Request = Receiver<()>;
 
     fn session(threads: usize) -> Session {
@@ -287,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_come_back_while_others_are_held_up() {
+    fn threads_are_recalled_while_others_are_blocked() {
         let session = rested(8);
         let held: Vec<_> = (0..7).map(|_| session.ask()).collect();
         let last = session.ask();
@@ -298,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn all_end_who_rest() {
+    fn resting_threads_end() {
         rested(4).end();
     }
 }

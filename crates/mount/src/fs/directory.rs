@@ -1,7 +1,7 @@
 //! Reading directories.
 //!
-//! The offsets that the kernel sees are the backing file system's own (`d_off`), so that a reader
-//! that goes on after others have added or removed names meets what it would meet in the source.
+//! The offsets that the kernel sees are the backing file system's own (`d_off`). A reader that continues
+//! after names were added or removed therefore gets what it would get in the source.
 
 use crate::fs::handles::OpenDirectory;
 use crate::fs::nodes::Node;
@@ -16,8 +16,8 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes of names read at a time: about as many as a reply of the kernel's usual 4 KiB to 32 KiB
-/// takes. More would be read again.
+/// Bytes of names read at a time: about as many as a reply of the kernel's usual 4 KiB to 32 KiB holds. More
+/// would be read again.
 const BUFFER: usize = 8 << 10;
 
 /// A name in a directory.
@@ -25,13 +25,13 @@ const BUFFER: usize = 8 << 10;
 pub(crate) struct Entry<'a> {
     /// The directory.
     pub(crate) node: &'a Node,
-    /// The same, open.
+    /// Its open descriptor.
     pub(crate) directory: BorrowedFd<'a>,
     pub(crate) name: &'a OsStr,
-    /// The inode number as its file system has it.
+    /// The inode number in its file system.
     pub(crate) number: u64,
     pub(crate) kind: FileType,
-    /// Where to go on after it.
+    /// The offset of the next entry.
     pub(crate) next: u64,
 }
 
@@ -45,7 +45,8 @@ pub(crate) fn open(source: &Source, id: u64, who: ProcessId) -> Result<u64, Errn
     Ok(source.directories.add(OpenDirectory { node, fd: Mutex::new(fd) }))
 }
 
-/// Gives the entries from an offset on to `take`, with those that are known to follow, until that has no room (answers true).
+/// Passes the entries from an offset on to `take`, with the names that follow, until it has no room (returns
+/// true).
 pub(crate) fn read(
     source: &Source,
     handle: u64,
@@ -61,7 +62,7 @@ pub(crate) fn read(
     let mut taken = false;
     loop {
         match names.fill(&mut entries) {
-            // What came before the error is told first.
+            // The entries before the error are returned first.
             Err(errno) if !taken => return Err(errno),
             Ok(()) if !names.list.is_empty() => taken = true,
             _ => return Ok(()),
@@ -86,7 +87,7 @@ struct Names {
 
 #[derive(Debug)]
 struct Name {
-    /// Where its bytes are.
+    /// The range of its bytes.
     place: Range<usize>,
     number: u64,
     kind: FileType,
@@ -94,7 +95,7 @@ struct Name {
 }
 
 impl Names {
-    /// The next that are read together; none at the end.
+    /// Reads the next entries; leaves none at the end.
     fn fill(&mut self, entries: &mut RawDir<'_, &OwnedFd>) -> Result<(), Errno> {
         self.bytes.clear();
         self.list.clear();
@@ -113,7 +114,7 @@ impl Names {
     }
 }
 
-/// Entries that were read and come after one.
+/// Entries that were read and come after an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Following<'a> {
     list: &'a [Name],

@@ -1,9 +1,13 @@
-//! The FUSE file system: takes the kernel's requests, has the [`Source`] carry them out, replies.
+//! The FUSE file system: receives the kernel's requests, passes them to the [`Source`], replies.
 //!
-//! What the kernel does by itself: permissions, with the caller's groups, capabilities and access
-//! lists (`default_permissions`); locks of both kinds between users of the mount, which it can
-//! interrupt and whose deadlocks it finds; appending, by offset; special files. What it keeps: pages,
-//! for as long as it likes; names and attributes, for [`KEEP`].
+//! The kernel itself does:
+//!
+//! - permissions, with the caller's groups, capabilities and access lists (`default_permissions`);
+//! - locks of both kinds between users of the mount, which it can interrupt and whose deadlocks it finds;
+//! - appending, by offset;
+//! - special files.
+//!
+//! It caches pages, for as long as it likes; names and attributes, for [`KEEP`].
 
 use crate::fs::attributes::{attributes, bare_attributes, kind_of, timespec};
 use crate::fs::caller::Caller;
@@ -29,44 +33,45 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How long the kernel may take names and attributes to be as they were: so long may what others
-/// change in the source itself stay unseen. Changes through the mount are seen at once.
+/// How long the kernel may cache names and attributes: changes in the source itself may stay unseen as long.
+/// Changes through the mount are seen at once.
 pub(crate) const KEEP: Duration = Duration::from_secs(1);
-/// Requests in the background that the kernel may have under way: so many readers at a time read
-/// ahead. fuser's default of 16 would cap the whole mount.
+/// Background requests that the kernel may have in flight: as many readers can read ahead at once. fuser's
+/// default of 16 would cap the whole mount.
 const MAX_BACKGROUND: u16 = 1024;
-/// The kernel's own read-ahead. Without any, every request would be one page; with more, it would
+/// The kernel's own read-ahead. Without it, every request would be one page; with more, the kernel would
 /// prefetch in our place.
 const READ_AHEAD: Bytes = Bytes::kib(128);
-/// The largest write: what the kernel allows by default (256 pages).
+/// The largest write: the kernel's default limit (256 pages).
 const MAX_WRITE: Bytes = Bytes::mib(1);
 /// The largest value of an extended attribute (`XATTR_SIZE_MAX`).
 const XATTR_LIMIT: u32 = 64 << 10;
-/// Numbers are never used for another file while the kernel knows them.
+/// A number is never reused for another file while the kernel knows it.
 const GENERATION: Generation = Generation(0);
-/// What the kernel is asked to do, where it can.
+/// Features requested from the kernel, where it has them.
 const WISHES: [InitFlags; 7] = [
-    // Several requests of one O_DIRECT read or write at a time.
+    // Several requests of one O_DIRECT read or write in parallel.
     InitFlags::FUSE_ASYNC_DIO,
-    // Look-ups and creations in one directory at a time.
+    // Look-ups and creations in one directory in parallel.
     InitFlags::FUSE_PARALLEL_DIROPS,
-    // Attributes along with names, where they are asked for.
+    // Attributes along with names, where they are wanted.
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_READDIRPLUS_AUTO,
-    // We say which pages are to go: the kernel would drop all pages after a write of our own.
+    // The server names the pages to drop: the kernel would otherwise drop all pages after a write through the
+    // mount.
     InitFlags::FUSE_EXPLICIT_INVAL_DATA,
-    // Else each write would be preceded by a question for the file's capabilities.
+    // Without it each write would be preceded by a request for the file's capabilities.
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
-    // Access lists; the mask is then ours to apply.
+    // Access lists; the server then applies the mask.
     InitFlags::FUSE_POSIX_ACL,
 ];
 
-/// Hands the kernel's requests to a source.
+/// Passes the kernel's requests to a source.
 pub(crate) struct FileSystem {
     pub(crate) source: Arc<Source>,
-    /// Files in memory are to be handed to the kernel.
+    /// Whether files in memory are passed through to the kernel.
     pub(crate) passes: bool,
-    /// The threads that take requests.
+    /// The threads that receive requests.
     pub(crate) crew: Arc<Crew>,
 }
 
@@ -75,8 +80,8 @@ fn caller(request: &Request) -> Caller {
 }
 
 impl FileSystem {
-    /// Replies with a file that was looked up; if it was changed by others, not before the kernel
-    /// has forgotten its pages.
+    /// Replies with a file that was looked up. If another program has changed it, the reply waits until the
+    /// kernel has dropped its pages.
     fn reply_entry(&self, found: Result<Found, rustix::io::Errno>, reply: ReplyEntry) {
         let found = match found {
             Ok(found) => found,
@@ -92,7 +97,7 @@ impl FileSystem {
             Ok(found) => found,
             Err(errno) => return reply.error(fuse(errno)),
         };
-        // The root tells its own number too, though the kernel knows it by another.
+        // The root reports its own number too, although the kernel knows it by another.
         let number = if id == ROOT { found.stat.st_ino } else { found.node.id };
         let attributes = attributes(number, &found.stat);
         self.after_forgetting(&found, move || reply.attr(&KEEP, &attributes));
@@ -129,7 +134,7 @@ impl Filesystem for FileSystem {
                 tracing::info!("the kernel's FUSE does not know {wish:?}");
             }
         }
-        // Not a wish: modes are reckoned without the kernel's help.
+        // Required: modes are computed without the kernel's help.
         config.add_capabilities(InitFlags::FUSE_DONT_MASK).map_err(|_| refused("to leave the mask to us"))?;
         if self.passes {
             let stacked = self.source.nodes.is_stacked();
@@ -143,7 +148,7 @@ impl Filesystem for FileSystem {
                 self.source.passthrough.turn_off("the kernel's FUSE cannot: Linux 6.9 can".to_owned());
             }
         }
-        // It answers with the nearest that it takes.
+        // On an error it returns the nearest value that it accepts.
         let read_ahead = READ_AHEAD.get() as u32;
         config.set_max_readahead(read_ahead).or_else(|most| config.set_max_readahead(most)).ok();
         config.set_max_write(MAX_WRITE.get() as u32).map_err(|_| refused("the size of writes"))?;
@@ -272,7 +277,7 @@ impl Filesystem for FileSystem {
         let flags = flags.0.cast_unsigned();
         let opened = self.source.open(node.0, flags, caller(request), |file| reply.open_backing(file));
         match opened {
-            // What the kernel then keeps, length included, is as it was when the file was opened.
+            // The kernel then caches the file, including its length, as it was when it was opened.
             Ok((found, handle, means)) => self.after_forgetting(&found, move || {
                 reply_opened(FileHandle(handle), flags, &means, reply);
             }),
@@ -332,7 +337,7 @@ impl Filesystem for FileSystem {
         reply: ReplyWrite,
     ) {
         let _guard = self.crew.request();
-        // What is written back from a shared mapping belongs at its offset, whoever wrote it.
+        // Write-back of a shared mapping is at its offset, whichever program wrote it.
         let mapped = how.contains(WriteFlags::FUSE_WRITE_CACHE);
         let write = Write {
             offset,
@@ -413,10 +418,10 @@ impl Filesystem for FileSystem {
             ahead.looked_up(begun.elapsed(), following.names(), |name| Source::look_at(directory, name));
             let found = match found {
                 Ok(found) => found,
-                // It has gone since its name was read.
+                // It was removed since its name was read.
                 Err(rustix::io::Errno::NOENT) => return false,
-                // Its name is told all the same, and the error to who asks for more. That is enough for one reply: a disk
-                // that fails may take seconds for each.
+                // Its name is returned all the same; a request for more than the name gets the error. One
+                // such entry is enough for a reply: a failing disk may take seconds for each.
                 Err(_) => {
                     let unknown = bare_attributes(unseen(number), kind);
                     reply.add(unknown.ino, next, name, &Duration::ZERO, &unknown, GENERATION);
@@ -505,7 +510,7 @@ impl Filesystem for FileSystem {
         reply_empty(self.source.remove_xattr(node.0, name), reply);
     }
 
-    /// Never asked: the kernel checks by itself.
+    /// Never called: the kernel checks permissions itself.
     fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {
         let _guard = self.crew.request();
         reply.error(Errno::ENOSYS);
@@ -526,7 +531,8 @@ impl Filesystem for FileSystem {
         reply.error(Errno::ENOTTY);
     }
 
-    /// The kernel then takes files to be always ready, as regular files are, and asks no more.
+    /// The kernel then assumes that files are always ready, as regular files are, and sends no more of these
+    /// requests.
     fn poll(
         &self,
         _: &Request,
@@ -607,10 +613,10 @@ fn reply_opened(handle: FileHandle, flags: u32, means: &Means, reply: ReplyOpen)
     }
 }
 
-/// What the kernel need not do with an opened file.
+/// What the kernel can omit for an opened file.
 fn opened_flags(flags: u32) -> FopenFlags {
     let mut opened = FopenFlags::empty();
-    // Nothing can have gone wrong with writes that there were none of.
+    // A file that is open for reading only has no failed writes to report.
     opened.set(FopenFlags::FOPEN_NOFLUSH, flags & libc::O_ACCMODE as u32 == libc::O_RDONLY as u32);
     opened
 }

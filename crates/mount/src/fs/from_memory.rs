@@ -1,10 +1,11 @@
-//! Reads answered out of what the source's page cache holds.
+//! Reads answered out of the source's page cache.
 //!
-//! What walks bring, a small file that was just written or that others read lies there: it costs a copy and no fetch. Where
-//! a read does not find all of its bytes there, the read path answers it, and nothing was lost but a system call.
+//! Files prefetched for walks lie there, and so do small files that were just written or that other programs
+//! read: such a read costs a copy and no fetch. If not all of its bytes are there, the read path answers it;
+//! this costs one system call.
 //!
-//! A file that was read ahead may still be on its way: then a read waits for it, as it would wait for a fetch of its own. At most
-//! [`WAITING`] wait at a time, so that there are threads left for what is in memory.
+//! Pages of a file that was read ahead may still be in flight: then a read waits for them, as it would wait
+//! for a fetch. At most [`WAITING`] reads wait at a time, so that threads remain for files in memory.
 
 use crate::plain::fill;
 use foreseek_units::{ByteSpan, Bytes};
@@ -13,15 +14,16 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Files of this length or less are looked for whole: what the kernel asks of a FUSE server at a time.
+/// Files up to this length are looked up whole: it is the largest request of the kernel's read-ahead for a
+/// FUSE server.
 pub(crate) const SMALL: Bytes = Bytes::kib(128);
-/// The longest read that is looked for here: as the requests of the kernel's read-ahead.
+/// The longest read that is looked up here: twice a request of the kernel's read-ahead.
 const LONGEST: Bytes = Bytes::kib(256);
-/// Threads that wait for what is on its way: half of those that take requests.
+/// Threads that wait for pages in flight: half of those that receive requests.
 const WAITING: usize = 8;
 
 thread_local! {
-    /// What was read; it grows to [`LONGEST`] in each thread.
+    /// The bytes read; it grows to [`LONGEST`] in each thread.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -32,8 +34,8 @@ pub(crate) struct FromMemory {
 }
 
 impl FromMemory {
-    /// Gives `take` the bytes of a range, fewer only where the file ends, and answers what it does. None where they are not
-    /// all in memory, nor on their way: `comes` says that they may be that.
+    /// Calls `take` with the bytes of a range, fewer only where the file ends, and returns its result. `None`
+    /// where they are not all in memory. With `comes`, they may be in flight, and the read may wait for them.
     pub(crate) fn read<T>(
         &self,
         file: &File,
@@ -57,7 +59,7 @@ impl FromMemory {
         })
     }
 
-    /// Waits, if that makes sense and not too many do.
+    /// Waits if pages may be in flight and not too many threads wait.
     fn in_turn<T>(&self, comes: bool, wait: impl FnOnce() -> Option<T>) -> Option<T> {
         if !comes {
             return None;
@@ -77,7 +79,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn what_is_in_memory_is_read_and_nothing_else() {
+    fn only_pages_in_memory_are_read() {
         let mut file = tempfile::tempfile_in("/var/tmp").expect("a file");
         file.write_all(&[7; 10_000]).expect("written");
         file.sync_all().expect("written back");
