@@ -1,4 +1,4 @@
-//! What is open through the mount: files and directories, by the numbers that the kernel gives back.
+//! Files and directories that are open through the mount, by the numbers that the kernel has for them.
 #![allow(unsafe_code)]
 
 use crate::fs::caller::Caller;
@@ -14,28 +14,27 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 /// An open file.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
-    /// Which.
     pub(crate) node: Arc<Node>,
     /// The backing file, opened with the same access.
     pub(crate) file: Arc<File>,
-    /// How it is read.
+    /// The path of its reads.
     pub(crate) reads: ReadRoute,
-    /// Whether it may write.
+    /// Whether it is open for writing.
     pub(crate) writes: bool,
-    /// Whether its writes come from the page cache of the mount; else from the program itself.
+    /// Whether its writes come from the page cache of the mount, and not from the program itself.
     pub(crate) cached: bool,
-    /// Who opened it.
+    /// The user and group that opened it.
     pub(crate) by: Caller,
 }
 
 /// What answers the reads of an open file.
 #[derive(Debug)]
 pub(crate) enum ReadRoute {
-    /// It may not be read.
+    /// It is not open for reading.
     None,
-    /// The backing file, in the source's page cache.
+    /// The backing file, through the source's page cache.
     Below,
-    /// As in a mount that prefetches nothing, since it does not pay.
+    /// As in a mount without prefetching, since prefetching does not pay.
     Plain(StreamId),
     /// The read path.
     Path(OpenReads),
@@ -44,24 +43,23 @@ pub(crate) enum ReadRoute {
 /// The reads of an open file that the read path answers.
 #[derive(Debug)]
 pub(crate) struct OpenReads {
-    /// Their name on the read path, once that is to answer one of them.
+    /// Their stream on the read path, once the read path has to answer one of them.
     pub(crate) stream: OnceLock<StreamId>,
-    /// So much from its start may be in memory.
+    /// How much from its start may be in memory.
     pub(crate) in_memory: Bytes,
-    /// So much of it was asked for ahead of the program.
+    /// How much of it was read ahead of the program.
     pub(crate) brought: Bytes,
 }
 
 /// An open directory.
 #[derive(Debug)]
 pub(crate) struct OpenDirectory {
-    /// Which.
     pub(crate) node: Arc<Node>,
     /// The backing directory. Held while it is read, since reading moves its position.
     pub(crate) fd: Mutex<OwnedFd>,
 }
 
-/// Open things by number.
+/// Open files or directories by number.
 #[derive(Debug)]
 pub(crate) struct Handles<T>(RwLock<Slab<Arc<T>>>);
 
@@ -90,14 +88,14 @@ impl<T> Handles<T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// All of them, as they are now.
+    /// All that are open now.
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
         let handles = self.0.read().unwrap_or_else(PoisonError::into_inner);
         handles.iter().map(|(_, opened)| Arc::clone(opened)).collect()
     }
 }
 
-/// Closes a copy of a descriptor, which tells what has gone wrong with writes so far.
+/// Closes a copy of a descriptor, which reports errors of earlier writes.
 pub(crate) fn close_copy(fd: &impl AsFd) -> Result<(), Errno> {
     let copy = rustix::io::fcntl_dupfd_cloexec(fd, 0)?.into_raw_fd();
     // SAFETY: the descriptor is ours alone and not used afterwards.

@@ -1,8 +1,8 @@
-//! Telling the kernel what it must forget, in a thread of its own.
+//! Invalidates the kernel's caches, in a separate thread.
 //!
-//! To forget pages the kernel waits until nobody reads or writes them: a thread that answers
-//! requests would wait for itself. A reply that must not arrive before the pages are gone is sent by
-//! this thread afterwards; nothing that the kernel waits for here depends on such a reply.
+//! To drop pages the kernel waits until no program reads or writes them: a thread that answers requests would
+//! wait for itself. A reply that must not arrive before the pages are dropped is sent by this thread
+//! afterwards. Nothing that the kernel waits for here depends on such a reply.
 
 use fuser::{INodeNo, Notifier};
 use rustc_hash::FxHashSet;
@@ -10,11 +10,11 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// What to do when it is done: send a reply.
+/// What to do afterwards: send a reply.
 pub(crate) type After = Box<dyn FnOnce() + Send>;
 
-/// What the kernel is to forget, in order. It is bounded by the files that the kernel knows and the
-/// requests that it has under way.
+/// The invalidations, in order. Their number is bounded by the files that the kernel knows and the requests
+/// that it has in flight.
 #[derive(Default)]
 pub(crate) struct KernelCache {
     queue: Mutex<Queue>,
@@ -24,7 +24,7 @@ pub(crate) struct KernelCache {
 #[derive(Default)]
 struct Queue {
     notices: VecDeque<Notice>,
-    /// Files whose pages are to be forgotten in any case.
+    /// Files whose pages are already to be dropped.
     files: FxHashSet<u64>,
     stopped: bool,
 }
@@ -35,7 +35,7 @@ enum Notice {
 }
 
 impl KernelCache {
-    /// The kernel is to forget a file's attributes and pages; `after` is called then.
+    /// Has the kernel drop a file's attributes and pages; calls `after` then.
     pub(crate) fn forget_pages(&self, file: u64, after: Option<After>) {
         let mut queue = self.lock();
         if after.is_some() || queue.files.insert(file) {
@@ -44,7 +44,7 @@ impl KernelCache {
         }
     }
 
-    /// The kernel is to look a name up again, and may forget what it names.
+    /// Has the kernel look a name up again; it may then forget the file of that name.
     pub(crate) fn forget_name(&self, parent: u64, name: OsString) {
         self.lock().notices.push_back(Notice::Name { parent, name });
         self.ready.notify_one();
@@ -58,14 +58,14 @@ impl KernelCache {
         self.ready.notify_one();
     }
 
-    /// Sends what comes until it is stopped.
+    /// Sends the invalidations until it is stopped.
     pub(crate) fn run(&self, notifier: &Notifier) {
         while let Some(notice) = self.next() {
-            let (told, after) = match notice {
+            let (sent, after) = match notice {
                 Notice::Pages { file, after } => (notifier.inval_inode(INodeNo(file), 0, 0), after),
                 Notice::Name { parent, name } => (notifier.inval_entry(INodeNo(parent), &name), None),
             };
-            if let Err(error) = told {
+            if let Err(error) = sent {
                 tracing::debug!("the kernel does not drop the pages that it was asked to: {error}");
             }
             after.into_iter().for_each(|after| after());

@@ -1,36 +1,39 @@
-//! Inodes that a listing with attributes names, looked at in the order of their numbers.
+//! Looks up the inodes of a listing with attributes in the order of their numbers.
 //!
-//! Such a listing (`readdirplus`) looks each name up in the order of the directory. On ext4 that is the order of hashes: a random
-//! place on the disk for each. Once one of these look-ups has waited for the disk, what follows in the same reply is looked
-//! at in the order of inode numbers, which on most file systems is that of the disk; once that waits as well, by several threads.
-//! The look-ups then find it in memory. They and the reply keep the order of the directory, by whose offsets the kernel goes on.
+//! Such a listing (`readdirplus`) looks each name up in the order of the directory. On ext4 that is the order
+//! of hashes: a random place on the disk for each. Once one of these look-ups has waited for the disk, the
+//! names that follow in the same reply are looked up in the order of inode numbers, which on most file
+//! systems is that of the disk. Once one of those waits as well, several threads look up the rest. The
+//! look-ups of the listing then find the inodes in memory. They and the reply keep the order of the
+//! directory, since the kernel continues by its offsets.
 //!
-//! Where all is in memory this costs a look at the clock for each name. What cannot be looked at fails here for nobody:
-//! the look-up of that name meets the error.
+//! If all inodes are in memory this costs a reading of the clock for each name. An error here is ignored: the
+//! look-up of that name meets it again.
 //!
-//! Limits: the kernel does not say how much it takes in a reply. The last reply that it took no more into says so; until then,
-//! and for a program that takes more, as much again as came so far. What is looked at beyond a reply is what the next one
-//! asks for, if the program reads on.
+//! Limits: the size of a reply is not known beforehand. It is learnt from the last reply that was full. Until
+//! then, and for a program with larger replies, as much is looked up again as the reply has so far. Names
+//! that are looked up beyond a reply are in the next one, if the program reads on.
 
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::{Builder, scope};
 use std::time::{Duration, Instant};
 
-/// A look-up that took as long has waited for a disk: one in memory takes a tenth of it at most, an access to a disk that seeks
-/// ten times as long.
+/// A look-up that takes at least this long has waited for a disk: one in memory takes a tenth of it at most,
+/// an access to a disk that seeks ten times as long.
 const WAITED: Duration = Duration::from_micros(100);
-/// Threads that help with one reply, beside the one that replies: as many requests as a drive's queue gains most of its order by.
+/// Threads that help with one reply, beside the one that replies: as many requests as give a drive's queue
+/// most of its benefit.
 const TOGETHER: usize = 7;
-/// Names for each of them at least: a thread costs some tens of microseconds.
+/// The least number of names for each of them: a thread costs some tens of microseconds.
 const EACH: usize = 16;
-/// Threads that help with all replies that are made at a time.
+/// Threads that help with all replies at once.
 const HELPERS: usize = 4 * TOGETHER;
-/// The stack of one: it makes one system call after the other.
+/// The stack of a helper: it makes one system call after the other.
 const STACK: usize = 128 << 10;
-/// The least that the kernel takes in a reply: a page.
+/// The least size of a reply: a page.
 const LEAST_ROOM: usize = 4 << 10;
-/// What a reply holds for each name before it (`FUSE_NAME_OFFSET_DIRENTPLUS`).
+/// The bytes before each name in a reply (`FUSE_NAME_OFFSET_DIRENTPLUS`).
 const HEADER: usize = 152;
 
 /// See the module's documentation.
@@ -48,26 +51,26 @@ impl Default for LookAhead {
     }
 }
 
-/// One reply under way.
+/// A reply in progress.
 #[derive(Debug)]
 pub(crate) struct Reply<'a> {
     of: &'a LookAhead,
-    /// Bytes of the names in it.
+    /// Bytes of its names.
     bytes: usize,
-    /// Names that follow and were looked at.
+    /// Names that follow and were looked up.
     ahead: usize,
 }
 
 impl LookAhead {
-    /// A reply begins.
+    /// Begins a reply.
     pub(crate) fn reply(&self) -> Reply<'_> {
         Reply { of: self, bytes: 0, ahead: 0 }
     }
 
-    /// Has names looked at in the order of their inode numbers. `look` answers whether it waited for the disk.
+    /// Looks names up in the order of their inode numbers. `look` returns whether it waited for the disk.
     fn look<'a>(&self, mut names: Vec<(u64, &'a OsStr)>, look: impl Fn(&'a OsStr) -> bool + Sync) {
         names.sort_unstable_by_key(|(number, _)| *number);
-        // Often one block holds the inodes of all, and is in memory now.
+        // Often one block holds the inodes of all names, and is now in memory.
         let Some(first) = names.iter().position(|(_, name)| look(name)) else { return };
         let rest = &names[first + 1..];
         let next = AtomicUsize::new(0);
@@ -81,7 +84,7 @@ impl LookAhead {
         let helpers = wanted.min(HELPERS.saturating_sub(before));
         scope(|scope| {
             for _ in 0..helpers {
-                // Where there can be no thread, the others do all of it.
+                // If a thread cannot be started, the others do all the work.
                 let _ = Builder::new().name("look-ahead".into()).stack_size(STACK).spawn_scoped(scope, work);
             }
             work();
@@ -91,7 +94,8 @@ impl LookAhead {
 }
 
 impl Reply<'_> {
-    /// A name of the reply was looked up, which took so long. If that waited for the disk: has those that follow it looked at.
+    /// A name of the reply was looked up in this time. If that waited for the disk, looks up the names that
+    /// follow.
     pub(crate) fn looked_up<'a>(
         &mut self,
         took: Duration,
@@ -118,7 +122,7 @@ impl Reply<'_> {
         }
     }
 
-    /// A name came into the reply, or had no room there.
+    /// A name was added to the reply, or had no room there.
     pub(crate) fn took(&mut self, name: &OsStr, full: bool) {
         if full {
             self.of.room.store(self.bytes.max(LEAST_ROOM), Relaxed);
@@ -128,7 +132,7 @@ impl Reply<'_> {
     }
 }
 
-/// Bytes that a name takes in a reply.
+/// Bytes of a name in a reply.
 fn length(name: &OsStr) -> usize {
     (HEADER + name.len()).next_multiple_of(8)
 }
@@ -139,7 +143,7 @@ mod tests {
     use std::ffi::OsString;
     use std::sync::Mutex;
 
-    /// Names by their inode numbers, which are in another order than the names.
+    /// Names with inode numbers, which are in another order than the names.
     fn names(count: u64) -> Vec<(u64, OsString)> {
         (0..count).map(|name| (name * 7919 % 1009, OsString::from(format!("{name:05}")))).collect()
     }
@@ -149,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_helps_where_no_further_name_waits_for_the_disk() {
+    fn no_thread_helps_where_no_further_name_waits_for_the_disk() {
         let (names, seen) = (names(500), Mutex::new(Vec::new()));
         let all = LookAhead::default();
         all.look(of(&names).collect(), |_| {
@@ -159,7 +163,7 @@ mod tests {
         assert_eq!(seen.into_inner().unwrap(), vec![std::thread::current().id(); 500]);
     }
 
-    /// How many names were looked at after one that took so long.
+    /// How many names were looked up after one that took this long.
     fn looked_at(reply: &mut Reply<'_>, took: Duration, names: &[(u64, OsString)]) -> usize {
         let count = AtomicUsize::new(0);
         reply.looked_up(took, of(names), |_| {
@@ -169,10 +173,10 @@ mod tests {
     }
 
     #[test]
-    fn names_are_looked_at_in_the_order_of_inode_numbers() {
+    fn names_are_looked_up_in_the_order_of_inode_numbers() {
         let (names, seen) = (names(500), Mutex::new(Vec::new()));
         let all = LookAhead::default();
-        // Nobody is left to help.
+        // No helper is left.
         all.helpers.store(HELPERS, Relaxed);
         all.look(of(&names).collect(), |name| {
             seen.lock().unwrap().push(name.to_owned());
@@ -185,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn with_helpers_each_is_looked_at_once() {
+    fn with_helpers_each_is_looked_up_once() {
         let (names, seen) = (names(500), Mutex::new(Vec::new()));
         let all = LookAhead::default();
         all.look(of(&names).collect(), |name| {
@@ -200,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_added_where_nobody_waited() {
+    fn no_look_ups_are_added_where_none_waited() {
         let (all, names) = (LookAhead::default(), names(100));
         let mut reply = all.reply();
         for at in 0..names.len() {
@@ -210,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn as_much_is_looked_at_as_a_reply_takes() {
+    fn as_much_is_looked_up_as_a_reply_holds() {
         let (all, names) = (LookAhead::default(), names(1000));
         let each = length(&names[0].1);
         let mut reply = all.reply();
@@ -225,7 +229,7 @@ mod tests {
         assert_eq!(looked_at(&mut reply, WAITED, &names[first + 2..]), first + 1);
         names[first + 1..200].iter().for_each(|(_, name)| reply.took(name, false));
         reply.took(&names[200].1, true);
-        // The next reply begins with what the kernel takes.
+        // The next reply begins with the size that the kernel takes.
         assert_eq!(looked_at(&mut all.reply(), WAITED, &names[200..]), 200);
         assert_eq!(looked_at(&mut all.reply(), WAITED, &names[990..]), 10, "there are no more");
     }

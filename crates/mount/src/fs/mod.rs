@@ -1,10 +1,17 @@
-//! The file system: the kernel's requests carried out on the source, and its caches kept true.
+//! The file system: carries out the kernel's requests on the source, and keeps its caches correct.
 //!
-//! From the kernel down: `file_system` takes requests and replies; `source` carries them out and tells the
-//! read path of every change; `nodes` and `handles` are what the kernel knows and has open, `anchor` how a
-//! file is found again without a descriptor; `caller` acts for whoever asked; `kernel_cache` has the kernel
-//! forget, `slow_operations` keeps what is slow away from readers, `from_memory` answers what the source has in memory, `passthrough` has the
-//! kernel read it there; `look_ahead` has inodes of a listing read in order; `crew` decides how many threads wait for requests. `mounted` is all of it as one mount on a `mount_point`.
+//! - `file_system` receives requests and replies.
+//! - `source` carries them out and reports every change to the read path.
+//! - `nodes` and `handles` are the files that the kernel knows and has open.
+//! - `anchor` finds a file again without a descriptor.
+//! - `caller` acts for the caller of a request.
+//! - `kernel_cache` invalidates the kernel's caches.
+//! - `slow_operations` keeps slow operations away from readers.
+//! - `from_memory` answers reads out of the source's page cache; `passthrough` has the kernel read there.
+//! - `windows` sets the kernel's read-ahead window.
+//! - `look_ahead` looks up the inodes of a listing in order.
+//! - `crew` decides how many threads wait for requests.
+//! - `mounted` combines all of it into a mount on a `mount_point`.
 
 mod anchor;
 mod attributes;

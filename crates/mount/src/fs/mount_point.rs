@@ -1,14 +1,14 @@
-//! Whether a source can be mounted at a place, and freeing the place of what a dead server left.
+//! Whether a source can be mounted at a place, and freeing a mount point of a dead server's leftovers.
 
 use crate::{Error, MountOptions};
 use foreseek_server::Context;
 use foreseek_server::mount_table::{MountLine, force_unmount, mounted_on};
 use std::path::{Path, PathBuf, absolute};
 
-/// The type of file system in the mount table.
+/// The file system type in the mount table.
 pub(crate) const KIND: &str = "fuse.foreseek";
 
-/// The options with paths that mean the same everywhere, if they can be carried out.
+/// The options with absolute paths, if they can be carried out.
 pub(crate) fn check(options: &MountOptions) -> Result<MountOptions, Error> {
     let source = directory(&options.source)
         .map_err(|reason| Error::Source { path: options.source.clone(), reason })?;
@@ -35,8 +35,8 @@ fn directory(path: &Path) -> Result<PathBuf, String> {
     if real.is_dir() { Ok(real) } else { Err("it is not a directory".to_owned()) }
 }
 
-/// The path of a mount point by which its mount is known. The point itself is not asked, since a
-/// dead mount would answer with an error and a silent one not at all.
+/// The path of a mount point by which its mount is known. The point itself is not accessed: a dead mount
+/// would return an error, and a silent one would not answer.
 pub(crate) fn name_of(path: &Path) -> PathBuf {
     let path = absolute(path).unwrap_or_else(|_| path.to_owned());
     match (path.parent().map(Path::canonicalize), path.file_name()) {
@@ -45,7 +45,7 @@ pub(crate) fn name_of(path: &Path) -> PathBuf {
     }
 }
 
-/// Whether a file system of ours is mounted there, dead or alive.
+/// Whether a mount of ours is there, dead or alive.
 pub(crate) fn is_ours(point: &Path) -> bool {
     mounted_on(point).as_ref().is_some_and(is_mount_of_ours)
 }
@@ -54,8 +54,8 @@ fn is_mount_of_ours(line: &MountLine) -> bool {
     line.kind == KIND
 }
 
-/// Takes away what is mounted there by us, though it be in use and its server silent: requests that
-/// wait for an answer fail.
+/// Unmounts our file system there, even if it is in use and its server is silent: requests that wait for an
+/// answer fail.
 pub(crate) fn free(point: &Path) -> Result<(), Error> {
     Ok(force_unmount(point, is_mount_of_ours)?)
 }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_mounted_is_said_with_its_reason() {
+    fn what_cannot_be_mounted_is_refused_with_its_reason() {
         let place = tempfile::tempdir().expect("a directory");
         let path = |name: &str| place.path().join(name);
         for name in ["source/inside", "full/x", "empty"] {

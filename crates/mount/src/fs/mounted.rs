@@ -33,18 +33,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Threads that take requests. Opening and writing in the source may wait for its disk, so there are
-/// more than processors; each has a buffer of the largest write.
+/// Threads that receive requests. Opening and writing in the source may wait for its disk: there are
+/// therefore more threads than processors. Each has a buffer of the largest write.
 const THREADS: usize = 16;
-/// Of the descriptors that this process may have: the share that files known to the kernel may hold
-/// where there are no handles. The rest is for open files.
+/// The share of this process's descriptors, as a divisor, that files known to the kernel may hold if there
+/// are no handles. The rest is for open files.
 const DESCRIPTORS_SHARE: u64 = 2;
-/// Descriptors where the system sets no limit: as many as Linux allows unless told otherwise.
+/// Descriptors if the system sets no limit: as many as Linux allows by default.
 const DESCRIPTORS_MOST: u64 = 1 << 20;
-/// Between looks at whether a session has ended.
+/// The period of checks whether a session has ended.
 const POLL: Duration = Duration::from_millis(5);
 
-/// See the module's documentation. Dropping it takes the mount away, though it be in use.
+/// See the module's documentation. Dropping it unmounts, even if the mount is in use.
 pub struct Mounted {
     source: Arc<Source>,
     session: Option<BackgroundSession>,
@@ -61,7 +61,7 @@ impl Mounted {
     /// Mounts a source; reads are answered by `reads`.
     ///
     /// # Errors
-    /// Whatever keeps it from being mounted; nothing stays mounted then.
+    /// The reason why it cannot be mounted; nothing stays mounted then.
     pub fn start(options: &MountOptions, reads: Arc<dyn ReadPath>) -> Result<Self, Error> {
         check_rights()?;
         let options = mount_point::check(options)?;
@@ -140,37 +140,37 @@ impl Mounted {
         &self.options
     }
 
-    /// The number under which fusectl knows the mount.
+    /// The number of the mount's FUSE connection in fusectl.
     #[must_use]
     pub fn connection(&self) -> Option<u32> {
         self.connection
     }
 
-    /// What works less well than it might, one line each.
+    /// Warnings, one line each.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// One thing more that works less well than it might.
+    /// Adds a warning.
     pub(crate) fn add_warning(&mut self, warning: String) {
         tracing::warn!("{warning}");
         self.warnings.push(warning);
     }
 
-    /// What answers its reads.
+    /// The read path.
     pub(crate) fn reads(&self) -> Arc<dyn ReadPath> {
         Arc::clone(&self.source.reads)
     }
 
-    /// Whether requests are still taken: not after the mount was taken away or aborted by others.
+    /// Whether it still gets requests: not after another process has unmounted or aborted the mount.
     #[must_use]
     pub fn is_serving(&self) -> bool {
         self.crew.end_with_connection();
         self.session.as_ref().is_some_and(|session| !session.guard.is_finished())
     }
 
-    /// How it is.
+    /// The status.
     #[must_use]
     pub fn status(&self) -> MountStatus {
         let mut reads = self.source.reads.status();
@@ -208,14 +208,14 @@ impl Mounted {
         }
     }
 
-    /// Takes the mount out of the tree: nobody finds it any more. Whoever has files open in it can
-    /// go on until [`is_serving`](Self::is_serving) says that all are closed. Whether it is in use.
+    /// Unmounts: the mount point is free. Programs with open files can use them until
+    /// [`is_serving`](Self::is_serving) is false. Returns whether it is in use.
     ///
     /// # Errors
-    /// What the kernel said. That nothing is mounted any more is no error.
+    /// The kernel's error. That nothing is mounted there is no error.
     pub fn begin_unmount(&self) -> Result<bool, Error> {
         let point = &self.options.mount_point;
-        // By others already; what is mounted there now is not ours.
+        // Another process has unmounted it; a mount that is there now is not ours.
         if connection_of(point) != self.connection {
             return Ok(self.is_serving());
         }
@@ -229,8 +229,8 @@ impl Mounted {
         }
     }
 
-    /// Unmounts and ends, after waiting no longer than `limit` for open files to be closed; then
-    /// their users get errors.
+    /// Unmounts and ends, after waiting up to `limit` for open files to be closed; then their users get
+    /// errors.
     ///
     /// # Errors
     /// As [`begin_unmount`](Self::begin_unmount); it stays mounted then.
@@ -239,7 +239,7 @@ impl Mounted {
         self.finish(limit)
     }
 
-    /// Waits for the session to end, and sees to it that it does.
+    /// Waits for the session to end, and aborts it at `limit`.
     fn finish(&mut self, limit: Duration) -> Result<(), Error> {
         let deadline = Instant::now() + limit;
         while self.is_serving() && Instant::now() < deadline {
@@ -290,7 +290,7 @@ impl std::fmt::Debug for Mounted {
     }
 }
 
-/// Whether this process may mount, and do for callers what they ask for.
+/// Whether this process may mount, and act for callers.
 pub(crate) fn check_rights() -> Result<(), Error> {
     NotRoot::check("mount")?;
     let needed = CapabilitySet::SETUID | CapabilitySet::SETGID;
@@ -303,7 +303,8 @@ pub(crate) fn check_rights() -> Result<(), Error> {
     Ok(())
 }
 
-/// What reads ahead of walks over the source; why nothing does becomes a warning, unless there is nothing to gain.
+/// The read-ahead for walks over the source. If it cannot work, that is a warning, unless there is nothing to
+/// gain.
 fn read_ahead_of_walks(
     root: &OwnedFd,
     wanted: &WalkOptions,
@@ -337,8 +338,8 @@ fn open_source(path: &Path) -> Result<OwnedFd, Error> {
     Ok(rustix::fs::openat(CWD, path, flags, Mode::empty()).context("open", path)?)
 }
 
-/// Each open file takes a descriptor here: as many as are wanted, or as this process may have at
-/// most.
+/// Each open file takes a descriptor of this process: sets the limit to `wanted`, or to the most that the
+/// process may have.
 fn set_descriptor_limit(wanted: Option<u64>) -> u64 {
     let now = getrlimit(Resource::Nofile);
     let most = now.maximum.unwrap_or(DESCRIPTORS_MOST);
@@ -347,7 +348,7 @@ fn set_descriptor_limit(wanted: Option<u64>) -> u64 {
     if set.is_ok() { limit } else { now.current.unwrap_or(limit) }
 }
 
-/// Mounts, and shakes hands with the kernel.
+/// Mounts, and negotiates with the kernel.
 fn open_session(
     options: &MountOptions,
     source: &Arc<Source>,
@@ -381,7 +382,7 @@ fn open_session(
     let mut config = Config::default();
     config.acl = SessionACL::All;
     config.n_threads = Some(THREADS);
-    // A queue of its own for each thread, so that answers do not contend for one lock.
+    // A queue for each thread, so that answers do not contend for one lock.
     config.clone_fd = true;
     let crew = Arc::new(Crew::new(connection, THREADS));
     let file_system =
@@ -394,7 +395,7 @@ fn open_session(
     Ok((session.context("speak with the kernel about", &options.mount_point)?, crew))
 }
 
-/// What the source's own mount forbids stays forbidden.
+/// The restrictions of the source's own mount hold for this mount as well.
 fn mount_flags(options: &MountOptions) -> MountFlags {
     let below = rustix::fs::statvfs(&options.source).map(|stat| stat.f_flag);
     let below = below.unwrap_or(StatVfsMountFlags::empty());
@@ -411,7 +412,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_descriptor_limit_is_what_can_be_had() {
+    fn the_descriptor_limit_is_raised_as_far_as_permitted() {
         let most = set_descriptor_limit(None);
         assert_eq!(getrlimit(Resource::Nofile).current, Some(most));
         assert_eq!(set_descriptor_limit(Some(most - 1)), most - 1);

@@ -1,8 +1,8 @@
-//! The files that the kernel knows through the mount, and what is known of their contents.
+//! The files that the kernel knows through the mount, and the known states of their contents.
 //!
-//! A file keeps its own inode number, so that programs that compare numbers (`tar`, `rsync`, `git`)
-//! see what they would see in the source. Files of file systems mounted within the source get the
-//! place of theirs in the upper bits, numbers that fit nowhere one that is counted up.
+//! A file keeps its own inode number, so that programs that compare numbers (`tar`, `rsync`, `git`) see the
+//! same as in the source. For file systems mounted within the source, the upper bits hold the index of the
+//! file system. A number that does not fit is replaced by a counter.
 
 use crate::Version;
 use crate::fs::anchor::{Anchor, Volume, stat_of};
@@ -22,16 +22,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) const ROOT: u64 = 1;
 /// Bits of an inode number; the volume lies above.
 const NUMBER_BITS: u32 = 48;
-/// File systems within the source: as many as fit between a file's number and the topmost bit.
+/// The most file systems within the source: as many as fit between a file's number and the topmost bit.
 const VOLUMES_LIMIT: usize = 1 << 15;
-/// A change so many whole seconds ago is a while old: file systems stamp changes in steps of some milliseconds, and some of a second or two.
+/// A change is old after this many whole seconds: some file systems have timestamps in steps of milliseconds,
+/// and some of a second or two.
 const SETTLED: i64 = 3;
 /// `f_type` of file systems that are stacked on others.
 const OVERLAYFS: i64 = 0x794c_7630;
 const ECRYPTFS: i64 = 0xf15f;
-/// The topmost bit marks numbers that are counted up.
+/// The topmost bit marks numbers from the counter.
 const COUNTED: u64 = 1 << 63;
-/// This bit beside it marks those of files that could not be looked at.
+/// This bit next to it marks numbers of files that could not be looked up.
 const UNSEEN: u64 = COUNTED | 1 << 62;
 
 /// A file that the kernel knows.
@@ -39,9 +40,9 @@ const UNSEEN: u64 = COUNTED | 1 << 62;
 pub(crate) struct Node {
     /// The number by which the kernel knows it.
     pub(crate) id: u64,
-    /// Whether it is a regular file: others have no contents of their own.
+    /// Whether it is a regular file: others have no contents.
     pub(crate) is_file: bool,
-    /// How those who have it open read and write it.
+    /// How its open handles read and write it.
     pub(crate) io: IoMode,
     inode: (u64, u64),
     volume: Arc<Volume>,
@@ -51,32 +52,33 @@ pub(crate) struct Node {
     directory: AtomicU64,
 }
 
-/// The state of a file's contents that the kernel and the read path were told last.
+/// The state of a file's contents that the kernel and the read path know.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     version: Option<Version>,
-    /// No later file of the same inode number can have this version: it was a while old when it was seen.
+    /// Whether no later file of the same inode number can have this version: its last change was old when it
+    /// was seen.
     settled: bool,
 }
 
 impl Known {
-    /// The file itself was looked at and is in this state.
+    /// The file itself was examined and is in this state.
     pub(crate) fn settle(&mut self, stat: &Stat, now: SystemTime) {
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs().cast_signed();
         self.settled = self.version == Some(Version::of(stat)) && stat.st_ctime + SETTLED < now;
     }
 
-    /// Whether a file of its number that is in this state is the one that was looked at.
+    /// Whether a file of its number in this state is the one that was examined.
     fn is_settled_as(&self, stat: &Stat) -> bool {
         self.settled && self.version == Some(Version::of(stat))
     }
 
-    /// It may be another file after all.
+    /// It may be another file.
     pub(crate) fn unsettle(&mut self) {
         self.settled = false;
     }
 
-    /// Takes note of the state as it is now, and answers whether others have changed the file.
+    /// Records the current state. Returns whether another program has changed the file.
     pub(crate) fn observe(&mut self, stat: &Stat) -> bool {
         let version = Version::of(stat);
         let changed = self.version.replace(version).is_some_and(|before| before != version);
@@ -84,14 +86,14 @@ impl Known {
         changed
     }
 
-    /// Takes note of the state in which a change of our own has left it.
+    /// Records the state after a change through the mount.
     pub(crate) fn set(&mut self, version: Version) {
         *self = Self { version: Some(version), settled: false };
     }
 
-    /// Takes note of a change of our own to what is no content (names, owner, attributes): `before`
-    /// and `after` are the states around it. Where anything else happened as well, nothing is
-    /// noted, and the next look finds a change.
+    /// Records a change through the mount that leaves the contents alone (names, owner, attributes): `before`
+    /// and `after` are the states around it. If anything else happened as well, nothing is recorded, and the
+    /// next check finds a change.
     pub(crate) fn touched(&mut self, before: &Stat, after: &Stat) {
         let (before, after) = (Version::of(before), Version::of(after));
         let same = (before.modified, before.length) == (after.modified, after.length);
@@ -102,7 +104,7 @@ impl Known {
 }
 
 impl Node {
-    /// Which object this is to the read path.
+    /// Its object on the read path.
     pub(crate) fn object(&self) -> ObjectId {
         ObjectId(self.id)
     }
@@ -117,12 +119,11 @@ impl Node {
         self.volume.open(&self.anchor.read().unwrap_or_else(PoisonError::into_inner), flags)
     }
 
-    /// Keeps hold of the file itself: its last name is about to go.
+    /// Holds the file by a descriptor: its last name is about to be removed.
     pub(crate) fn hold(&self, fd: Arc<OwnedFd>) {
         *self.anchor.write().unwrap_or_else(PoisonError::into_inner) = Anchor::Fd(fd);
     }
 
-    /// Its own inode number.
     pub(crate) fn inode(&self) -> u64 {
         self.inode.1
     }
@@ -132,12 +133,12 @@ impl Node {
         Some(self.directory.load(Relaxed)).filter(|inode| *inode > 0)
     }
 
-    /// What is known of its contents; held while they are changed.
+    /// The known state of its contents; held while they are changed.
     pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same, unless they are being changed right now.
+    /// The same; `None` while they are being changed.
     pub(crate) fn known_if_quiet(&self) -> Option<MutexGuard<'_, Known>> {
         match self.known.try_lock() {
             Ok(known) => Some(known),
@@ -146,7 +147,7 @@ impl Node {
         }
     }
 
-    /// The number of a file beside it, in the same directory.
+    /// The number of another file in the same directory.
     pub(crate) fn number_of(&self, inode: u64) -> u64 {
         number(self.volume.index, inode).unwrap_or(inode)
     }
@@ -155,13 +156,12 @@ impl Node {
 /// A file that was looked up.
 #[derive(Debug)]
 pub(crate) struct Learned {
-    /// The file.
     pub(crate) node: Arc<Node>,
-    /// It was not known.
+    /// Whether it was unknown before.
     pub(crate) is_new: bool,
-    /// Its number was another file's, which is gone: what the kernel has of that is void.
+    /// Whether its number belonged to another file, which is gone: the kernel's caches of that are invalid.
     pub(crate) replaced: bool,
-    /// A name that the kernel is to forget, so that its descriptor can be closed.
+    /// A name that the kernel is asked to forget, so that its descriptor can be closed.
     pub(crate) expire: Option<(u64, OsString)>,
 }
 
@@ -169,7 +169,7 @@ pub(crate) struct Learned {
 #[derive(Debug)]
 pub(crate) struct Nodes {
     use_handles: bool,
-    /// Files to be held by descriptors; more are asked back from the kernel.
+    /// The most files held by descriptors; beyond it the kernel is asked to forget some.
     descriptors_limit: usize,
     root: Arc<Node>,
     table: Mutex<Table>,
@@ -181,7 +181,7 @@ struct Table {
     counted: FxHashMap<(u64, u64), u64>,
     counter: u64,
     volumes: Vec<Arc<Volume>>,
-    /// Names of files held by descriptors, in order of their coming.
+    /// Names of files held by descriptors, the oldest first.
     held: VecDeque<(u64, OsString, u64)>,
 }
 
@@ -192,7 +192,7 @@ struct Entry {
 }
 
 impl Nodes {
-    /// Only the root, an open directory.
+    /// Contains only the root, an open directory.
     pub(crate) fn new(root: OwnedFd, use_handles: bool, descriptors_limit: usize) -> Result<Self, Errno> {
         let stat = stat_of(&root)?;
         let volume = Arc::new(Volume::new(&root, &stat, 0, use_handles));
@@ -214,7 +214,7 @@ impl Nodes {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the source's file system remembers files without descriptors.
+    /// Whether the source's file system has file handles.
     pub(crate) fn has_handles(&self) -> bool {
         self.root.volume.has_handles()
     }
@@ -225,7 +225,7 @@ impl Nodes {
         kind.is_ok_and(|kind| [OVERLAYFS, ECRYPTFS].contains(&kind))
     }
 
-    /// Files that the kernel knows, the root not counted.
+    /// How many files the kernel knows, without the root.
     pub(crate) fn len(&self) -> usize {
         self.table().entries.len()
     }
@@ -248,8 +248,9 @@ impl Nodes {
         (node.inode == (stat.st_dev, stat.st_ino)).then(|| Arc::clone(node))
     }
 
-    /// The kernel is about to learn of the regular file that has these attributes, found in `parent`. If it is certain without
-    /// a look at the file itself which one that is, and that nobody has changed it: counts one lookup of it.
+    /// The kernel is about to get the regular file with these attributes, found in `parent`. Counts one
+    /// look-up of it, if two points are certain without examining the file itself: which file it is, and that
+    /// no other program has changed it.
     pub(crate) fn know_again(&self, stat: &Stat, parent: u64) -> Option<Arc<Node>> {
         let node = self.find(stat).filter(|node| node.is_file)?;
         if !node.known_if_quiet()?.is_settled_as(stat) {
@@ -263,7 +264,7 @@ impl Nodes {
         Some(node)
     }
 
-    /// The inode number of a directory that lies on this device; 0 for none.
+    /// The inode number of a directory if it is on this device; 0 otherwise.
     fn above(&self, table: &Table, parent: u64, device: u64) -> u64 {
         let above = if parent == ROOT {
             Some(&self.root)
@@ -273,8 +274,8 @@ impl Nodes {
         above.filter(|above| above.inode.0 == device).map_or(0, |above| above.inode())
     }
 
-    /// The kernel is about to be told of the file that is open here with `O_PATH`, found under
-    /// `name` in `parent`: counts one lookup of it.
+    /// The kernel is about to get the file that is open here with `O_PATH`, found under `name` in `parent`:
+    /// counts one look-up of it.
     pub(crate) fn learn(
         &self,
         fd: &Arc<OwnedFd>,
@@ -310,14 +311,14 @@ impl Nodes {
         Ok(Learned { node, is_new: !same, replaced, expire })
     }
 
-    /// Whether files hold more descriptors than they may, so that the kernel was asked to forget some.
+    /// Whether files hold more descriptors than the limit, so that the kernel was asked to forget some.
     pub(crate) fn are_asked_back(&self) -> bool {
         let table = self.table();
         let held = table.held.iter().filter(|(_, _, id)| table.entries.contains_key(id));
         held.count() > self.descriptors_limit
     }
 
-    /// The kernel forgets so many lookups of a file.
+    /// The kernel forgets this many look-ups of a file.
     pub(crate) fn forget(&self, id: u64, lookups: u64) {
         let mut table = self.table();
         let Some(entry) = table.entries.get_mut(&id) else { return };
@@ -351,7 +352,7 @@ impl Nodes {
             // Without the lock, since it opens files.
             let volume = Arc::new(Volume::new(fd, stat, volumes as u64, self.use_handles));
             let mut table = self.table();
-            // Else another has come in between, and this place is taken: once more.
+            // Otherwise another thread has added a volume, and this index is taken: retry.
             if table.volumes.len() == volumes {
                 table.volumes.push(Arc::clone(&volume));
                 return Ok(volume);
@@ -381,9 +382,9 @@ impl Table {
         })
     }
 
-    /// The name of a file that holds a descriptor, where there are more than the limit.
+    /// The name of a file that holds a descriptor, if there are more than the limit.
     fn expire(&mut self, limit: usize) -> Option<(u64, OsString)> {
-        // As each call may add one, looking at two keeps up; those in use go to the back.
+        // Each call may add one, therefore checking two is enough. Files in use go to the back.
         for _ in 0..2 {
             if self.held.len() <= limit {
                 return None;
@@ -398,13 +399,14 @@ impl Table {
     }
 }
 
-/// The number under which the kernel knows a file, where that can be told from its own: 1 is the
-/// root's, and what is longer than [`NUMBER_BITS`] would reach into the volume.
+/// The number under which the kernel knows a file, if it can be made from the file's own: 1 is the root's,
+/// and a number longer than [`NUMBER_BITS`] would reach into the volume's index.
 fn number(volume: u64, inode: u64) -> Option<u64> {
     (inode > ROOT && inode >> NUMBER_BITS == 0).then_some(volume << NUMBER_BITS | inode)
 }
 
-/// A number for a file of which only the name is known. No file is known by it: whoever asks for the name looks it up first.
+/// A number for a file of which only the name is known. No file has it: a program that uses the name looks it
+/// up first.
 pub(crate) const fn unseen(inode: u64) -> u64 {
     UNSEEN | inode
 }
@@ -453,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_used_again_is_another_file() {
+    fn a_reused_number_is_another_file() {
         let place = tempfile::tempdir().expect("a directory");
         let path = place.path().join("a");
         let nodes = nodes(place.path(), true, 10);
@@ -505,7 +507,7 @@ mod tests {
         before = after;
         after.st_size += 1;
         known.touched(&before, &after);
-        assert!(known.observe(&after), "somebody else's");
+        assert!(known.observe(&after), "another program's");
     }
 
     #[test]
@@ -519,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_known_again_once_no_other_can_look_like_it() {
+    fn a_file_is_recognised_once_no_other_can_look_like_it() {
         let place = tempfile::tempdir().expect("a directory");
         let path = place.path().join("a");
         let nodes = nodes(place.path(), true, 10);

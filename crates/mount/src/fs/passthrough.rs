@@ -1,26 +1,34 @@
-//! Files that lie in the source's page cache, handed to the kernel: it reads them there by itself (FUSE passthrough, Linux 6.9).
+//! FUSE passthrough (Linux 6.9): the kernel itself reads files that are in the source's page cache.
 //!
-//! A file of more than 128 KiB is handed over when it is opened for reading only, nobody else has it open, and all of its pages are in
-//! memory (`cachestat`). Then there is nothing to prefetch, a read costs what it costs in the source, and nothing is kept twice. What the
-//! kernel drops later it reads again with its own read-ahead, as it does in the source. A shorter file is one request and then in the
-//! page cache of the mount: handing it over takes longer at each open, by measurement (`docs/use/mount.md`).
+//! A file of more than 128 KiB is passed through if it is opened for reading only, has no other handle, and
+//! all of its pages are in memory (`cachestat`). Then there is nothing to prefetch, a read costs the same as
+//! in the source, and nothing is cached twice. Pages that are evicted later are read again with the kernel's
+//! own read-ahead, as in the source. A shorter file is one request and then in the page cache of the mount:
+//! passing it through makes each open slower, by measurement (`docs/use/mount.md`).
 //!
-//! The same is done with a file that is not in memory while prefetching does not pay ([`ReadPath::steps_aside`](crate::ReadPath::steps_aside)).
+//! A file that is not in memory is passed through as well while prefetching does not pay
+//! ([`ReadPath::steps_aside`](crate::ReadPath::steps_aside)).
 //!
-//! *The kernel's rules* (`fs/fuse/iomode.c`, `passthrough.c`). While a file is open, all of its handles go through the page cache of the
-//! mount, or all are handed over, to the same backing file; a handle that differs fails with EIO. A handle that is handed over
-//! may have its reads and writes come to the server nevertheless (`FOPEN_DIRECT_IO`); mappings are then those of the backing file. The
-//! backing file must lie on a file system that is not itself stacked on another one.
+//! *The kernel's rules* (`fs/fuse/iomode.c`, `passthrough.c`):
 //!
-//! So the first handle decides, and [`IoMode`] counts them: a handle is counted from before the kernel hears of it until after the kernel
-//! has closed it, never less than the kernel counts. Handles that come to a file that is handed over:
+//! - While a file is open, either all of its handles use the page cache of the mount, or all are passed
+//!   through to the same backing file. A handle that differs fails with EIO.
+//! - The reads and writes of a handle that is passed through may still come to the server
+//!   (`FOPEN_DIRECT_IO`). Its mappings are then those of the backing file.
+//! - The file system of the backing file must not be stacked on another one.
 //!
-//! - for reading: are handed over as well;
-//! - for writing, or with `O_DIRECT`: their reads and writes come here, so that quotas, appending, set-user-ID bits and alignment stay
-//!   what they are. Reads are answered out of the source's page cache, where mappings of the file are.
+//! The first handle therefore decides, and [`IoMode`] counts them. A handle is counted from before the kernel
+//! gets it until after the kernel has closed it: the count is never less than the kernel's. Later handles of
+//! a file that is passed through:
 //!
-//! Limits: with `sendfile` from a handle that is open for writing too, what was stored through a mapping meanwhile may be missing for up to
-//! two seconds. An executable or library in use stays as it was opened first.
+//! - for reading: are passed through as well;
+//! - for writing, or with `O_DIRECT`: their reads and writes come here, so that quotas, appending,
+//!   set-user-ID bits and alignment stay as they are. Reads are answered out of the source's page cache,
+//!   where mappings of the file are.
+//!
+//! Limits: with `sendfile` from a handle that is also open for writing, data stored through a mapping
+//! meanwhile may be missing for up to two seconds. An executable or library in use stays as it was opened
+//! first.
 
 use crate::fs::from_memory::SMALL;
 use foreseek_storage::{HostFd, cachestat};
@@ -33,20 +41,20 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// File systems on which backing files may lie: those that are stacked on no other. With more, the mount itself could not be
-/// a layer of an overlay.
+/// The stack depth of backing files' file systems: those that are not stacked on another. With a larger value
+/// the mount itself could not be a layer of an overlay.
 pub(crate) const STACK_DEPTH: u32 = 1;
-/// Why nothing is handed over where they lie on others.
+/// Why no file is passed through where the source's file system is stacked.
 pub(crate) const STACKED: &str = "the source's file system is stacked on another";
 /// How a handle reads and writes.
 #[derive(Clone, Debug)]
 pub(crate) enum Means {
-    /// Through the page cache of the mount, which may keep what it has.
+    /// Through the page cache of the mount, which may keep its pages.
     Cached {
-        /// That cache holds nothing older than what the read path answered.
+        /// Whether that cache has only pages that the read path has answered.
         keep: bool,
     },
-    /// By the kernel, in the backing file.
+    /// Passed through: the kernel reads the backing file.
     Passed(Arc<BackingId>),
     /// Through the server, without a cache of the mount.
     Direct(Arc<BackingId>),
@@ -60,12 +68,12 @@ pub(crate) struct IoMode(Mutex<Handles>);
 struct Handles {
     open: usize,
     backing: Option<Arc<BackingId>>,
-    /// It was handed over, and has not gone through the page cache of the mount since.
+    /// Whether it was passed through, and has not used the page cache of the mount since.
     was_passed: bool,
 }
 
 impl IoMode {
-    /// Counts one more handle; `pass` hands the file over, if it is to be, where this is the first.
+    /// Adds a handle. If it is the first, `pass` decides whether the file is passed through.
     pub(crate) fn open(&self, reads_only: bool, pass: impl FnOnce() -> Option<BackingId>) -> Means {
         let mut handles = self.lock();
         if handles.open == 0 {
@@ -88,7 +96,6 @@ impl IoMode {
         if handles.open == 0 {
             let backing = handles.backing.take();
             drop(handles);
-            // Takes a system call.
             drop(backing);
         }
     }
@@ -98,11 +105,11 @@ impl IoMode {
     }
 }
 
-/// Whether files are handed over, and how many were.
+/// Whether files are passed through, and how many opens were.
 #[derive(Debug, Default)]
 pub(crate) struct Passthrough {
     is_on: AtomicBool,
-    /// Why it is not, unless that was asked for.
+    /// Why passthrough is unavailable, if it was requested.
     unavailable: Mutex<Option<String>>,
     opens: AtomicU64,
 }
@@ -112,7 +119,7 @@ impl Passthrough {
         self.is_on.store(true, Relaxed);
     }
 
-    /// It cannot be.
+    /// Passthrough is unavailable.
     pub(crate) fn turn_off(&self, why: String) {
         self.is_on.store(false, Relaxed);
         tracing::info!("files in memory are not handed to the kernel: {why}");
@@ -127,7 +134,7 @@ impl Passthrough {
         self.unavailable.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Opens that were handed over.
+    /// Opens that were passed through.
     pub(crate) fn opens(&self) -> u64 {
         self.opens.load(Relaxed)
     }
@@ -136,8 +143,8 @@ impl Passthrough {
         self.opens.fetch_add(1, Relaxed);
     }
 
-    /// Hands an open file of this length to the kernel by `register`, if it is not small, and wholly in memory or read without
-    /// prefetching (`aside`).
+    /// Passes an open file of this length through by `register`. It must not be small, and must either be in
+    /// memory as a whole or be read without prefetching (`aside`).
     pub(crate) fn pass(
         &self,
         file: &File,
@@ -151,7 +158,7 @@ impl Passthrough {
         let registered = register(file);
         if let Err(error) = &registered {
             match Errno::from_io_error(error) {
-                // Another time.
+                // A temporary lack: a later open may succeed.
                 Some(Errno::NOMEM | Errno::MFILE | Errno::NFILE) => {}
                 Some(Errno::LOOP) => self.turn_off(STACKED.to_owned()),
                 Some(Errno::PERM) => self.turn_off("this process has not CAP_SYS_ADMIN".to_owned()),
@@ -162,13 +169,13 @@ impl Passthrough {
     }
 }
 
-/// Whether all pages of a file are in memory, or on their way.
+/// Whether all pages of a file are in memory, or in flight.
 fn is_in_memory(file: &File, length: Bytes) -> bool {
     let Some(fd) = HostFd::new(file.as_raw_fd()) else { return false };
     let is_there = |length: Bytes| {
         let pages = Span::new(PageIndex(0), PageIndex(length.pages_ceil().get()));
         cachestat(fd, pages).is_ok_and(|there| there >= pages.len())
     };
-    // Its beginning first: of a file that is not in memory that is all that looking costs.
+    // Its beginning first: if the file is not in memory, this is the only cost.
     is_there(length.min(SMALL)) && is_there(length)
 }

@@ -1,17 +1,18 @@
-//! Operations that may take long, away from the threads that take requests: a flush to a slow disk
-//! must not keep readers waiting whose data are in memory.
+//! Slow operations, away from the threads that receive requests: a flush to a slow disk must not delay
+//! readers of cached data.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Threads that run slow_operations. Flushes of one file system wait for each other below anyway, so a few
-/// are as good as many.
+/// Threads that run slow operations. Flushes of one file system wait for each other in the kernel, so that a
+/// few threads are as good as many.
 const THREADS: usize = 4;
 
 type SlowOperation = Box<dyn FnOnce() + Send>;
 
-/// Runs slow_operations. As many may wait as the kernel has requests under way, each its caller's only one.
+/// Runs slow operations. At most as many are queued as the kernel has requests in flight, one for each
+/// caller.
 #[derive(Debug)]
 pub(crate) struct SlowOperations {
     to: Mutex<Option<Sender<SlowOperation>>>,
@@ -31,14 +32,14 @@ impl SlowOperations {
         Ok(Self { to: Mutex::new(Some(to)), threads: Mutex::new(threads) })
     }
 
-    /// Has it run soon; dropped if there are no threads any more.
+    /// Queues an operation; drops it if the threads have ended.
     pub(crate) fn run(&self, operation: impl FnOnce() + Send + 'static) {
         if let Some(to) = &*self.to.lock().unwrap_or_else(PoisonError::into_inner) {
             let _ = to.send(Box::new(operation));
         }
     }
 
-    /// Finishes what is under way and ends the threads.
+    /// Finishes the running operations and ends the threads.
     pub(crate) fn stop(&self) {
         self.to.lock().unwrap_or_else(PoisonError::into_inner).take();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));

@@ -1,14 +1,16 @@
-//! The source directory: every operation carried out on it, and what follows for the two caches.
+//! The source directory: carries out every operation on it, and keeps the two caches correct.
 //!
-//! *Our own changes* of a file's bytes are made one at a time a file: the state found before is
-//! compared with the last one known, then the change is made, then the read path is told, and only
-//! then is it acknowledged. *Changes by others* show as a state (`mtime`, `ctime`, length) that is
-//! not the last one known: at each open, look-up and question for attributes, before each change of
-//! our own, and in between by a look at every open file each second. The kernel then forgets the
-//! file's pages and so does the read path.
+//! *Changes through the mount* of a file's bytes are made one at a time for each file. The current state is
+//! compared with the last one known, the change is made, then the read path is notified, and only then is it
+//! acknowledged.
 //!
-//! Limits: what others change while a write of ours to the same file is being carried out, and what
-//! leaves length and times as they were (within one tick of the file system's clock), goes unnoticed.
+//! *Changes by other programs* show as a state (`mtime`, `ctime`, length) that is not the last one known. It
+//! is checked at each open, look-up and request for attributes, before each change through the mount, and
+//! each second for every open file. The kernel and the read path then drop the file's pages.
+//!
+//! Limits: two kinds of changes by other programs stay unnoticed: changes during a write through the mount to
+//! the same file, and changes that leave length and times as they were (within one tick of the file system's
+//! clock).
 
 use crate::fs::anchor::{proc_path, stat_of};
 use crate::fs::caller::{AsCaller, Caller};
@@ -41,20 +43,21 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-/// The most that one `copy_file_range` copies before it answers: a caller asks for the rest, and
-/// one that was interrupted does not wait for gigabytes.
+/// The most that one `copy_file_range` copies before it returns: a caller requests the rest, and an
+/// interrupted caller does not wait for gigabytes.
 const COPY_LIMIT: usize = 64 << 20;
-/// Descriptors that what programs have open leaves to everything else: in each of the threads that take
-/// requests for a look-up and for the read path, and some for clients and for the end. Those of what reads ahead of walks come to these.
+/// Descriptors that open files of programs leave to everything else: in each of the threads that receive
+/// requests for a look-up and for the read path, and some for clients and for the end. Those of the
+/// read-ahead for walks are added.
 pub(crate) const DESCRIPTORS_KEPT: u64 = 64;
-/// How long a program that opens a file waits for names that the kernel was asked to forget: on a busy machine it may
-/// be some time before that is its turn.
+/// How long a program that opens a file waits for names that the kernel was asked to forget: on a busy
+/// machine the kernel may take some time.
 const FORGETTING: Duration = Duration::from_secs(1);
 const FORGETTING_STEP: Duration = Duration::from_millis(2);
-/// Of very few descriptors, the share that is kept.
+/// With very few descriptors, the share that is kept, as a divisor.
 pub(crate) const DESCRIPTORS_SHARE: u64 = 4;
-/// What an opener asked for that the kernel does by itself, or that would change what reading and
-/// writing at an offset mean. (0x20 is the kernel's mark of an execution.)
+/// Flags of an open that the kernel handles itself, or that would change the meaning of reading and writing
+/// at an offset. (0x20 is the kernel's mark of an execution.)
 const OPEN_IGNORED: u32 = (libc::O_CREAT
     | libc::O_EXCL
     | libc::O_NOCTTY
@@ -67,7 +70,7 @@ const OPEN_IGNORED: u32 = (libc::O_CREAT
     | libc::O_ASYNC
     | 0x20) as u32;
 
-/// The rights to run a file.
+/// The permissions to execute a file.
 const EXECUTABLE: u32 = 0o111;
 
 /// See the module's documentation.
@@ -76,26 +79,25 @@ pub(crate) struct Source {
     pub(crate) files: Handles<OpenFile>,
     pub(crate) directories: Handles<OpenDirectory>,
     pub(crate) reads: Arc<dyn ReadPath>,
-    /// What answers reads while prefetching does not pay.
+    /// The read path while prefetching does not pay.
     pub(crate) plain: Plain,
     pub(crate) kernel: KernelCache,
     pub(crate) slow_operations: SlowOperations,
     pub(crate) external_changes: AtomicU64,
-    /// What reads ahead of programs that walk the source's trees, where that is worth it.
+    /// The read-ahead for programs that walk the source's trees, where it is worth it.
     pub(crate) walks: Option<Reported>,
     pub(crate) from_memory: FromMemory,
     pub(crate) look_ahead: LookAhead,
-    /// The kernel's windows.
     pub(crate) windows: Windows,
-    /// Whether files in memory are handed to the kernel.
+    /// Whether files in memory are passed through to the kernel.
     pub(crate) passthrough: Passthrough,
-    /// Reads that were answered out of what the source has in memory.
+    /// Reads that were answered out of the source's page cache.
     pub(crate) read_from_memory: AtomicU64,
-    /// As many as this process may have.
+    /// The most descriptors of this process.
     pub(crate) descriptors: u64,
 }
 
-/// A file that was found, and whether others had changed it.
+/// A file that was found, and whether another program has changed it.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) node: Arc<Node>,
@@ -103,7 +105,7 @@ pub(crate) struct Found {
     pub(crate) changed: bool,
 }
 
-/// What to make.
+/// What to create.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum New<'a> {
     Directory { mode: u32, mask: u32 },
@@ -111,7 +113,7 @@ pub(crate) enum New<'a> {
     Symlink { target: &'a Path },
 }
 
-/// Which attributes to set.
+/// The attributes to set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SetAttributes {
     pub(crate) mode: Option<u32>,
@@ -122,22 +124,22 @@ pub(crate) struct SetAttributes {
     pub(crate) modification: Timespec,
 }
 
-/// A write as it was asked for.
+/// A write as it was requested.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Write<'a> {
     pub(crate) offset: u64,
     pub(crate) data: &'a [u8],
-    /// At the file's end, wherever the kernel believes that to be.
+    /// At the file's end, whatever the kernel's offset is.
     pub(crate) append: bool,
-    /// Who writes; of what is written back from a mapping the kernel does not tell.
+    /// The user and group that write; unknown for write-back of a mapping.
     pub(crate) by: Option<Caller>,
-    /// Set-user-ID and set-group-ID bits are to go.
+    /// Whether set-user-ID and set-group-ID bits are cleared.
     pub(crate) kill_privileges: bool,
-    /// How the handle was opened.
+    /// The flags of the handle's open.
     pub(crate) flags: u32,
 }
 
-/// The kernel's word for an error.
+/// An error as FUSE has it.
 pub(crate) fn fuse(errno: Errno) -> FuseErrno {
     FuseErrno::from_i32(errno.raw_os_error())
 }
@@ -150,7 +152,7 @@ impl Source {
         self.look_up_in(&*directory, parent, name)
     }
 
-    /// Has the file system bring the inode of this name into memory, if it can.
+    /// Has the file system load the inode of this name into memory, if it can.
     pub(crate) fn look_at(directory: BorrowedFd<'_>, name: &OsStr) {
         let _ = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
     }
@@ -162,7 +164,7 @@ impl Source {
         parent: u64,
         name: &OsStr,
     ) -> Result<Found, Errno> {
-        // One system call in place of five, for each name of a directory that is listed again.
+        // One system call instead of five, for each name of a directory that is listed again.
         let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if let Some(node) = self.nodes.know_again(&stat, parent) {
             return Ok(Found { node, stat, changed: false });
@@ -170,7 +172,7 @@ impl Source {
         self.learn(open_path(directory, name)?, parent, name)
     }
 
-    /// The kernel is told of the file that is open here with `O_PATH`.
+    /// Registers the file that is open here with `O_PATH` for the kernel.
     fn learn(&self, fd: OwnedFd, parent: u64, name: &OsStr) -> Result<Found, Errno> {
         let fd = Arc::new(fd);
         let stat = stat_of(&*fd)?;
@@ -180,7 +182,7 @@ impl Source {
         }
         let node = learned.node;
         let (stat, mut changed) = match node.is_file {
-            // Nothing can have changed that nobody knew.
+            // A file that was unknown cannot have changed.
             true if learned.is_new && !learned.replaced => (stat, node.known().observe(&stat)),
             true => self.look(&node, &*fd)?,
             false => (stat, false),
@@ -197,7 +199,7 @@ impl Source {
         Ok(Found { node, stat, changed })
     }
 
-    /// Makes something that has no contents yet.
+    /// Creates something without contents.
     pub(crate) fn make(&self, parent: u64, name: &OsStr, new: New<'_>, by: Caller) -> Result<Found, Errno> {
         let directory = self.nodes.get(parent)?.reach()?;
         let made = {
@@ -218,7 +220,7 @@ impl Source {
         self.learn(open_path(&directory, name)?, parent, name)
     }
 
-    /// Makes a file and opens it.
+    /// Creates a file and opens it.
     pub(crate) fn create(
         &self,
         parent: u64,
@@ -236,19 +238,20 @@ impl Source {
             rustix::fs::openat(&directory, name, flags, mode)
         };
         let fd = match created {
-            // Somebody else made it since the kernel looked. Whether the caller may open that one is
-            // the kernel's to say: it looks again on this answer.
+            // Another program has created it since the kernel's look-up. Whether the caller may open that
+            // file is the kernel's decision: it repeats the look-up on this error.
             Err(Errno::EXIST) if flags & libc::O_EXCL as u32 == 0 => return Err(Errno::STALE),
             created => created?,
         };
-        let fd = self.while_there_are_more(fd).inspect_err(|_| {
-            // Nobody was told of it yet.
+        let fd = self.unless_last(fd).inspect_err(|_| {
+            // The file is still unknown to any program.
             let _ = rustix::fs::unlinkat(&directory, name, AtFlags::empty());
         })?;
         let found = self.learn(crate::fs::anchor::reopen(&fd, OFlags::PATH)?, parent, name)?;
         match self.opened(&found, fd, flags, by, |_| Err(Errno::OPNOTSUPP.into())) {
             (handle, Means::Cached { .. }) => Ok((found, handle)),
-            // Another handle was opened in no time, and handed over: the answer to a creation cannot say so.
+            // Another handle was opened meanwhile, and passed through: the answer to a creation cannot report
+            // that.
             (handle, _) => {
                 self.release(handle);
                 Err(Errno::IO)
@@ -256,7 +259,7 @@ impl Source {
         }
     }
 
-    /// Another name for a file.
+    /// Links another name to a file.
     pub(crate) fn link(&self, id: u64, parent: u64, name: &OsStr, by: Caller) -> Result<Found, Errno> {
         let directory = self.nodes.get(parent)?.reach()?;
         let node = self.nodes.get(id)?;
@@ -268,7 +271,7 @@ impl Source {
         self.learn(open_path(&directory, name)?, parent, name)
     }
 
-    /// Takes a name away.
+    /// Removes a name.
     pub(crate) fn unlink(&self, parent: u64, name: &OsStr, flags: AtFlags) -> Result<(), Errno> {
         let directory = self.nodes.get(parent)?.reach()?;
         let named = self.known(&directory, name);
@@ -277,7 +280,7 @@ impl Source {
         Ok(())
     }
 
-    /// Moves a name.
+    /// Renames.
     pub(crate) fn rename(
         &self,
         (from, name): (u64, &OsStr),
@@ -318,8 +321,8 @@ struct Named {
 }
 
 impl Named {
-    /// The name has changed. Who has the file open, or is in the directory, goes on using it also
-    /// when that was its last name.
+    /// The name has changed. Programs that have the file open, or are in the directory, can continue to use
+    /// it even if that was its last name.
     fn keep(self) {
         let Ok(after) = stat_of(&self.fd) else { return };
         if let Some(mut known) = self.node.known_if_quiet() {
@@ -347,9 +350,9 @@ impl Source {
         Ok(Found { node, stat, changed })
     }
 
-    /// Looks at a regular file: whether others have changed it since the last look.
+    /// Checks whether another program has changed a regular file since the last check.
     pub(crate) fn look(&self, node: &Node, fd: &impl AsFd) -> Result<(Stat, bool), Errno> {
-        // While a change of our own is under way its own looks, before and after, will do.
+        // During a change through the mount, the checks before and after it suffice.
         let Some(mut known) = node.known_if_quiet() else { return Ok((stat_of(fd)?, false)) };
         let stat = stat_of(fd)?;
         let changed = known.observe(&stat);
@@ -359,13 +362,14 @@ impl Source {
         Ok((stat, changed))
     }
 
-    /// Others have changed a file: nothing that is known of it holds. The caller sees to the kernel.
+    /// Another program has changed a file: nothing known about it holds. The caller invalidates the kernel's
+    /// cache.
     fn all_changed(&self, node: &Node, version: Version) {
         self.external_changes.fetch_add(1, Relaxed);
         self.reads.changed(Change { object: node.object(), range: None, version });
     }
 
-    /// Looks at every open file, and has the kernel forget what others have changed.
+    /// Checks every open file, and has the kernel drop the pages of those that another program has changed.
     pub(crate) fn look_at_open_files(&self) {
         for opened in self.files.all() {
             if let Ok((_, true)) = self.look(&opened.node, &*opened.file) {
@@ -406,7 +410,7 @@ impl Source {
         Ok(Found { stat: stat_of(&fd)?, node, changed: false })
     }
 
-    /// Gets an attribute's value; without room for it, only its length.
+    /// Gets an attribute's value; only its length if there is no room for it.
     pub(crate) fn get_xattr(&self, id: u64, name: &OsStr, value: &mut [u8]) -> Result<usize, Errno> {
         let fd = self.nodes.get(id)?.reach()?;
         let path = proc_path(&fd);
@@ -416,7 +420,7 @@ impl Source {
         rustix::fs::getxattr(path.as_str(), name, value)
     }
 
-    /// Gets the names of all attributes; without room for them, only their length.
+    /// Gets the names of all attributes; only their length if there is no room for them.
     pub(crate) fn list_xattrs(&self, id: u64, names: &mut [u8]) -> Result<usize, Errno> {
         let fd = self.nodes.get(id)?.reach()?;
         let path = proc_path(&fd);
@@ -453,7 +457,7 @@ impl Source {
 
 // Contents.
 impl Source {
-    /// Opens a file; `register` makes it known to the kernel where that is to read it by itself.
+    /// Opens a file; `register` registers it with the kernel if it is passed through.
     pub(crate) fn open(
         &self,
         id: u64,
@@ -462,7 +466,7 @@ impl Source {
         register: impl FnOnce(&File) -> std::io::Result<BackingId>,
     ) -> Result<(Found, u64, Means), Errno> {
         let node = self.nodes.get(id)?;
-        let fd = self.once_there_are_more(|| node.open(open_flags(flags))).inspect_err(|errno| {
+        let fd = self.with_descriptors_awaited(|| node.open(open_flags(flags))).inspect_err(|errno| {
             if *errno == Errno::STALE {
                 node.known().unsettle();
             }
@@ -473,12 +477,12 @@ impl Source {
         Ok((found, handle, means))
     }
 
-    /// Opens a file for a program. Where descriptors are short since the kernel has not yet forgotten names that
-    /// it was asked to forget, that is waited for.
-    fn once_there_are_more(&self, open: impl Fn() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno> {
+    /// Opens a file for a program. If descriptors are short because the kernel has not yet forgotten the
+    /// names that it was asked to forget, this waits for it.
+    fn with_descriptors_awaited(&self, open: impl Fn() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno> {
         let begun = Instant::now();
         loop {
-            let opened = open().and_then(|fd| self.while_there_are_more(fd));
+            let opened = open().and_then(|fd| self.unless_last(fd));
             let is_short = matches!(opened, Err(Errno::NFILE | Errno::MFILE));
             if !is_short || begun.elapsed() > FORGETTING || !self.nodes.are_asked_back() {
                 return opened;
@@ -487,9 +491,9 @@ impl Source {
         }
     }
 
-    /// A descriptor for what a program opens, unless it is one of the last. The kernel gives the lowest
-    /// number that is free: a high one tells that nearly all are taken.
-    pub(crate) fn while_there_are_more(&self, fd: OwnedFd) -> Result<OwnedFd, Errno> {
+    /// Keeps a descriptor for an open of a program, unless it is one of the last. The kernel gives the lowest
+    /// free number: a high one shows that nearly all are in use.
+    pub(crate) fn unless_last(&self, fd: OwnedFd) -> Result<OwnedFd, Errno> {
         let walks = self.walks.as_ref().map_or(0, |_| DESCRIPTORS);
         let kept = (DESCRIPTORS_KEPT + walks).min(self.descriptors / DESCRIPTORS_SHARE);
         let is_last = fd.as_raw_fd() as u64 + kept >= self.descriptors;
@@ -511,7 +515,7 @@ impl Source {
         let file = Arc::new(File::from(fd));
         let version = Version::of(stat);
         let brought =
-            if access == libc::O_WRONLY as u32 { Bytes::ZERO } else { self.tell_walks(node, stat, by) };
+            if access == libc::O_WRONLY as u32 { Bytes::ZERO } else { self.report_to_walks(node, stat, by) };
         let aside = access != libc::O_WRONLY as u32 && node.is_file && self.reads.steps_aside();
         let pass = || self.passthrough.pass(&file, version.length, aside, register);
         let means = node.io.open(reads_only, pass);
@@ -538,13 +542,15 @@ impl Source {
         (self.files.add(OpenFile { node: Arc::clone(node), file, reads, writes, cached, by }), means)
     }
 
-    /// A file is opened to be read: reports that to what reads ahead of walks, which answers how much of it was asked for.
-    fn tell_walks(&self, node: &Node, stat: &Stat, by: Caller) -> Bytes {
+    /// A file is opened for reading: reports that to the read-ahead for walks, and returns how much of it was
+    /// read ahead.
+    fn report_to_walks(&self, node: &Node, stat: &Stat, by: Caller) -> Bytes {
         let reported = self.walks.as_ref().zip(node.directory()).filter(|_| node.is_file);
         reported.map_or(Bytes::ZERO, |(walks, directory)| walks.file_opened(by.pid, directory, stat))
     }
 
-    /// The reads of a file that is opened. One that may be in memory is made known to the read path when it turns out not to be.
+    /// The reads of an opened file. A file that may be in memory is registered with the read path once it
+    /// turns out not to be.
     fn open_reads(
         &self,
         node: &Node,
@@ -566,7 +572,7 @@ impl Source {
         self.reads.opened(OpenedFile { object: node.object(), version, file: Arc::clone(file), who })
     }
 
-    /// Reads of an open file.
+    /// Answers a read of an open file.
     pub(crate) fn read(&self, handle: u64, range: ByteSpan, who: ProcessId, answer: Answer) {
         let opened = match self.files.get(handle) {
             Ok(opened) => opened,
@@ -578,7 +584,7 @@ impl Source {
         let reads = match &opened.reads {
             ReadRoute::None => return answer.fail(Errno::BADF),
             ReadRoute::Below => {
-                // It has answered either way.
+                // It has answered in either case.
                 let _ = answer_from(&opened.file, range, answer);
                 return;
             }
@@ -601,7 +607,7 @@ impl Source {
         }
     }
 
-    /// Has a read answered by this, with the call that it is a part of.
+    /// Has a read path answer a read, with the call that it is a part of.
     fn read_by(&self, by: &dyn ReadPath, stream: StreamId, range: ByteSpan, who: ProcessId, answer: Answer) {
         let asks = is_whole_window(range.pages()) && by.asks_for_call(stream, range);
         let call = if asks { self.windows.look(who, range) } else { None };
@@ -634,7 +640,7 @@ impl Source {
         }
     }
 
-    /// Changes a file's bytes; `make` is given the state found before and says which bytes changed.
+    /// Changes a file's bytes; `make` gets the state before the change and returns the bytes that changed.
     fn change<T>(
         &self,
         node: &Node,
@@ -660,17 +666,17 @@ impl Source {
         let opened = self.files.get(handle)?;
         let file = &*opened.file;
         let written = self.change(&opened.node, file, |before| {
-            // Who opened the file stands for who stored into a mapping of it.
+            // For a store into a mapping, the opener of the file stands for the program that stored.
             let by = write.by.unwrap_or(opened.by);
             let old = before.st_size.cast_unsigned();
             let result = AsCaller::write(by.uid, by.gid, write.kill_privileges, || put(file, &write));
             let done = *result.as_ref().unwrap_or(&0) as u64;
-            // Bytes between the old end and the write are new as well: they read as zero.
+            // Bytes between the old end and the write change as well: they read as zero.
             let range = span(old.min(write.offset), write.offset + done);
             let at_end = !write.append || old == write.offset;
             (result.map(|done| done as u32), range.filter(|_| at_end))
         })?;
-        // The kernel sees to it where the write goes through the page cache of the mount.
+        // The kernel syncs where the write goes through the page cache of the mount.
         if !opened.cached && write.flags & libc::O_DSYNC as u32 != 0 {
             sync(file, write.flags & libc::O_SYNC as u32 != libc::O_SYNC as u32)?;
         }
@@ -682,8 +688,7 @@ impl Source {
         sync(&*opened.file, data_only)
     }
 
-    /// One of the descriptors of an open file is closed. Some file systems (NFS) tell only then that
-    /// a write has failed.
+    /// A descriptor of an open file is closed. Some file systems (NFS) report a failed write only then.
     pub(crate) fn flush(&self, handle: u64) -> Result<(), Errno> {
         let opened = self.files.get(handle)?;
         if opened.writes { crate::fs::handles::close_copy(&*opened.file) } else { Ok(()) }
@@ -729,7 +734,7 @@ impl Source {
         })
     }
 
-    /// Where data or a hole begins.
+    /// Finds the next data or hole.
     pub(crate) fn seek(&self, handle: u64, offset: i64, whence: i32) -> Result<i64, Errno> {
         let opened = self.files.get(handle)?;
         let offset = u64::try_from(offset).map_err(|_| Errno::NXIO)?;
@@ -738,12 +743,12 @@ impl Source {
             libc::SEEK_HOLE => SeekFrom::Hole(offset),
             _ => return Err(Errno::INVAL),
         };
-        // Its position is used by nobody: all reads and writes are at an offset.
+        // The file's position is otherwise unused: all reads and writes are at an offset.
         rustix::fs::seek(&*opened.file, to).map(u64::cast_signed)
     }
 }
 
-/// Sets attributes of the file that is open here, with `O_PATH` or otherwise.
+/// Sets attributes of an open file, with `O_PATH` or otherwise.
 fn set_on(
     node: &Node,
     fd: BorrowedFd<'_>,
@@ -773,7 +778,7 @@ fn set_on(
     Ok(())
 }
 
-/// Does something that changes a file's `ctime` and nothing of its contents.
+/// Does something that changes a file's `ctime` and leaves its contents alone.
 fn touching<T>(node: &Node, fd: &impl AsFd, act: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     let before = stat_of(fd)?;
     let result = act()?;
@@ -785,7 +790,7 @@ fn touching<T>(node: &Node, fd: &impl AsFd, act: impl FnOnce() -> Result<T, Errn
     Ok(result)
 }
 
-/// Writes all of it; less only where an error came after a part.
+/// Writes all of it; less only where an error followed a part.
 fn put(file: &File, write: &Write<'_>) -> Result<usize, Errno> {
     let mut done = 0;
     while done < write.data.len() {
@@ -824,7 +829,7 @@ fn open_flags(flags: u32) -> OFlags {
     OFlags::from_bits_retain(flags & !OPEN_IGNORED)
 }
 
-/// The mode of a new file: a default access list of the directory takes the place of the mask.
+/// The mode of a new file: a default access list of the directory replaces the mask.
 fn effective_mode(directory: &impl AsFd, mode: u32, mask: u32) -> Mode {
     let path = proc_path(directory);
     let has_list = rustix::fs::getxattr_query(path.as_str(), "system.posix_acl_default").is_ok();

@@ -1,9 +1,15 @@
-//! The kernel's window for the file that is opened next (`read_ahead_kb` of the mount).
+//! The kernel's read-ahead window for the next file to be opened (`read_ahead_kb` of the mount).
 //!
-//! The kernel takes it when a file has been opened, right after the answer. So it is set before the answer, where it is to be
-//! another one than for the file before ([`LongCallers`] decides, and [`window_of_share`] where many files are open and the memory of the program's
-//! control group is short). Limits: the streams counted are those of all programs, also where one group alone is short; of two files that are opened at the same
-//! moment one may have the other's window, which costs time and no byte; where `/sys` cannot be written, all have the short one.
+//! The kernel takes the window when a file has been opened, right after the answer. It is therefore set
+//! before the answer, if it differs from that of the file before. [`LongCallers`] chooses it, and
+//! [`window_of_share`] if many files are open and the memory of the program's control group is short.
+//!
+//! Limits:
+//!
+//! - The streams of all programs are counted, even if only one group is short.
+//! - Of two files that are opened at the same moment one may have the other's window, which costs time and no
+//!   byte.
+//! - If `/sys` cannot be written, all have the short window.
 
 use crate::call::call_of;
 use crate::reader::kind_of;
@@ -16,11 +22,12 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// With no more open files than this all windows have room in any control group in which programs run at all: 16 of them and as many ahead take 4 MiB.
+/// With at most this many open files, all windows fit into any control group in which programs can run: 16 of
+/// them and as many ahead take 4 MiB.
 const FEW: usize = 16;
-/// What a process's groups leave is read anew after this time.
+/// The memory of a process's groups is read again after this time.
 const KNOWN_FOR: Duration = Duration::from_secs(1);
-/// Processes of which it is known.
+/// Processes for which it is remembered.
 const KNOWN: usize = 64;
 
 /// See the module's documentation.
@@ -30,15 +37,16 @@ pub(crate) struct Windows(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     callers: LongCallers,
-    /// Where the window is set, if it can be.
+    /// The file that sets the window, if it can be written.
     setting: Option<File>,
     now: Option<Bytes>,
-    /// What the control groups of processes that opened files lately leave for cached pages, the last one first.
+    /// The memory that the control groups of processes that opened files lately have for cached pages, the
+    /// latest first.
     memory: Vec<Memory>,
     opens: Opens,
 }
 
-/// What the control groups of a process leave it.
+/// The memory that the control groups of a process leave to it.
 #[derive(Clone, Copy, Debug)]
 struct Memory {
     process: u32,
@@ -46,7 +54,7 @@ struct Memory {
     left: Option<Bytes>,
 }
 
-/// How many files were opened with another window than that of all.
+/// Opens with another window than the default.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Opens {
     /// The long one.
@@ -56,7 +64,7 @@ pub(crate) struct Opens {
 }
 
 impl Windows {
-    /// The mount is there: `connection` is its number.
+    /// The mount exists: `connection` is its number.
     pub(crate) fn begin(&self, connection: u32) {
         let path = format!("/sys/class/bdi/0:{connection}/read_ahead_kb");
         match File::options().write(true).open(&path) {
@@ -75,7 +83,7 @@ impl Windows {
         Some(call).filter(|call| call.end > range.end)
     }
 
-    /// A file of this length is opened beside so many others; `runs` where it could be run.
+    /// A file of this length is opened beside `others`; `runs` if it is executable.
     pub(crate) fn opened(&self, thread: u32, file: &File, length: Bytes, runs: bool, others: usize) {
         let mut opened = FileOpening { length, runs, is_of_columns: false };
         let are_many = {
@@ -87,7 +95,7 @@ impl Windows {
             // Long windows of a few files can be too much for a small group.
             let are_many = others > FEW || opened.is_of_columns;
             if !are_many && state.callers.is_empty() {
-                // Whoever opens it: the window of all.
+                // The default window, for any process.
                 return state.set(SHORT);
             }
             are_many
@@ -99,7 +107,7 @@ impl Windows {
         state.set(share.map_or(window, |share| share.min(window)));
     }
 
-    /// The window of one of so many streams, where a control group limits the process's memory.
+    /// The window of one of this many streams, if a control group limits the process's memory.
     fn share(&self, process: u32, streams: u64) -> Option<Bytes> {
         let known = |state: &State| state.memory.iter().find(|one| one.process == process).copied();
         let known = known(&self.lock()).filter(|one| one.read.elapsed() < KNOWN_FOR);
@@ -117,7 +125,7 @@ impl Windows {
         left.map(|left| window_of_share(left, streams))
     }
 
-    /// Files that were opened with another window than that of all.
+    /// Opens with another window than the default.
     pub(crate) fn opens(&self) -> Opens {
         self.lock().opens
     }
