@@ -1,4 +1,4 @@
-//! What a read path has learnt, as a text that outlives it.
+//! The learnt state of a read path, as text.
 //!
 //! ```text
 //! foreseek-mount-learnt 1
@@ -10,19 +10,19 @@
 //! end
 //! ```
 //!
-//! The source is told for people. The device's numbers are its switch time in nanoseconds and its rate
-//! in bytes a second; the line is left out where nothing was learnt of it. What follows is the policy's own
-//! ([`foreseek_readahead::learn`]), and the last line shows that nothing was cut off. A text may come from anywhere: what does not hold in every line is
-//! refused as a whole, with the line and the reason.
+//! The source is there for users. The device's numbers are its positioning time in nanoseconds and its rate
+//! in bytes per second; the line is left out if nothing was learnt about it. The rest is the policy's own
+//! ([`foreseek_readahead::learn`]), and the last line shows that nothing was cut off. A text may have any
+//! source: if one line is invalid, all of it is refused, with the line and the reason.
 
 use foreseek_readahead::learn::{LoadError, TEXT_LIMIT, check};
 use foreseek_seam::Measured;
 use foreseek_units::{Nanos, Rate};
 use std::path::Path;
 
-/// The version of the text that this one writes, and the only one that it reads.
+/// The version of the text that is written, and the only one that is read.
 const FORMAT: u32 = 1;
-/// What the first line begins with.
+/// The beginning of the first line.
 const MAGIC: &str = "foreseek-mount-learnt";
 /// The longest text that is read or written: the policy's own and a head with a long path.
 pub(crate) const LENGTH_LIMIT: usize = TEXT_LIMIT + (16 << 10);
@@ -31,17 +31,17 @@ const END: &str = "end\n";
 /// The most lines of a head.
 const HEAD_LINES: usize = 3;
 
-/// What was learnt.
+/// The learnt state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LearntState {
-    /// What the policy has learnt of streams, as it saves it.
+    /// The policy's state, as it saves it.
     pub streams: String,
-    /// What the device cost, where that was learnt.
+    /// The costs of the device, if they were learnt.
     pub device: Option<Measured>,
 }
 
 impl LearntState {
-    /// The text of it, learnt of this source.
+    /// Its text, with this source.
     pub(crate) fn to_text(&self, source: &Path) -> String {
         let device = self.device.map_or(String::new(), |device| {
             format!("device {} {}\n", device.switch.get(), device.rate.as_bytes_per_second())
@@ -49,13 +49,13 @@ impl LearntState {
         format!("{}{device}{}{END}", Self::head(source), self.streams)
     }
 
-    /// What the text begins with.
+    /// The beginning of the text.
     pub(crate) fn head(source: &Path) -> String {
         let source = source.to_string_lossy().escape_debug().to_string();
         format!("{MAGIC} {FORMAT}\nsource {source}\n")
     }
 
-    /// What such a text says, and of how many classes.
+    /// Parses such a text; returns the state and its number of classes.
     pub(crate) fn parse(text: &str) -> Result<(Self, usize), LoadError> {
         let wrong = |line: usize, reason: String| LoadError { line, reason };
         let mut rest = text;
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn an_error_names_its_line() {
         for (text, line, reason) in [
             (String::new(), 1, "it should read 'foreseek-mount-learnt 1'"),
             (STREAMS.to_owned(), 1, "it should read 'foreseek-mount-learnt 1'"),
@@ -130,7 +130,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_it_says_nothing_panics(
+        fn no_text_causes_a_panic(
             lines in prop::collection::vec(
                 prop_oneof![
                     Just(format!("{MAGIC} 1")), Just("source /a".to_owned()), Just("foreseek-learnt 1".to_owned()),

@@ -1,11 +1,11 @@
 //! A directory seen through the competitive prefetcher and its prefetch cache (FUSE).
 //!
-//! Two layers. The file system (`fs`) passes every operation on to the source directory and keeps
-//! what the kernel caches true. A [`ReadPath`] answers the reads that miss the kernel's page cache: [`Plain`]
-//! with a `pread` of the backing file and nothing else, the `reader` by prefetching. [`Mounted`] is a mount
-//! in this process, `daemon` one in a process of its own; `docs/use/mount.md` says what users can rely on.
+//! It has two layers. The file system (`fs`) passes every operation on to the source directory and keeps the
+//! kernel's caches correct. A [`ReadPath`] answers the reads that miss the kernel's page cache: [`Plain`]
+//! with a `pread` of the backing file, the `reader` by prefetching. [`Mounted`] is a mount in this process,
+//! `daemon` one in its own process; `docs/use/mount.md` lists what users can rely on.
 //!
-//! Limits: root is needed. No `O_TMPFILE`, no `ioctl`, no creation times: FUSE or fuser has them not.
+//! Limits: root is required. No `O_TMPFILE`, no `ioctl`, no creation times: FUSE or fuser does not have them.
 
 #![cfg_attr(test, allow(clippy::print_stdout, reason = "a test that cannot run says so"))]
 

@@ -1,4 +1,4 @@
-//! What to mount where, and how.
+//! The options of a mount.
 
 use crate::Policy;
 use foreseek_units::Bytes;
@@ -6,42 +6,43 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How a source is mounted.
+/// The source, the mount point and their options.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountOptions {
     /// The directory to show.
     pub source: PathBuf,
     /// An empty directory that exists, or the source itself, which is then hidden behind the mount.
     pub mount_point: PathBuf,
-    /// Let nothing be changed through the mount.
+    /// Whether to forbid changes through the mount.
     pub read_only: bool,
-    /// Let the kernel give the mount up when a request is not answered in this time (Linux 6.14).
+    /// Has the kernel abort the mount when a request is not answered in this time (Linux 6.14).
     pub request_timeout: Option<Duration>,
-    /// Remember files by handles where the file system gives them. False only to test what happens
-    /// where it does not.
+    /// Whether to remember files by handles where the file system has them. False only for tests of the other
+    /// case.
     pub use_handles: bool,
-    /// Read ahead of programs that walk trees, where the source's disk seeks. `None` not to.
+    /// Read-ahead for programs that walk trees, if the source's disk seeks. `None` for none.
     pub walks: Option<WalkOptions>,
-    /// Have the kernel read files by itself that lie in the source's page cache (Linux 6.9).
+    /// Whether the kernel itself reads files that are in the source's page cache (FUSE passthrough, Linux
+    /// 6.9).
     #[serde(default)]
     pub passthrough: bool,
-    /// Descriptors that the server may have. `None` for as many as the system lets it.
+    /// The most descriptors of the server. `None` for as many as the system permits.
     pub descriptors: Option<u64>,
 }
 
-/// How to read ahead of programs that walk trees.
+/// The options of the read-ahead for programs that walk trees.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WalkOptions {
-    /// At most so much is held that was read ahead and not used yet, in the source's page cache.
+    /// The most bytes of the source's page cache that may hold data read ahead and not used yet.
     pub memory_bytes: u64,
-    /// The device that the source lies on; without one, a disk like it is taken.
+    /// The device of the source; without one, a typical disk is assumed.
     pub profile: Option<String>,
 }
 
 impl WalkOptions {
-    /// What suits a mount with this policy, so much memory for streams and this profile. Only the policies that go by what they know of programs
-    /// read ahead of walks, so that the others stay what those are measured against. What is brought and not used yet takes half as much as
-    /// what is prefetched of streams.
+    /// The options for a mount with this policy, memory for streams and profile. Only the policies that learn
+    /// about programs read ahead for walks: the others stay as they are for comparisons. Walks get half as
+    /// much memory as streams.
     #[must_use]
     pub fn for_policy(policy: Policy, memory: Bytes, profile: Option<&str>) -> Option<Self> {
         let knows = [Policy::ADAPTIVE, Policy::COMPETITIVE].contains(&policy);
@@ -50,7 +51,7 @@ impl WalkOptions {
 }
 
 impl MountOptions {
-    /// A mount that can be written to.
+    /// A writable mount.
     #[must_use]
     pub fn new(source: impl Into<PathBuf>, mount_point: impl Into<PathBuf>) -> Self {
         Self {

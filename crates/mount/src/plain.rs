@@ -1,7 +1,8 @@
-//! Reads as they are: a `pread` of the backing file, in the thread that asked.
+//! Reads without prefetching: a `pread` of the backing file, in the thread that got the request.
 //!
-//! This is the plain pass-through that the prefetching mount is measured against, and what tests of
-//! the file system itself use. A call that the kernel cuts into windows is asked for whole. It blocks the thread that took the request on the device.
+//! This is the plain pass-through for comparisons with the prefetching mount, and for tests of the file
+//! system itself. A call that the kernel splits into windows is requested as a whole. It blocks the thread
+//! that got the request on the device.
 
 use crate::read_path::{Answer, Change, OpenedFile, ReadPath, ReadRequest};
 use crate::status::ReadStatus;
@@ -29,7 +30,7 @@ pub struct Plain {
     calls: AtomicU64,
 }
 
-/// An open file, and what its readers' calls are.
+/// An open file, and the calls of its readers.
 #[derive(Debug)]
 struct Opened {
     file: Arc<File>,
@@ -43,7 +44,7 @@ impl Opened {
 }
 
 thread_local! {
-    /// What was read; it grows to the largest request in each thread.
+    /// The bytes read; it grows to the largest request in each thread.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -52,7 +53,7 @@ impl Plain {
         self.files.read().unwrap_or_else(PoisonError::into_inner).get(&stream.0).cloned()
     }
 
-    /// A call that comes in parts is asked for as one, as it would be in the source.
+    /// A call that arrives in parts is requested as one, as it would be in the source.
     fn pass_call_on(&self, file: &Opened, read: &ReadRequest) {
         let pages = read.range.pages();
         let mut calls = file.calls();
@@ -62,7 +63,7 @@ impl Plain {
         if read.call.is_some() {
             self.calls.fetch_add(1, Relaxed);
             let length = NonZeroU64::new((end - pages.start).bytes().get());
-            // What it is asked for twice is in memory then, or on its way.
+            // Pages requested twice are then in memory, or in flight.
             let _ = fadvise(&*file.file, pages.start.offset().get(), length, Advice::WillNeed);
         }
     }
@@ -112,7 +113,7 @@ impl ReadPath for Plain {
     fn stop(&self) {}
 }
 
-/// Answers a read with what the file holds; how much that was.
+/// Answers a read from the file; returns how much it read.
 pub(crate) fn answer_from(file: &File, range: ByteSpan, answer: Answer) -> Result<Bytes, Errno> {
     BUFFER.with_borrow_mut(|buffer| {
         let length = range.len().get() as usize;
@@ -128,9 +129,8 @@ pub(crate) fn answer_from(file: &File, range: ByteSpan, answer: Answer) -> Resul
     })
 }
 
-/// Reads until the buffer is full or the file ends. An error after some bytes fails the whole read:
-/// the kernel takes a short answer for the end of the file, and asks anew, page by page, after an
-/// error.
+/// Reads until the buffer is full or the file ends. An error after some bytes fails the whole read: the
+/// kernel takes a short answer for the end of the file, and after an error reads again, page by page.
 pub(crate) fn fill(
     file: &File,
     buffer: &mut [u8],
@@ -174,7 +174,7 @@ mod tests {
         let read = |start, length| {
             let (to, from) = channel();
             let range = ByteSpan::at(ByteOffset(start), Bytes(length));
-            let answer = Answer::call(move |answer| to.send(answer.map(<[u8]>::to_vec)).expect("heard"));
+            let answer = Answer::call(move |answer| to.send(answer.map(<[u8]>::to_vec)).expect("received"));
             plain.read(ReadRequest { stream, range, who: ProcessId(1), call: None }, answer);
             from.recv().expect("an answer")
         };

@@ -1,7 +1,6 @@
-//! Who decides what a mount prefetches.
-//!
-//! The prefetchers that [the registry](foreseek_readahead::stream::offered) offers, by their names there but for one,
-//! and one way that is none of them: [`Policy::PLAIN`].
+//! The policy that decides what a mount prefetches: one of the prefetchers that [the
+//! registry](foreseek_readahead::stream::offered) offers, by their names there except for one, or
+//! [`Policy::PLAIN`], which prefetches nothing.
 
 use foreseek_readahead::stream;
 use serde::de::Error;
@@ -9,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// What users call a prefetcher that the registry calls otherwise: beside a mount, "on demand" says little.
+/// A prefetcher with another name for users than in the registry: for a mount, "on demand" would be unclear.
 const ALIAS: (&str, &str) = ("linux", "on-demand");
 
 /// A policy, by its name.
@@ -17,25 +16,25 @@ const ALIAS: (&str, &str) = ("linux", "on-demand");
 pub struct Policy(&'static str);
 
 impl Policy {
-    /// By the lengths that streams had before, at most so many times as costly as knowing this one's. The default by
-    /// measurement (`docs/lab/bench-mount.md`), and the one that keeps what it learns over a restart.
+    /// Sized by the lengths of past streams, with a bound on the cost as a multiple of that with a known
+    /// length. The default by measurement (`docs/lab/bench-mount.md`), and the policy that keeps its state
+    /// over a restart.
     pub const ADAPTIVE: Self = Self("adaptive");
-    /// As much at a time as could be transferred while the head moves: the papers' rule.
+    /// As much at a time as could be transferred during a positioning: the papers' rule.
     pub const COMPETITIVE: Self = Self("competitive");
     /// As Linux does: up to 128 KiB.
     pub const LINUX: Self = Self(ALIAS.0);
     /// A large constant depth.
     pub const AGGRESSIVE: Self = Self("aggressive");
-    /// Nothing, and nothing cached either: each read is a read of the backing file.
+    /// Nothing is prefetched or cached: each read is a read of the backing file.
     pub const PLAIN: Self = Self("plain");
 
-    /// All of them.
+    /// All policies.
     pub fn all() -> impl Iterator<Item = Self> {
         let named = |name| if name == ALIAS.1 { Self::LINUX } else { Self(name) };
         stream::offered().map(named).chain([Self::PLAIN])
     }
 
-    /// What it is called.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.0
@@ -48,7 +47,7 @@ impl Policy {
         known.unwrap_or("pass reads through, without prefetching or caching (baseline)")
     }
 
-    /// The name of its prefetcher in the registry; `None` for none of ours.
+    /// The name of its prefetcher in the registry; `None` for [`Policy::PLAIN`].
     pub(crate) fn prefetcher(self) -> Option<&'static str> {
         match self {
             Self::PLAIN => None,
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_are_named_here_are_offered() {
+    fn the_named_policies_are_offered() {
         let named = [
             Policy::ADAPTIVE,
             Policy::COMPETITIVE,
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_simulator_can_give_is_refused() {
+    fn policies_for_the_simulator_only_are_refused() {
         for name in ["oracle", "adaptive-known-lengths", "linux-2.6.3", "on-demand", ""] {
             let refused = name.parse::<Policy>().expect_err(name);
             assert!(

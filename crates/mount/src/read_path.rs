@@ -1,16 +1,16 @@
-//! The seam between the file system and what answers its reads.
+//! The interface between the file system and its read path.
 //!
-//! The kernel asks only for pages that it does not have, and for what it reads ahead itself; what
-//! it was given it keeps (`FOPEN_KEEP_CACHE`). So a [`ReadPath`] sees misses, possibly out of order.
+//! The kernel requests only pages that it does not have, and pages of its own read-ahead; it keeps what it
+//! got (`FOPEN_KEEP_CACHE`). A [`ReadPath`] therefore sees misses, possibly out of order.
 //!
-//! Rules that both sides keep:
+//! Rules for both sides:
 //!
-//! - *A read is answered once*, from any thread, at once or later, by consuming its [`Answer`].
-//!   One that is dropped answers EIO.
-//! - *A change is told after the backing file has it and before it is acknowledged.* A read that
-//!   was asked before it may be answered with either; one that is asked afterwards must see it.
-//! - *Nothing blocks the caller on the device*: `read` is called in the threads that take requests.
-//!   [`Plain`](crate::Plain) breaks this rule and is the measure of what keeping it gains.
+//! - *A read is answered once*, from any thread, at once or later, by consuming its [`Answer`]. A dropped
+//!   answer is EIO.
+//! - *A change is reported after the backing file has it and before it is acknowledged.* A read that was
+//!   requested before may be answered with either state; a later one must see the change.
+//! - *No call blocks the caller on the device*: `read` is called in the threads that receive requests.
+//!   [`Plain`](crate::Plain) breaks this rule, for comparisons.
 
 use crate::{LearntState, ReadStatus};
 use foreseek_seam::{ObjectId, ProcessId, StreamId};
@@ -22,71 +22,72 @@ use std::fmt;
 use std::fs::File;
 use std::sync::Arc;
 
-/// What answers reads.
+/// Answers the reads of a mount.
 pub trait ReadPath: Send + Sync {
-    /// A file is about to be opened for reading: whether it is to be read past this, as prefetching does not pay.
+    /// Called before a file is opened for reading. Returns whether to read it without this path, since
+    /// prefetching does not pay.
     fn steps_aside(&self) -> bool {
         false
     }
 
-    /// A file was opened for reading. Answers the stream that its reads will bear.
+    /// A file was opened for reading. Returns the stream for its reads.
     fn opened(&self, opened: OpenedFile) -> StreamId;
 
-    /// Whether it is worth a look at the call in which the reader of these bytes, a whole window or more, waits.
+    /// Whether to inspect the call in which the reader of these bytes, a whole window or more, waits.
     fn asks_for_call(&self, _: StreamId, _: ByteSpan) -> bool {
         false
     }
 
-    /// Answers a read; a range that ends past the end of the file is answered short.
+    /// Answers a read; a range that ends past the end of the file gets a short answer.
     fn read(&self, read: ReadRequest, answer: Answer);
 
     /// The last descriptor of an opened file was closed; no read of the stream follows.
     fn closed(&self, stream: StreamId);
 
-    /// Bytes of a file changed.
+    /// Bytes of a file have changed.
     fn changed(&self, change: Change);
 
-    /// What it has learnt, to outlive it; `None` for one that learns nothing.
+    /// What it has learnt, to be saved; `None` for one that learns nothing.
     fn learnt(&self) -> Option<LearntState> {
         None
     }
 
-    /// What it has done, for `--status`.
+    /// Its state and counters, for `--status`.
     fn status(&self) -> ReadStatus;
 
-    /// No call follows; what is under way is answered or dropped, threads end.
+    /// No call follows. Reads in progress are answered or dropped, threads end.
     fn stop(&self);
 }
 
 /// A file that was opened for reading.
 #[derive(Clone, Debug)]
 pub struct OpenedFile {
-    /// Which: the same for every open of the file as long as it exists, its reuse by another file
-    /// shows in the version.
+    /// The file: the same for every open as long as it exists. The version shows if another file reuses the
+    /// number.
     pub object: ObjectId,
-    /// The state in which it was opened. Where it is not the one last told of the object, the file
-    /// was changed by others: nothing known of it holds.
+    /// The state in which it was opened. If it is not the last one reported for the object, another program
+    /// has changed the file, and nothing known about it holds.
     pub version: Version,
-    /// The backing file, open for reading (maybe for writing too), without `O_DIRECT`.
+    /// The backing file, open for reading (and possibly writing), without `O_DIRECT`.
     pub file: Arc<File>,
     /// The thread that opened it.
     pub who: ProcessId,
 }
 
-/// When and to what length a file was changed last: where two are equal, so are the contents, but
-/// for changes within one tick of the file system's clock.
+/// The times of a file's last change, and its length. Equal versions have equal contents, except for changes
+/// within one tick of the file system's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Version {
     /// `st_mtim`, in seconds and nanoseconds.
     pub modified: (i64, u32),
-    /// `st_ctim`; it betrays a change whose modification time was set back.
+    /// `st_ctim`; it shows a change whose modification time was set back.
     pub changed: (i64, u32),
     /// The length.
     pub length: Bytes,
 }
 
 impl Version {
-    /// The version that a file's attributes tell.
+    /// The version by a file's attributes.
     #[must_use]
     pub fn of(stat: &Stat) -> Self {
         Self {
@@ -100,30 +101,30 @@ impl Version {
 /// A read to be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadRequest {
-    /// Of which stream.
+    /// Its stream.
     pub stream: StreamId,
-    /// Which bytes; not empty.
+    /// Its bytes; not empty.
     pub range: ByteSpan,
     /// The thread that reads.
     pub who: ProcessId,
-    /// The call of which it is a part, where that is longer and known.
+    /// The call of which it is a part, if that is longer and known.
     pub call: Option<ByteSpan>,
 }
 
 /// A change of a file's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Of which file.
+    /// The file.
     pub object: ObjectId,
-    /// Which bytes; `None` for all.
+    /// The changed bytes; `None` for all.
     pub range: Option<ByteSpan>,
-    /// The file's version from now on, and with it its length.
+    /// The new version of the file, including its length.
     pub version: Version,
 }
 
 type Taker = Box<dyn FnOnce(Result<&[u8], Errno>) + Send>;
 
-/// Where the answer to a read goes.
+/// The destination of a read's answer.
 pub struct Answer(Interface);
 
 enum Interface {
@@ -137,12 +138,12 @@ thread_local! {
 }
 
 impl Answer {
-    /// Calls `taker` with the answer: for tests.
+    /// Calls `taker` with the answer, for tests.
     pub fn call(taker: impl FnOnce(Result<&[u8], Errno>) + Send + 'static) -> Self {
         Self(Interface::Call(Some(Box::new(taker))))
     }
 
-    /// Answers with the bytes asked for; fewer only where the file ends.
+    /// Answers with the requested bytes; fewer only where the file ends.
     pub fn data(mut self, data: &[u8]) {
         match self.disarm() {
             Interface::Fuse(reply) => reply.data(data),
@@ -150,7 +151,7 @@ impl Answer {
         }
     }
 
-    /// The same with bytes that lie in several places.
+    /// The same with bytes in several pieces.
     pub fn parts(self, parts: &[&[u8]]) {
         if let [whole] = parts {
             return self.data(whole);
@@ -162,7 +163,7 @@ impl Answer {
         });
     }
 
-    /// Answers that it failed.
+    /// Answers with an error.
     pub fn fail(mut self, errno: Errno) {
         match self.disarm() {
             Interface::Fuse(reply) => reply.error(fuser::Errno::from_i32(errno.raw_os_error())),
@@ -205,7 +206,7 @@ mod tests {
         let (to, from) = channel();
         let answer = || {
             let to = to.clone();
-            Answer::call(move |answer| to.send(answer.map(<[u8]>::to_vec)).expect("heard"))
+            Answer::call(move |answer| to.send(answer.map(<[u8]>::to_vec)).expect("received"))
         };
         answer().parts(&[b"ab", b"", b"c"]);
         answer().parts(&[]);
@@ -213,8 +214,8 @@ mod tests {
         answer().fail(Errno::NOSPC);
         drop(answer());
         drop(to);
-        let heard: Vec<_> = from.iter().collect();
+        let received: Vec<_> = from.iter().collect();
         let data = |text: &str| Ok(text.as_bytes().to_vec());
-        assert_eq!(heard, [data("abc"), data(""), data("d"), Err(Errno::NOSPC), Err(Errno::IO)]);
+        assert_eq!(received, [data("abc"), data(""), data("d"), Err(Errno::NOSPC), Err(Errno::IO)]);
     }
 }

@@ -22,7 +22,7 @@ pub struct MountStatus {
     pub files_open: u64,
     /// Files that the kernel knows.
     pub files_known: u64,
-    /// Changes of files in the source that were noticed and not made through the mount.
+    /// Changes of files in the source by other programs that were noticed.
     #[serde(alias = "foreign_changes")]
     pub external_changes: u64,
     /// Prefetching for programs that walk trees; `None` where it is off.
@@ -31,10 +31,12 @@ pub struct MountStatus {
     /// FUSE passthrough of files that are in memory; `None` where it is off.
     #[serde(default)]
     pub passthrough: Option<PassthroughStatus>,
-    /// Opens of files by programs that read in calls longer than a window, which the kernel asks for whole.
+    /// Opens of files with a long window, for programs that read in longer calls than the default window; the
+    /// kernel requests these calls whole.
     #[serde(default)]
     pub long_windows: u64,
-    /// Opens of files with a shorter window than others, since many share the memory of the program's control group.
+    /// Opens of files with a shorter window than the default, since many share the memory of the program's
+    /// control group.
     #[serde(default)]
     pub short_windows: u64,
     /// The read path.
@@ -94,7 +96,7 @@ pub struct ReadStatus {
     pub streams_active: u64,
     /// Reads that came.
     pub reads: u64,
-    /// Bytes that they were answered with.
+    /// Bytes in their answers.
     pub read_bytes: u64,
     /// Reads that failed.
     pub failed: u64,
@@ -105,13 +107,13 @@ pub struct ReadStatus {
     /// Calls of programs that were fetched whole, though the kernel asked for them in parts.
     #[serde(default)]
     pub calls: u64,
-    /// Reads that found all they asked for in the prefetch cache.
+    /// Reads whose pages were all in the prefetch cache.
     pub hits: u64,
-    /// Reads that waited for a fetch already under way.
+    /// Reads that waited for a fetch in flight.
     pub joined: u64,
     /// Bytes fetched from the backing files.
     pub fetched_bytes: u64,
-    /// Of these, fetched ahead of need.
+    /// Of these, fetched ahead.
     pub prefetched_bytes: u64,
     /// Of these, evicted before use.
     pub wasted_bytes: u64,
@@ -122,7 +124,7 @@ pub struct ReadStatus {
     pub lru_misses: u64,
     /// Misses of pages that had been prefetched and evicted before use.
     pub prefetch_misses: u64,
-    /// The same, a second, over the last epoch.
+    /// The same per second, over the last epoch.
     pub thrashing_pages_per_s: f64,
     /// The competitive prefetch size of this device, as far as memory allows it.
     #[serde(alias = "depth_bytes")]
@@ -138,20 +140,20 @@ pub struct ReadStatus {
     /// Whether prefetching pays.
     #[serde(default)]
     pub benefit: BenefitStatus,
-    /// What was learnt of the device; `None` before anything was.
+    /// What was learnt about the device; `None` before anything was.
     pub learnt: Option<Learnt>,
-    /// What was learnt of streams: the classes of which most was read, twenty at most. Empty for a
-    /// policy that learns nothing of them.
+    /// What was learnt about streams: the classes of which most was read, at most twenty. Empty for a policy
+    /// that does not learn about them.
     pub classes: Vec<Explained>,
     /// How many classes there are.
     pub classes_known: u64,
-    /// What works less well than it might, one line each.
+    /// Warnings, one line each.
     #[serde(alias = "remarks")]
     pub warnings: Vec<String>,
 }
 
 impl ReadStatus {
-    /// Counts reads that another path has answered.
+    /// Adds the reads that another path has answered.
     pub(crate) fn add(&mut self, other: &Self) {
         self.streams_open += other.streams_open;
         self.reads += other.reads;
@@ -162,8 +164,8 @@ impl ReadStatus {
     }
 }
 
-/// What prefetching brings and costs, judged by samples of what is fetched ahead. Where two in a row did not pay, files are
-/// opened without prefetching until a trial does.
+/// The benefit and the cost of prefetching, by samples of what is fetched ahead. After two samples in a row
+/// that do not pay, files are opened without prefetching until a trial pays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BenefitStatus {
     /// Whether files are opened without prefetching now.
@@ -180,11 +182,11 @@ pub struct BenefitStatus {
     pub sample_used_bytes: u64,
     /// Waits for the device that they saved.
     pub sample_saved_ms: f64,
-    /// Time of the device for those that were not read.
+    /// Device time spent on those that were not read.
     pub sample_spent_ms: f64,
 }
 
-/// What was learnt of a device from our own reads.
+/// The costs of the device as learnt from the mount's own reads.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Learnt {
     /// The positioning time.

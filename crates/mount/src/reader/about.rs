@@ -1,12 +1,12 @@
-//! What is known of an opened file beside its length: its kind, its directory, the program that opened it.
+//! What is known about an opened file beside its length: its kind, its directory, the program that opened it.
 //!
-//! It is looked up when a file is opened, once; reads do not wait for it. The name is the one that the
-//! kernel has for the opened file: whatever it was renamed to, and none where a file system has lost it.
-//! The program is the process's own name (`comm`), and not that of the thread, of which pools have many; it
-//! is [remembered](Remembered) for a second, so that a program that opens thousands of files is looked at once.
+//! It is looked up once, when a file is opened; reads do not wait for it. The name is the one that the kernel
+//! has for the opened file: the current one after a rename, and none where a file system has lost it. The
+//! program is the name of the process (`comm`), and not of the thread, since pools have many. It is
+//! [remembered](Remembered) for a second: a program that opens thousands of files is looked up once.
 //!
-//! Limits: what a process opened within that time before it became another program (`exec`) gives
-//! the new one's files the old one's name; a process of another pid namespace has none.
+//! Limits: if a process becomes another program (`exec`) within that time, the new program's files get the
+//! old one's name. A process of another pid namespace has no name.
 
 use super::remembered::Remembered;
 use foreseek_seam::{ProcessId, StreamInfo};
@@ -17,13 +17,13 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The longest extension that tells a kind of files (`safetensors` has 11); what is longer is a
-/// name that has a dot in it.
+/// The longest extension that is a kind of files (`safetensors` has 11); a longer one is part of a name with
+/// a dot.
 const KIND_LIMIT: usize = 12;
-/// What the kernel adds to the name of a file that has none any more.
+/// The suffix of the kernel's name of a file that has no name any more.
 const DELETED: &str = " (deleted)";
 
-/// What is known of an opened file.
+/// What is known about an opened file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Described {
     kind: String,
@@ -32,7 +32,7 @@ pub(super) struct Described {
 }
 
 impl Described {
-    /// What is known of a file that this thread has opened.
+    /// Describes a file that this thread has opened.
     pub(super) fn of(file: &File, who: ProcessId, programs: &Programs) -> Self {
         let path = path_of(file);
         let directory = path.parent().map(|parent| parent.to_string_lossy().into_owned());
@@ -48,7 +48,7 @@ impl Described {
     }
 }
 
-/// The kind of an opened file by the name that it has now.
+/// The kind of an opened file, by its current name.
 pub(crate) fn kind_of(file: &File) -> String {
     path_of(file).file_name().map(kind).unwrap_or_default()
 }
@@ -60,7 +60,7 @@ fn path_of(file: &File) -> PathBuf {
     name.strip_suffix(DELETED).unwrap_or(&name).into()
 }
 
-/// The kind of a file by its name: the last extension that is no number, as in `libc.so.6`.
+/// The kind of a file by its name: the last extension that is not a number, as in `libc.so.6`.
 fn kind(name: &OsStr) -> String {
     let name = name.to_string_lossy();
     let mut parts = name.trim_start_matches('.').rsplit('.');
@@ -74,7 +74,7 @@ fn kind(name: &OsStr) -> String {
 /// The programs that threads run.
 pub(super) type Programs = Remembered<u32, Arc<str>>;
 
-/// The name of the process that a thread belongs to.
+/// The name of the process to which a thread belongs.
 fn look(thread: u32) -> Option<String> {
     let process = process_of(thread)?;
     let name = std::fs::read(format!("/proc/{process}/comm")).ok()?;
@@ -87,7 +87,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn the_kind_is_the_last_extension_that_tells_one() {
+    fn the_kind_is_the_last_extension_that_is_no_number() {
         for (name, expected) in [
             ("a.MP4", "mp4"),
             ("a.tar.gz", "gz"),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn an_opened_file_is_described_by_the_name_that_it_has_now() {
+    fn an_opened_file_is_described_by_its_current_name() {
         let place = tempfile::tempdir().expect("a directory");
         let (before, after) = (place.path().join("a.txt"), place.path().join("b.dat"));
         let file = File::create(&before).expect("made");
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(of().kind, "dat");
         std::fs::remove_file(&after).expect("removed");
         assert_eq!(of().kind, "dat", "it had that name last");
-        // Of this test's thread the process's name is told.
+        // For a thread of this test the process's name is found.
         let own = std::fs::read_to_string("/proc/self/comm").expect("it runs");
         assert_eq!(of().program.as_ref(), own.trim_end());
         assert_eq!(Described::of(&file, ProcessId(0), &programs).about().program, "");

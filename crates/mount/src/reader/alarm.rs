@@ -1,13 +1,13 @@
-//! Waking the thread that ticks when the engine's deadline comes nearer.
+//! Wakes the ticking thread when the engine's deadline moves forward.
 
 use foreseek_units::Instant;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Wakes the ticking thread when the engine's deadline comes nearer.
+/// Wakes the ticking thread when the engine's deadline moves forward.
 #[derive(Default)]
 pub(super) struct Alarm {
-    /// For when the thread sleeps, in nanoseconds; 0 while it is awake.
+    /// The end of the thread's sleep, in nanoseconds; 0 while it is awake.
     sleeps_until: AtomicU64,
     state: Mutex<State>,
     rung: Condvar,
@@ -20,7 +20,7 @@ struct State {
 }
 
 impl Alarm {
-    /// The engine wants to be ticked then.
+    /// Sets the engine's deadline.
     pub(super) fn set(&self, deadline: Option<Instant>) {
         let Some(deadline) = deadline else { return };
         if deadline.get() < self.sleeps_until.load(Ordering::Acquire) {
@@ -34,7 +34,7 @@ impl Alarm {
         self.rung.notify_one();
     }
 
-    /// Sleeps until then, or until it is rung; whether this is the end.
+    /// Sleeps until then, or until it is woken; returns whether this is the end.
     pub(super) fn sleep(&self, now: Instant, until: Instant) -> bool {
         let mut state = self.lock();
         if !state.rung && !state.ending {

@@ -1,29 +1,29 @@
-//! How much of `--memory` there really is, as the machine and its control groups have it.
+//! How much of `--memory` is available, by the machine and its control groups.
 //!
-//! Frames may take three quarters of what they have now and of what is available beside, so that
-//! something is left to the page cache that holds what was read. When tasks wait for memory they give a
-//! quarter of theirs back, and again a second later if that goes on; they grow again, by a sixteenth at
-//! a time, after some seconds of calm. Growth costs nothing where it is not used.
+//! Frames may take three quarters of their current memory plus the available memory, so that a part remains
+//! for the page cache that holds the pages read. When tasks wait for memory they give back a quarter of
+//! theirs, and again a second later if that continues. They grow again by a sixteenth at a time, after some
+//! seconds without pressure. Growth costs nothing where it is not used.
 //!
-//! The machine's pressure counts tasks that wait behind the limit of a control group of their own too.
-//! Nothing that we give back would help those: while there is as much memory available as the frames
-//! may take at most, waiting does not count.
+//! The machine's pressure also counts tasks that wait at the limit of a control group of their own. Memory
+//! that is given back would not help those: while as much memory is available as the frames may take at most,
+//! pressure does not count.
 
 use foreseek_storage::{PressureWatch, available};
 use foreseek_units::{Bytes, Pages};
 use std::time::Duration;
 
-/// Looks without pressure before there is growth again, a second each.
+/// Checks without pressure before the next growth, one each second.
 const CALM: u32 = 5;
-/// It never shrinks below that: what the engine needs at least.
+/// The least budget: what the engine needs.
 const LEAST: Pages = foreseek_readahead::serving::MEMORY_LEAST;
 
-/// Sees how much memory there is.
+/// The source of information about memory.
 pub trait Memory: Send {
-    /// Waits until memory is scarce, at most so long; whether it is.
+    /// Waits until memory is scarce, at most this long; returns whether it is.
     fn wait(&mut self, limit: Duration) -> bool;
 
-    /// How much could be filled beside what is in use.
+    /// How much can be used beside the memory in use.
     fn available(&mut self) -> Bytes;
 }
 
@@ -32,7 +32,7 @@ pub trait Memory: Send {
 pub struct SystemMemory(PressureWatch);
 
 impl SystemMemory {
-    /// Watches from now on.
+    /// Starts watching.
     #[must_use]
     pub fn new() -> Self {
         Self(PressureWatch::new())
@@ -43,7 +43,8 @@ impl Memory for SystemMemory {
     fn wait(&mut self, limit: Duration) -> bool {
         let scarce = self.0.wait(limit);
         if scarce {
-            // A trigger fires once in its window; what was given back needs time to be felt.
+            // A trigger fires once in its window, and memory that was given back takes time to have an
+            // effect.
             std::thread::sleep(limit);
         }
         scarce
@@ -54,7 +55,7 @@ impl Memory for SystemMemory {
     }
 }
 
-/// How many frames may be in use.
+/// The budget of frames.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     most: Pages,
@@ -67,7 +68,7 @@ impl Budget {
         Self { most, now: most, calm: 0 }
     }
 
-    /// Looks at memory: `backed` frames have some. The new budget, where it changes.
+    /// Checks memory: `backed` frames have some. Returns the new budget if it changes.
     pub(super) fn look(&mut self, scarce: bool, available: Pages, backed: Pages) -> Option<Pages> {
         let share = |pages: Pages| Pages(pages.get() / 4 * 3);
         let scarce = scarce && available < self.most;
@@ -93,7 +94,7 @@ mod tests {
     const LITTLE: Pages = Pages(100_000);
 
     #[test]
-    fn without_want_of_memory_all_of_it_is_there() {
+    fn without_pressure_all_memory_is_available() {
         let mut budget = Budget::new(Pages(100_000));
         for _ in 0..20 {
             assert_eq!(budget.look(false, MUCH, Pages(50_000)), None);
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn under_pressure_a_quarter_of_what_is_used_goes_and_comes_back_after_some_calm() {
+    fn under_pressure_a_quarter_of_the_used_memory_goes_and_returns_later() {
         let mut budget = Budget::new(Pages(160_000));
         assert_eq!(budget.look(true, LITTLE, Pages(80_000)), Some(Pages(60_000)));
         assert_eq!(budget.look(true, LITTLE, Pages(60_000)), Some(Pages(45_000)));
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_behind_a_limit_of_its_own_is_not_helped() {
+    fn pressure_of_another_groups_limit_does_not_count() {
         let mut budget = Budget::new(Pages(160_000));
         assert_eq!(budget.look(true, MUCH, Pages(80_000)), None);
     }

@@ -1,4 +1,4 @@
-//! The driver and what is remembered beside it, behind the lock.
+//! The driver and the state beside it, behind the lock.
 
 use super::about::Described;
 use super::found::{Disks, Found};
@@ -12,7 +12,7 @@ use foreseek_units::{Instant, Nanos, Pages};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 
-/// Over which time thrashing is counted: the epoch of the ceiling's controller (TR-840 section 4.1).
+/// The period over which thrashing is counted: the epoch of the ceiling's controller (TR-840 section 4.1).
 const EPOCH: Nanos = Nanos::from_secs(4);
 
 /// See the module's documentation.
@@ -25,7 +25,7 @@ pub(super) struct Core {
     pub(super) warnings: Vec<String>,
 }
 
-/// How fast prefetched pages are dropped and missed again.
+/// The rate at which prefetched pages are evicted and missed again.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Thrashing {
     since: Instant,
@@ -44,7 +44,7 @@ impl Core {
         }
     }
 
-    /// What is to be done and was not taken yet.
+    /// The work that is to be done and was not taken yet.
     pub(super) fn work(&mut self) -> &mut Work {
         &mut self.driver.below_mut().work
     }
@@ -92,18 +92,18 @@ impl Core {
         }
     }
 
-    /// Passed reads for which there was no buffer: they wait, in order.
+    /// Queues passed reads for which there was no buffer, in order.
     pub(super) fn unmade(&mut self, passes: Vec<Pass>) {
         self.waiting.extend(passes);
     }
 
-    /// A buffer may have come free: those that waited are tried again.
+    /// A buffer may be free: retries the queued passed reads.
     pub(super) fn retry_passes(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
         self.work().passes.extend(waiting);
     }
 
-    /// Counts thrashing anew where an epoch has passed.
+    /// Restarts the count of thrashing if an epoch has passed.
     pub(super) fn count_thrashing(&mut self, now: Instant) {
         let missed = self.driver.engine().stats().prefetch_missed;
         let time = now - self.thrashing.since;
@@ -113,15 +113,15 @@ impl Core {
         }
     }
 
-    /// Warns of something once.
+    /// Adds a warning once.
     fn warn_once(&mut self, warning: &str) {
-        if !self.warnings.iter().any(|said| said == warning) {
+        if !self.warnings.iter().any(|known| known == warning) {
             tracing::warn!("{warning}");
             self.warnings.push(warning.to_owned());
         }
     }
 
-    /// Nothing more is read: who still waits gets an error.
+    /// Stops: reads that still wait get an error.
     pub(super) fn stop(&mut self) {
         self.waiting.clear();
         self.driver.stop();
@@ -129,7 +129,7 @@ impl Core {
 }
 
 impl Thrashing {
-    /// Pages a second, over the last epoch.
+    /// Pages per second, over the last epoch.
     pub(super) fn rate(&self) -> f64 {
         self.rate
     }

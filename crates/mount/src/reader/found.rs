@@ -1,4 +1,4 @@
-//! A file as it was opened for reading, and where it lies.
+//! A file as it was opened for reading, and its layout on a device.
 
 use super::remembered::Remembered;
 use foreseek_seam::Extent;
@@ -10,26 +10,26 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 
-/// Disks whose place is remembered; a source on more is a source of small file systems.
+/// The most disks whose order is remembered; a source on more disks consists of small file systems.
 const DISKS_MOST: usize = 1024;
 
 /// See the module's documentation.
 pub(super) struct Found {
     pub(super) file: Arc<ReadFile>,
-    /// Where it lies, if that was looked up.
+    /// Its layout, if that was looked up.
     pub(super) layout: Option<(DeviceNumber, Result<Layout, Errno>)>,
 }
 
-/// On which disk file systems lie, and from where on: a dozen files of /sys tell.
+/// The disk and the start of each file system, from a dozen files of /sys.
 pub(super) type Places = Remembered<DeviceNumber, (DeviceNumber, Sectors)>;
 
-/// The disks that files lie on, in the order in which they were found.
+/// The disks of files, in the order in which they were found.
 #[derive(Default)]
 pub(super) struct Disks(Vec<DeviceNumber>);
 
 impl Found {
-    /// Opens a file anew for direct reads, or takes it as it is where that is not possible; looks up
-    /// where it lies.
+    /// Opens a file again for direct reads, or keeps it as it is where that is not possible; looks up its
+    /// layout.
     pub(super) fn of(file: &Arc<File>, places: &Places) -> Self {
         let place = HostFd::new(file.as_raw_fd()).and_then(|fd| {
             let (identity, _) = fd.identify()?;
@@ -48,7 +48,7 @@ impl Found {
 }
 
 impl Disks {
-    /// Extents as the engine counts them: disk after disk.
+    /// Extents in the engine's numbering: disk after disk.
     pub(super) fn placed(&mut self, disk: DeviceNumber, layout: Layout) -> Vec<Extent> {
         let at = self.0.iter().position(|known| *known == disk).unwrap_or_else(|| {
             if self.0.len() < DISKS_MOST {

@@ -1,23 +1,22 @@
 //! Reads answered by the prefetching engine: its driver in real time.
 //!
-//! The engine ([`ServingEngine`]) decides, its [driver](ServingDriver) has its commands carried out here. They stand
-//! behind one lock, held for microseconds: what takes longer (submitting I/O, copying an answer) is put down as
-//! [`Work`](work::Work) under the lock and done after it. What the engine is told has one order, that of the
-//! lock, which is the order of a [recording](foreseek_seam::record).
+//! The engine ([`ServingEngine`]) decides, and its [driver](ServingDriver) has the commands carried out here.
+//! Both are behind one lock, held for microseconds. Slower steps (submitting I/O, copying an answer) are
+//! queued as [`Work`](work::Work) under the lock and done after it. The order of the lock is the order of the
+//! engine's events, and of a [recording](foreseek_seam::record).
 //!
-//! - A read is told to the driver in the thread that took it from the kernel. What lies in the
-//!   prefetch cache is answered there and then; anything else later, by the thread that completes
-//!   I/O. A read that the engine passes is made as it is, into a buffer of its own.
+//! - A read goes to the driver in the thread that got it from the kernel. Pages in the prefetch cache are
+//!   answered at once; others later, by the thread that completes I/O. A read that the engine passes is made
+//!   without it, into a buffer of its own.
 //! - Fetches go to [`DiskReader`]: direct I/O by io_uring into the frames that the engine named, all those of
 //!   one call together.
-//! - A thread of its own ticks at the engine's deadline and looks which readers have run or ended;
-//!   another waits for memory to become scarce.
+//! - One thread ticks at the engine's deadline and checks which readers have run or ended; another waits for
+//!   memory to become scarce.
 //!
-//! *Memory.* `--memory` bounds the frames together with what is kept about each. Beside that there are
-//! [`PASSING`] for passed reads, the engine's memory of delivered pages and the buffers of threads.
+//! *Memory.* `--memory` bounds the frames together with the state of each. Beside that there are [`PASSING`]
+//! for passed reads, the engine's memory of delivered pages and the buffers of threads.
 //!
-//! *What the end of a file means.* A version of a file has a length; answers end there, whatever a frame
-//! holds beyond.
+//! *End of a file.* A version of a file has a length; answers end there, whatever a frame holds beyond.
 
 mod about;
 mod alarm;
@@ -60,7 +59,7 @@ use std::time::Duration;
 use timers::Timers;
 use work::Below;
 
-/// How long the end waits for reads under way: longer than a drive tries to read a bad sector.
+/// How long the end waits for reads in progress: longer than a drive retries a bad sector.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// See the module's documentation.
@@ -70,11 +69,11 @@ pub struct Reader {
     steps_aside: bool,
 }
 
-/// Starts something that makes reads, given who hears of their ends.
+/// Starts a [`DiskReader`], with the sink for the ends of its reads.
 type StartReads<'a> = &'a dyn Fn(reads::Sink) -> std::io::Result<(Arc<dyn DiskReader>, Option<String>)>;
 
 impl Reader {
-    /// A reader as the options say.
+    /// A reader with these options.
     ///
     /// # Errors
     /// There is no memory or no thread for it, no such policy, or the recording cannot be made.
@@ -82,7 +81,7 @@ impl Reader {
         Self::start_with(options, &reads::start, Box::new(SystemMemory::new()))
     }
 
-    /// The same over something else that makes reads, and another sight of memory: for tests.
+    /// The same with another [`DiskReader`] and another source of memory information, for tests.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -143,7 +142,7 @@ impl ReadPath for Reader {
     fn opened(&self, opened: OpenedFile) -> StreamId {
         let object = opened.object;
         let file = self.shared.lock().driver.file(object);
-        // Opening and mapping the file takes system calls; two that do it at once do no harm.
+        // Opening and mapping the file takes system calls; two threads that do it at once do no harm.
         let found = match file {
             Some(file) => Found { file, layout: None },
             None => Found::of(&opened.file, &self.shared.places),
@@ -166,7 +165,7 @@ impl ReadPath for Reader {
 
     fn closed(&self, stream: StreamId) {
         let unused = self.shared.with(|core, now| core.driver.close(now, stream));
-        // Closing takes a system call, or several.
+        // Closing takes one or several system calls.
         drop(unused);
     }
 
@@ -242,7 +241,7 @@ impl ReadPath for Reader {
     }
 }
 
-/// What was judged of prefetching, for the status.
+/// The judgement of prefetching, for the status.
 fn benefit(judged: &StepAside) -> BenefitStatus {
     let last = judged.last();
     BenefitStatus {

@@ -1,4 +1,4 @@
-//! What a reader may be told.
+//! The options of a reader.
 
 use crate::LearntState;
 use foreseek_device::{Kind, Profile};
@@ -11,35 +11,35 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The built-in profile that stands for a device of which nothing is known: a disk of 7200 turns a minute,
-/// which most are. What is learnt from the first reads outweighs it.
+/// The built-in profile for an unknown device: a disk of 7200 rotations per minute, as most are. Costs learnt
+/// from the first reads outweigh it.
 pub const DEFAULT_PROFILE: &str = "barracuda-500g";
 
-/// What is kept about each page in memory, beside the page: the engine's tables and lists.
+/// The bytes of state for each page in memory, beside the page: the engine's tables and lists.
 const ABOUT_A_PAGE: u64 = 128;
 
-/// What a reader may be told.
+/// The options of a reader.
 #[derive(Clone, Debug)]
 pub struct ReaderOptions {
     /// The prefetcher of streams, by its name in the registry.
     pub policy: String,
-    /// The bound that the policy `learnt` keeps, within [`RHO_RANGE`](stream::RHO_RANGE).
+    /// The bound of the policy `adaptive`, within [`RHO_RANGE`](stream::RHO_RANGE).
     pub rho: f64,
-    /// Memory for prefetched data and what is kept about them.
+    /// Memory for prefetched data and their state.
     pub memory: Bytes,
-    /// The device that the source lies on; without one a [`DEFAULT_PROFILE`] is made.
+    /// The device of the source; without one [`DEFAULT_PROFILE`] is used.
     pub profile: Option<Profile>,
-    /// What was learnt by a reader before, to begin with. Of the device only where there is no profile.
+    /// The state that an earlier reader has learnt. The costs of the device are used only without a profile.
     pub learnt: Option<LearntState>,
-    /// Where what the engine is told and says is recorded, if anywhere.
+    /// The file into which the engine's events and commands are recorded, if any.
     pub record: Option<PathBuf>,
-    /// Whether files are opened without prefetching while that does not pay. By itself only with the policies for use: the
-    /// others stay what those are measured against.
+    /// Whether files are opened without prefetching while that does not pay. By default only with the
+    /// policies for use: the others stay as they are for comparisons.
     pub steps_aside: bool,
 }
 
 impl ReaderOptions {
-    /// So much memory for this policy; nothing is known of the device.
+    /// This much memory for this policy; the device is unknown.
     #[must_use]
     pub fn new(policy: &str, memory: Bytes) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl ReaderOptions {
     #[must_use]
     pub fn engine_settings(&self) -> serving::Settings {
         let memory = Pages(self.memory.get() / (PAGE_SIZE + ABOUT_A_PAGE));
-        // The page cache in front may fill what is free; it and the frames are one memory.
+        // The page cache in front may fill all free memory; it and the frames share one memory.
         let machine = available().bytes.pages_floor();
         let overlapping = self.profile.as_ref().is_some_and(|profile| profile.kind() != Kind::Disk);
         let mut settings = serving::Settings::of_mount(&self.policy, memory, machine, overlapping);
@@ -65,7 +65,7 @@ impl ReaderOptions {
         settings
     }
 
-    /// What the engine takes for the device's costs at first.
+    /// The engine's initial costs of the device.
     #[must_use]
     pub fn costs(&self) -> Arc<dyn DeviceCosts> {
         let guess = || {
@@ -75,7 +75,7 @@ impl ReaderOptions {
         Arc::new(self.profile.clone().unwrap_or_else(guess))
     }
 
-    /// The recorder, if there is to be one.
+    /// The recorder, if one is wanted.
     pub(super) fn recorder(&self) -> std::io::Result<Option<Recorder>> {
         let Some(path) = &self.record else { return Ok(None) };
         let file = File::create(path).map_err(|error| {

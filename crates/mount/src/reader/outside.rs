@@ -1,4 +1,4 @@
-//! What a reader sees of the world beside its reads: the time, and what a file is now.
+//! The environment of a reader beside its reads: the time, and the current version of a file.
 
 use crate::read_path::Version;
 use foreseek_storage::reads::ReadFile;
@@ -6,7 +6,7 @@ use foreseek_units::{Instant, Nanos};
 
 /// See the module's documentation.
 pub(super) enum Outside {
-    /// The machine; the time counts from then on.
+    /// The machine; the time counts from this instant.
     Real(std::time::Instant),
     /// A [simulation](super::simulation).
     #[cfg(test)]
@@ -22,7 +22,7 @@ impl Outside {
         }
     }
 
-    /// The version that a file has now.
+    /// The current version of a file.
     pub(super) fn version(&self, file: &ReadFile) -> Option<Version> {
         match self {
             Self::Real(_) => Some(Version::of(&rustix::fs::fstat(file.any()?).ok()?)),

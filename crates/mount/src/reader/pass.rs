@@ -1,4 +1,4 @@
-//! A read that the engine passes: it is made as it is, into a buffer of its own.
+//! A read that the engine passes: it is made without the engine, into a buffer of its own.
 
 use super::token::Token;
 use foreseek_seam::RequestId;
@@ -7,20 +7,19 @@ use foreseek_storage::reads::{self, ReadFile, Target};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Span};
 use std::sync::Arc;
 
-/// Memory for reads that are passed: sixteen of the longest that FUSE sends at a time. It is taken
-/// as it is used.
+/// Memory for passed reads: sixteen of the longest FUSE requests. It is allocated as it is used.
 pub(super) const PASSING: Bytes = Bytes::mib(16);
 
-/// A read that is made as it is.
+/// A read that is made without the engine.
 pub(super) struct Pass {
     request: RequestId,
     file: Arc<ReadFile>,
-    /// What is read: the range, outward to the file's alignment.
+    /// The bytes to read: the range, extended to the file's alignment.
     aligned: ByteSpan,
 }
 
 impl Pass {
-    /// A read of these bytes; `None` where no buffer is that long.
+    /// A read of these bytes; `None` where no buffer is long enough.
     pub(super) fn new(request: RequestId, range: ByteSpan, file: Arc<ReadFile>) -> Option<Self> {
         let unit = file.alignment().get();
         let start = ByteOffset(range.start.get() / unit * unit);
@@ -28,7 +27,7 @@ impl Pass {
         (aligned.len() <= PASSING).then_some(Self { request, file, aligned })
     }
 
-    /// Bytes to be read.
+    /// The number of bytes to read.
     pub(super) fn length(&self) -> usize {
         self.aligned.len().get() as usize
     }

@@ -1,15 +1,15 @@
-//! What was looked up a moment ago, for what takes system calls and is asked again and again: the program of a
-//! thread, the disk of a file system.
+//! Short-lived cache of look-ups that take system calls and recur: the program of a thread, the disk of a
+//! file system.
 
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// For how long: so briefly that who has changed is soon seen, and long enough that who opens
-/// hundreds of files a second is looked at once.
+/// How long an entry is kept: so short that a change is soon noticed, and long enough that a program that
+/// opens hundreds of files a second is looked up once.
 const REMEMBERED: Duration = Duration::from_secs(1);
-/// How many are remembered: the thousand readers that a mount is made for.
+/// The most entries: the thousand readers for which a mount is designed.
 const MOST: usize = 1024;
 
 /// See the module's documentation.
@@ -23,7 +23,7 @@ impl<K, V> Default for Remembered<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V: Clone> Remembered<K, V> {
-    /// What is remembered of this one, or what `look` finds.
+    /// The cached value, or the one that `look` finds.
     pub(super) fn of(&self, key: K, look: impl FnOnce() -> V) -> V {
         let now = Instant::now();
         let all = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -31,7 +31,7 @@ impl<K: Copy + Eq + Hash, V: Clone> Remembered<K, V> {
         if let Some((_, value)) = known {
             return value;
         }
-        // Two that look at once do no harm.
+        // Two threads that look it up at once do no harm.
         let value = look();
         let mut all = all();
         if all.len() >= MOST {
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_is_looked_at_once_in_a_while_and_no_more_are_remembered_than_may_be() {
+    fn an_entry_is_looked_up_once_in_a_while_and_their_number_is_limited() {
         let remembered = Remembered::default();
         assert_eq!((remembered.of(7, || "a"), remembered.of(7, || "b")), ("a", "a"));
         std::thread::sleep(REMEMBERED);

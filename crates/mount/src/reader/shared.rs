@@ -1,4 +1,5 @@
-//! What all threads of a reader share: the engine behind its lock, and carrying out what it said.
+//! The state that all threads of a reader share: the engine behind its lock, and the execution of its
+//! commands.
 
 use super::about::Programs;
 use super::alarm::Alarm;
@@ -16,12 +17,12 @@ use foreseek_units::{ByteOffset, Bytes, Instant, Pages};
 use rustix::io::Errno;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-/// What all threads share.
+/// The state that all threads share.
 pub(super) struct Shared {
     pub(super) core: Mutex<Core>,
     pub(super) frames: Arc<Frames>,
     pub(super) passing: Arc<Arena>,
-    /// Set once, right after this was made: its sink knows this.
+    /// Set once, right after this was made: its sink refers to this.
     pub(super) reads: OnceLock<Arc<dyn DiskReader>>,
     pub(super) processes: Mutex<ProcessWatch>,
     /// The programs of readers, for a policy that learns.
@@ -32,8 +33,8 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The core is whole after every call of it; a panic within is a bug, and readers still get errors
-    /// rather than wait for ever.
+    /// The core is consistent after every call of it. A panic within a call is a bug; readers then still get
+    /// errors instead of waiting for ever.
     pub(super) fn lock(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -42,16 +43,16 @@ impl Shared {
         self.outside.now()
     }
 
-    /// Tells the driver something, and does what follows.
-    pub(super) fn with<T>(&self, tell: impl FnOnce(&mut Core, Instant) -> T) -> T {
+    /// Calls the driver under the lock, and does the resulting work.
+    pub(super) fn with<T>(&self, call: impl FnOnce(&mut Core, Instant) -> T) -> T {
         let mut core = self.lock();
-        let answer = tell(&mut core, self.now());
+        let answer = call(&mut core, self.now());
         let work = self.leave(core);
         self.carry_out(work);
         answer
     }
 
-    /// Gives the lock up; what is to be done after it.
+    /// Releases the lock; returns the work to do after it.
     fn leave(&self, mut core: MutexGuard<'_, Core>) -> Work {
         let deadline = core.driver.deadline();
         let work = std::mem::take(core.work());
@@ -60,7 +61,7 @@ impl Shared {
         work
     }
 
-    /// Does what there is to do, and what follows from having done it.
+    /// Does the work, and all work that results from it.
     fn carry_out(&self, mut work: Work) {
         loop {
             let refused = self.start_reads(work.reads);
@@ -81,14 +82,14 @@ impl Shared {
         }
     }
 
-    /// Hands fetches on; those that were not taken.
+    /// Starts fetches; returns those that were refused.
     fn start_reads(&self, wanted: Vec<reads::DiskRead>) -> Vec<FetchId> {
         let Some(reads) = self.reads.get().filter(|_| !wanted.is_empty()) else { return Vec::new() };
         let refused = reads.start(wanted);
         refused.iter().filter_map(|read| Token::fetch(read.token)).collect()
     }
 
-    /// Makes reads that the engine passed, as far as there are buffers; the others.
+    /// Starts passed reads, as far as there are buffers; returns the others.
     fn start_passes(&self, passes: Vec<Pass>) -> Vec<Pass> {
         let Some(reads) = self.reads.get() else { return Vec::new() };
         let mut unmade = Vec::new();
@@ -106,16 +107,16 @@ impl Shared {
         unmade
     }
 
-    /// Reads are over.
+    /// Reads have ended.
     pub(super) fn ended(shared: &Weak<Self>, ended: Vec<Ended>) {
-        // Without it there is nobody to tell.
+        // Without it the reader has ended.
         let Some(shared) = shared.upgrade() else { return };
         let mut fetched = Vec::with_capacity(ended.len());
         for Ended { read, got, error, .. } in ended {
             let (token, offset) = (read.token, read.offset);
             match (Token::fetch(token), read.into) {
                 (Some(fetch), Target::Frames(filling)) => {
-                    // What came before an error counts, whole pages of it.
+                    // Whole pages before an error count.
                     let got = if error.is_some() { got.pages_floor().bytes() } else { got };
                     let short = error.is_none() && got.get() < filling.len() as u64;
                     filling.finish(got);
@@ -126,7 +127,8 @@ impl Shared {
                     let result = error.map_or(Ok(&buffer[..got.get() as usize]), Err);
                     shared.pass_ended(Token::pass(token), offset, result);
                 }
-                // Fetches go to frames, passed reads to buffers: who waits for this one hears of it all the same.
+                // Fetches use frames, passed reads buffers. The waiters of this one get an error
+                // nevertheless.
                 (Some(fetch), Target::Buffer(_)) => {
                     shared.lock().driver.counts.internal_errors += 1;
                     fetched.push(Fetched { fetch, got: Pages::ZERO, error: Some(Errno::IO), end: None });
@@ -145,14 +147,14 @@ impl Shared {
                     None => core.driver.done(now, fetched.fetch, fetched.got, fetched.error),
                 }
             }
-            // A buffer may have come free.
+            // A buffer may be free.
             core.retry_passes();
             doubts
         });
         doubts.into_iter().for_each(|(fetched, doubt)| shared.look_and_settle(fetched, &doubt));
     }
 
-    /// A file ended before it should have: who reads it gets what it is now, and not zeros to its old end.
+    /// A file ended early: its readers get its current end, and not zeros up to the old one.
     fn look_and_settle(&self, fetched: Fetched, doubt: &Revalidation<Below>) {
         let version = self.outside.version(&doubt.file);
         self.with(|core, now| {
@@ -186,11 +188,11 @@ impl Shared {
     }
 }
 
-/// A fetch that is over.
+/// A fetch that has ended.
 struct Fetched {
     fetch: FetchId,
     got: Pages,
     error: Option<Errno>,
-    /// Where it ended, if that was short of what was asked for.
+    /// Its end, if that is before the requested one.
     end: Option<ByteOffset>,
 }

@@ -1,13 +1,17 @@
-//! The whole reader in virtual time, under a seed: its driver, engine, frames, buffers and replies, all that is below
-//! the threads. The seed decides what happens next: reads of several streams, ends of reads below (whole, short, with
-//! an error, refused, out of order), writes and changes of length, through the mount and behind its back, want of
-//! memory, processes that run and end, closes.
+//! The whole reader in virtual time, under a seed: its driver, engine, frames, buffers and replies,
+//! everything below the threads. The seed decides what happens next:
 //!
-//! Every answer is held to a model of the files: each byte is one that its place had at some time between the
-//! question and the answer, and an answer ends where the file did at such a time. What was changed behind the mount's
-//! back may be either until the mount looks at the file: when it is opened or changed. An error reaches only reads of pages of which a read below failed
-//! while they waited. After each step no read is lost, no bound of memory is passed and nothing contradicts itself; at
-//! the end every read is answered and every frame is free or holds a page of the prefetch cache.
+//! - reads of several streams;
+//! - ends of reads below (whole, short, with an error, refused, out of order);
+//! - writes and changes of length, through the mount and by other programs;
+//! - memory pressure, processes that run and end, closes.
+//!
+//! Every answer is compared with a model of the files. Each byte must be one that the file had there at some
+//! time between request and answer, and an answer must end where the file did at such a time. After a change
+//! by another program either state is right until the mount examines the file: when it is opened or changed.
+//! Only reads of pages of which a read below failed while they waited may get an error. After each step no
+//! read is lost, no bound of memory is exceeded and no internal check has failed. At the end every read is
+//! answered and every frame is free or holds a page of the prefetch cache.
 //!
 //! `make test` runs [`SEEDS`], `make soak` ten thousand. A failure prints its seed, and
 //!
@@ -15,8 +19,8 @@
 //! FORESEEK_MOUNT_SEED=77 cargo test -p foreseek-mount --lib simulation
 //! ```
 //!
-//! runs that one alone; `FORESEEK_MOUNT_SEEDS=10000` sets how many. Limits: one thread, so that nothing is seen of
-//! what the locks are for; files lie nowhere on a device, and their reads need no alignment.
+//! runs that seed alone; `FORESEEK_MOUNT_SEEDS=10000` sets their number. Limits: there is one thread, so that
+//! the locks are not tested. Files have no address on a device, and their reads need no alignment.
 
 use super::alarm::Alarm;
 use super::core::Core;
@@ -50,10 +54,10 @@ const FILES: u64 = 3;
 const STREAMS: u64 = 6;
 /// A file's greatest length, in bytes.
 const LENGTH_MOST: u64 = 600 * PAGE_SIZE;
-/// Memory for passed reads: so little that they wait for it.
+/// Memory for passed reads: so little that some wait for it.
 const PASSING: Bytes = Bytes::mib(2);
 
-/// Draws what happens.
+/// Draws the next step.
 struct Random(u64);
 
 impl Random {
@@ -69,7 +73,7 @@ impl Random {
     }
 }
 
-/// What a simulated reader sees beside its reads.
+/// The environment of a simulated reader beside its reads.
 #[derive(Default)]
 pub(super) struct Simulated {
     now: AtomicU64,
@@ -91,13 +95,13 @@ fn address(file: &ReadFile) -> usize {
     std::ptr::from_ref(file).addr()
 }
 
-/// Takes reads and keeps them until the simulation ends them.
+/// Accepts reads and keeps them until the simulation ends them.
 #[derive(Default)]
 struct Device {
     taken: Mutex<Vec<reads::DiskRead>>,
     /// How many of the next ones are refused.
     refusing: AtomicU64,
-    /// Those that were.
+    /// The refused ones.
     refused: Mutex<Vec<(usize, ByteSpan)>>,
 }
 
@@ -123,13 +127,13 @@ impl DiskReader for Device {
     }
 }
 
-/// A file as it should be seen.
+/// The expected state of a file.
 struct Model {
     file: Arc<ReadFile>,
     bytes: Arc<Vec<u8>>,
     /// How often it was changed: its version's time.
     changes: i64,
-    /// What it was before changes behind the mount's back, since the mount last looked.
+    /// Its states before changes by other programs, since the mount last examined it.
     stale: Vec<Arc<Vec<u8>>>,
     /// Pages that cannot be read.
     bad: Vec<u64>,
@@ -141,14 +145,14 @@ impl Model {
     }
 }
 
-/// A read that is not answered.
+/// A read that is not answered yet.
 struct ModelRead {
     stream: usize,
     file: usize,
     range: ByteSpan,
-    /// What the file was at some time since.
+    /// The states of the file since its request.
     seen: Vec<Arc<Vec<u8>>>,
-    /// Whether something of its pages failed since.
+    /// Whether a read of its pages has failed since.
     may_fail: bool,
 }
 
@@ -161,12 +165,12 @@ struct Simulation {
     device: Arc<Device>,
     settings: Settings,
     files: Vec<Model>,
-    /// Open streams, their files, and where they go on.
+    /// Open streams, their files, and their next positions.
     streams: Vec<Option<(StreamId, usize, u64)>>,
     waiting: BTreeMap<u64, ModelRead>,
     answers: Answers,
     asked: u64,
-    /// A number that comes out the same for the same run.
+    /// A hash of the run, the same for the same seed.
     trace: u64,
 }
 
@@ -227,7 +231,7 @@ impl Simulation {
         (0..STREAMS as usize).for_each(|stream| self.open(stream));
     }
 
-    /// Bytes unlike any others.
+    /// Bytes that differ from all others.
     fn contents(&mut self, length: u64) -> Vec<u8> {
         let mut bytes = vec![0; length as usize];
         for (at, sector) in bytes.chunks_mut(512).enumerate() {
@@ -249,7 +253,7 @@ impl Simulation {
     fn open(&mut self, stream: usize) {
         let file = self.random.below(FILES) as usize;
         let model = &mut self.files[file];
-        // From now on it is what it is.
+        // From now on only the current state is right.
         model.stale.clear();
         self.simulated.versions.lock().expect("no panic").insert(address(&model.file), model.version());
         let opened = OpenedFile {
@@ -264,7 +268,7 @@ impl Simulation {
         self.streams[stream] = Some((name, file, at));
     }
 
-    /// Closes a stream of which no read waits, and opens it anew.
+    /// Closes a stream without waiting reads, and opens it again.
     fn reopen(&mut self, stream: usize) {
         let waits = self.waiting.values().any(|asked| asked.stream == stream);
         if let Some((name, ..)) = self.streams[stream].take_if(|_| !waits) {
@@ -278,7 +282,7 @@ impl Simulation {
         let start = if self.random.one_in(8) { self.random.below(LENGTH_MOST) } else { at };
         let length = match self.random.below(20) {
             0 => 1 + self.random.below(3 * PAGE_SIZE),
-            // Longer than is served: it is passed.
+            // Longer than the limit: it is passed.
             1 => (257 + self.random.below(40)) * PAGE_SIZE,
             _ => (1 + self.random.below(64)) * PAGE_SIZE,
         };
@@ -293,7 +297,7 @@ impl Simulation {
         let answer = Answer::call(move |answer| {
             answers.lock().expect("no panic").push((request, answer.map(<[u8]>::to_vec)));
         });
-        // Whoever is seen in a call may be seen wrongly.
+        // The call that is found for a reader may be wrong.
         let call = self.random.one_in(4).then(|| {
             let start = if self.random.one_in(4) { self.random.below(LENGTH_MOST) } else { start };
             ByteSpan::at(ByteOffset(start), Bytes(self.random.below(600) * PAGE_SIZE))
@@ -302,7 +306,7 @@ impl Simulation {
         self.shared.with(|core, now| core.read(now, read, answer));
     }
 
-    /// Some of the reads below end, together.
+    /// Ends some of the reads below, together.
     fn end_some(&mut self, most: u64) {
         let mut ended = Vec::new();
         for _ in 0..=self.random.below(most) {
@@ -318,13 +322,13 @@ impl Simulation {
         Shared::ended(&Arc::downgrade(&self.shared), ended);
     }
 
-    /// Makes a read below.
+    /// Carries out a read below.
     fn end(&mut self, mut read: reads::DiskRead) -> Ended {
         let file = self.file_of(address(&read.file));
         let model = &self.files[file];
         let start = (read.offset.get() as usize).min(model.bytes.len());
         let there = &model.bytes[start..(start + read.into.len()).min(model.bytes.len())];
-        // It fails at a bad page, or for once anywhere.
+        // It fails at a bad page, or sometimes anywhere.
         let pages = ByteSpan::at(read.offset, Bytes(there.len() as u64)).pages();
         let mut fails = model.bad.iter().copied().find(|page| pages.iter().any(|one| one.get() == *page));
         if fails.is_none() && !there.is_empty() && self.random.one_in(40) {
@@ -339,7 +343,7 @@ impl Simulation {
             Target::Buffer(buffer) => buffer[..got].copy_from_slice(&there[..got]),
         }
         if fails.is_some() {
-            // What comes after a bad page does not come either.
+            // The bytes after a bad page are missing as well.
             let range =
                 ByteSpan::new(read.offset + Bytes(got as u64), read.offset + Bytes(read.into.len() as u64));
             self.excuse(file, range);
@@ -352,14 +356,15 @@ impl Simulation {
         self.files.iter().position(|model| address(&model.file) == at).expect("one of them")
     }
 
-    /// Reads of these bytes that wait may fail.
+    /// Waiting reads of these bytes may fail.
     fn excuse(&mut self, file: usize, range: ByteSpan) {
         let pages = range.pages();
         let concerned = |asked: &&mut ModelRead| asked.file == file && asked.range.pages().overlaps(pages);
         self.waiting.values_mut().filter(concerned).for_each(|asked| asked.may_fail = true);
     }
 
-    /// A file's bytes change; through the mount, which is told before the change is acknowledged, or behind its back.
+    /// Changes a file's bytes: through the mount, which gets a report before the change is acknowledged, or
+    /// behind its back.
     fn change(&mut self) {
         let file = self.random.below(FILES) as usize;
         let behind = self.random.one_in(4);
@@ -377,14 +382,15 @@ impl Simulation {
             let written = self.contents(length);
             bytes.resize(before.max(start + length) as usize, 0);
             bytes[start as usize..(start + length) as usize].copy_from_slice(&written);
-            // What lies between the old end and the start has become zeros.
+            // Bytes between the old end and the start have become zeros.
             ByteSpan::new(ByteOffset(start.min(before)), ByteOffset(start + length))
         };
         let bytes = Arc::new(bytes);
         let model = &mut self.files[file];
         let old = std::mem::replace(&mut model.bytes, Arc::clone(&bytes));
         model.changes += 1;
-        // The file system looks before it changes a file: where others have, nothing known of it holds.
+        // The file system examines a file before it changes it: after a change by another program, nothing
+        // known about it holds.
         let foreign = !model.stale.is_empty();
         if behind {
             model.stale.push(old);
@@ -397,7 +403,7 @@ impl Simulation {
         let version = model.version();
         self.simulated.versions.lock().expect("no panic").insert(address(&model.file), version);
         if self.random.one_in(3) {
-            // The file has it already, and nobody was told.
+            // The file has changed, and the change is not reported yet.
             self.end_some(3);
         }
         if !behind {
@@ -422,19 +428,19 @@ impl Simulation {
             }
             89..91 => self.device.refusing.store(1 + self.random.below(3), Relaxed),
             91..94 => self.reopen(stream),
-            94..97 => self.tell(ServingEvent::Ran { who: ProcessId(stream as u32) }),
-            97..98 => self.tell(ServingEvent::Exited { who: ProcessId(stream as u32) }),
+            94..97 => self.send(ServingEvent::Ran { who: ProcessId(stream as u32) }),
+            97..98 => self.send(ServingEvent::Exited { who: ProcessId(stream as u32) }),
             98 => self.mend_or_break(),
             _ => self.shared.with(|core, now| core.count_thrashing(now)),
         }
         self.simulated.now.fetch_add(1 + self.random.below(100_000), Relaxed);
     }
 
-    fn tell(&self, event: ServingEvent<'_>) {
+    fn send(&self, event: ServingEvent<'_>) {
         self.shared.with(|core, now| core.driver.send(now, Event::Serving(event)));
     }
 
-    /// A page goes bad or is sound again.
+    /// A page becomes bad or readable again.
     fn mend_or_break(&mut self) {
         let (file, page) = (self.random.below(FILES) as usize, self.random.below(600));
         let bad = &mut self.files[file].bad;
@@ -443,7 +449,7 @@ impl Simulation {
         }
     }
 
-    /// What holds after each step.
+    /// The invariants after each step.
     fn check(&mut self) {
         let refused = std::mem::take(&mut *self.device.refused.lock().expect("no panic"));
         for (file, range) in refused {
@@ -480,7 +486,7 @@ impl Simulation {
         assert_eq!(fetches, stats.in_flight as usize, "a fetch is lost");
     }
 
-    /// Everything comes to its end.
+    /// Ends everything.
     fn finish(&mut self) {
         self.device.refusing.store(0, Relaxed);
         for _ in 0..100_000 {
@@ -506,7 +512,7 @@ impl Simulation {
     }
 }
 
-/// Holds an answer to what the file was while its reader waited.
+/// Compares an answer with the states of the file while its reader waited.
 fn right(asked: &ModelRead, bytes: &[u8]) {
     let (start, end) = (asked.range.start.get() as usize, asked.range.end.get() as usize);
     let of = |seen: &'_ Arc<Vec<u8>>| start.min(seen.len())..end.min(seen.len());
@@ -522,13 +528,13 @@ fn right(asked: &ModelRead, bytes: &[u8]) {
         bytes.len()
     );
     for (at, byte) in bytes.iter().enumerate() {
-        // Where it had ended a page goes on with zeros.
+        // A page continues with zeros beyond the file's earlier end.
         let was = |seen: &Arc<Vec<u8>>| seen.get(start + at).copied().unwrap_or(0) == *byte;
         assert!(asked.seen.iter().any(was), "{range:?}: byte {at} is {byte}, which was never there");
     }
 }
 
-/// Runs a seed; a number that is the same for the same run.
+/// Runs a seed; returns a hash of the run.
 fn run(seed: u64) -> u64 {
     let mut simulation = Simulation::new(seed);
     for _ in 0..STEPS {
@@ -551,7 +557,7 @@ fn every_seed_serves_what_the_files_hold() {
         None => 0..variable("FORESEEK_MOUNT_SEEDS").unwrap_or(SEEDS),
     };
     for seed in seeds {
-        // What went wrong has been said by then.
+        // The failure is printed by then.
         let ended = catch_unwind(AssertUnwindSafe(|| run(seed)));
         let repeat = format!("FORESEEK_MOUNT_SEED={seed} cargo test -p foreseek-mount --lib simulation");
         assert!(ended.is_ok(), "seed {seed} failed; it is repeated by: {repeat}");

@@ -1,4 +1,4 @@
-//! What happens by the clock: the engine's ticks, looks at readers, looks at memory.
+//! Periodic work: the engine's ticks, checks of readers, checks of memory.
 
 use super::budget::{Budget, Memory};
 use super::shared::Shared;
@@ -9,12 +9,12 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Between looks at which readers have run. The mark of a prefetched page asks whether its reader had
-/// a processor since: readers of a loaded disk run some ten times a second.
+/// The period of checks which readers have run. The mark of a prefetched page needs to know whether its
+/// reader has run since: readers of a loaded disk run some ten times a second.
 const LOOK: Nanos = Nanos::from_millis(250);
-/// Readers looked at each time: at 6 us each 3 ms, about one processor in a hundred.
+/// Readers checked each time: at 6 us each 3 ms, about one processor in a hundred.
 const LOOKED_AT: usize = 512;
-/// How long the memory's thread may take to notice the end; it holds nothing meanwhile.
+/// How long the memory thread may take to notice the end; it holds nothing meanwhile.
 const MEMORY_LOOK: Duration = Duration::from_secs(1);
 
 /// The threads.
@@ -24,14 +24,14 @@ pub(super) struct Timers {
 
 impl Timers {
     pub(super) fn start(shared: &Arc<Shared>, mut memory: Box<dyn Memory>) -> std::io::Result<Self> {
-        // Before the first read: a control group that leaves less than was promised would be full, and
-        // this process ended, within the second until the next look.
+        // Before the first read: if a control group has less memory than the setting, it would fill up, and
+        // this process be killed, within the second until the next check.
         let mut budget = Budget::new(shared.frames.count());
         look_at_memory(shared, &mut budget, &mut *memory, false);
         let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let (ticked, watched) = (Arc::clone(shared), Arc::downgrade(shared));
         let ticking = named("ticks").spawn(move || tick(&ticked))?;
-        // It ends by itself, soon after nobody needs it: it may be deep in a wait.
+        // It ends by itself soon after it is not needed any more: it may be in a wait.
         let watching = named("memory").spawn(move || watch_memory(&watched, budget, memory));
         if let Err(error) = watching {
             shared.alarm.end();
@@ -49,7 +49,7 @@ impl Timers {
     }
 }
 
-/// Ticks, and looks at readers in between.
+/// Ticks, and checks readers in between.
 fn tick(shared: &Shared) {
     let mut look = shared.now() + LOOK;
     loop {
@@ -72,7 +72,7 @@ fn tick(shared: &Shared) {
     }
 }
 
-/// Tells the engine who has run and who has ended.
+/// Reports to the engine which readers have run or ended.
 fn look_at_readers(shared: &Shared) {
     let mut seen = Vec::new();
     let mut processes = shared.processes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,7 +90,7 @@ fn look_at_readers(shared: &Shared) {
     });
 }
 
-/// Looks at memory again and again.
+/// Checks memory periodically.
 fn watch_memory(shared: &Weak<Shared>, mut budget: Budget, mut memory: Box<dyn Memory>) {
     loop {
         let scarce = memory.wait(MEMORY_LOOK);
@@ -102,7 +102,7 @@ fn watch_memory(shared: &Weak<Shared>, mut budget: Budget, mut memory: Box<dyn M
     }
 }
 
-/// Tells the engine how much memory there is, where that has changed.
+/// Reports to the engine how much memory there is, if that has changed.
 fn look_at_memory(shared: &Shared, budget: &mut Budget, memory: &mut dyn Memory, scarce: bool) {
     let change = budget.look(scarce, memory.available().pages_floor(), shared.frames.backed());
     if let Some(pages) = change {

@@ -1,8 +1,8 @@
-//! The names by which reads are known to whoever makes them.
+//! The tokens of reads, by which a [`DiskReader`](foreseek_storage::reads::DiskReader) names them.
 
 use foreseek_seam::{FetchId, RequestId};
 
-/// Those of fetches are even, those of passed reads odd.
+/// Tokens of fetches are even, those of passed reads odd.
 pub(super) struct Token;
 
 impl Token {
@@ -14,12 +14,12 @@ impl Token {
         request.0 << 1 | 1
     }
 
-    /// The fetch of that name, if it is one.
+    /// The fetch of a token, if it is one.
     pub(super) fn fetch(token: u64) -> Option<FetchId> {
         (token & 1 == 0).then_some(FetchId(token >> 1))
     }
 
-    /// The passed read of that name.
+    /// The passed read of a token.
     pub(super) fn pass(token: u64) -> RequestId {
         RequestId(token >> 1)
     }

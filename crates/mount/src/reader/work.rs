@@ -1,4 +1,4 @@
-//! What the driver's calls come to in real time: put down under its lock, done after it is given up.
+//! The effects of the driver's calls in real time: queued under its lock, done after its release.
 
 use super::pass::Pass;
 use super::token::Token;
@@ -11,26 +11,26 @@ use foreseek_units::Bytes;
 use rustix::io::Errno;
 use std::sync::Arc;
 
-/// What is to be done.
+/// The queued work.
 #[derive(Default)]
 pub(super) struct Work {
-    /// Fetches to be made, those of one call together.
+    /// Fetches to start, those of one call together.
     pub(super) reads: Vec<reads::DiskRead>,
-    /// Reads to be made as they are.
+    /// Passed reads to start.
     pub(super) passes: Vec<Pass>,
-    /// Reads to be answered.
+    /// Replies to send.
     pub(super) replies: Vec<Reply>,
     /// Frames whose memory may go.
     pub(super) dropped: Vec<FrameId>,
 }
 
-/// What lies below the driver.
+/// The interface below the driver.
 pub(super) struct Below {
     frames: Arc<Frames>,
     pub(super) work: Work,
 }
 
-/// An answer that is ready.
+/// A reply to send.
 pub(super) enum Reply {
     /// Bytes out of frames.
     Frames(driver::Reply<Answer>, Reading),
@@ -99,7 +99,7 @@ impl Backing for Below {
 }
 
 impl Reply {
-    /// Sends it; the frames that are used no longer.
+    /// Sends it; returns the frames that are not used any more.
     pub(super) fn send(self) -> Option<Vec<FrameId>> {
         match self {
             Self::Frames(driver::Reply { answer, frames, skip, length }, reading) => {
