@@ -5,7 +5,6 @@
 //! issue where that is later, to its completion. This holds for any queue and order. Adjacent fetches that
 //! follow each other without a pause are one *visit*, also with a gap so small that it passes under the head.
 //! A visit of length `S` takes `C + S / R`. A line through many visits yields both.
-//! visits.
 //!
 //! - A block layer merges adjacent fetches into one request and reports their ends at once, in an order of
 //!   its own. A late driver gets the ends of several requests at once. Fetches that end at the same time are

@@ -17,7 +17,6 @@
 //! The unloaded cost is learnt from visits that were alone with the device. A device that always has a queue
 //! has no such visits. The cost is then the initial guess, limited to between the cost measured under the
 //! queue and [`SAVED`] times that.
-//! under the queue, and no less than that.
 
 use super::measured::{CostLearner, Visit};
 use foreseek_seam::Measured;

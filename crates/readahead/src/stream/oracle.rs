@@ -3,7 +3,6 @@
 //!
 //! Where memory bounds a fetch ([`View::bound`](super::View::bound)) it reads the rest when that is used up.
 //! Beyond the announced length it does not read ahead.
-//! used up. What it was not told of it does not read ahead.
 
 use super::generation::Generation;
 use super::parts::Parts;
