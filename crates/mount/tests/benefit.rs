@@ -1,4 +1,5 @@
-//! A mount whose prefetching does not pay steps aside and says so, and reads stay right; one whose prefetching pays does not.
+//! A mount whose prefetching does not pay steps aside and reports it, and reads stay right. A mount whose
+//! prefetching pays does not step aside.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 
 use foreseek_mount::{BenefitStatus, MountOptions, MountStatus, Mounted, Reader, ReaderOptions};
@@ -11,17 +12,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The length of each file; files without data, which every device reads fast.
+/// The length of each file. The files are holes, which every device reads fast.
 const FILE: u64 = 4 << 20;
-/// Files of which the beginning is read, at most: with the least that is read ahead of one, 64 KiB, three samples.
+/// The most files of which the beginning is read: with the least that is read ahead of one, 64 KiB, these are
+/// three samples.
 const FILES: u64 = 3072;
 
 /// Longest wait for files to be closed.
 const LIMIT: Duration = Duration::from_secs(60);
-/// So many are open at a time: of a single stream little is fetched ahead before it is read.
+/// Files open at a time: for a single stream little is fetched ahead before it is read.
 const OPEN: usize = 4;
 
-/// A mount in this process; it ends before its directories go.
+/// A mount in this process; it ends before its directories are removed.
 struct TestMount {
     mounted: Mounted,
     source: PathBuf,
@@ -29,7 +31,7 @@ struct TestMount {
     _place: tempfile::TempDir,
 }
 
-/// A mount with this policy, which steps aside whichever it is; `None`, said loudly, where there can be none.
+/// A mount with this policy, which may step aside; `None`, with a message, if it is not possible.
 fn mounted(policy: &str, passthrough: bool) -> Option<TestMount> {
     if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
         println!("SKIPPED: a mount needs root and /dev/fuse");
@@ -63,7 +65,8 @@ fn open(mount: &TestMount, number: u64) -> File {
     File::open(mount.point.join(&name)).expect("opened")
 }
 
-/// Reads 128 KiB of each of many files, some open at a time, until the mount steps aside; how many it took.
+/// Reads 128 KiB of each of many files, some open at a time, until the mount steps aside; returns the number
+/// of files.
 fn read_beginnings(mount: &TestMount) -> u64 {
     let mut files = VecDeque::new();
     for number in 0..FILES {
@@ -82,7 +85,7 @@ fn read_beginnings(mount: &TestMount) -> u64 {
     panic!("it has not stepped aside after {FILES} files: {:?}", status(mount).reads);
 }
 
-/// Waits until the kernel has told of each file that it is closed.
+/// Waits until the kernel has reported the close of each file.
 fn wait_for_releases(mount: &TestMount) {
     let begun = Instant::now();
     while status(mount).reads.streams_open > 0 {
@@ -100,7 +103,7 @@ fn evict(path: &Path) {
 #[test]
 fn beginnings_of_files_are_read_without_prefetching_and_right() {
     let steps_aside = |passthrough: bool| {
-        // What the others read ahead depends on the device of the machine.
+        // What the other policies read ahead depends on the machine's device.
         let mount = mounted("aggressive", passthrough)?;
         let read = read_beginnings(&mount);
         let judged = benefit(&mount);
@@ -124,7 +127,7 @@ fn beginnings_of_files_are_read_without_prefetching_and_right() {
     assert_eq!(after.benefit.opens_aside, before.benefit.opens_aside + 1);
     assert_eq!(after.streams_open, 1);
     assert!(after.reads > before.reads);
-    // Writes are seen, those through the mount and those of others.
+    // Writes are visible, those through the mount and those of other programs.
     let writer = File::options().write(true).open(&path).expect("opened");
     writer.write_all_at(&[8; 5000], 100_000).expect("written");
     reader.read_exact_at(&mut read[..1], 104_999).expect("read");
@@ -155,7 +158,7 @@ fn beginnings_of_files_are_read_without_prefetching_and_right() {
 }
 
 #[test]
-fn whole_files_are_prefetched_on() {
+fn whole_files_stay_prefetched() {
     for policy in ["aggressive", "competitive", "adaptive"] {
         let Some(mount) = mounted(policy, false) else { return };
         for number in 0..64 {

@@ -1,8 +1,9 @@
-//! What is written is what is read: through another descriptor, a mapping, another name, and when
-//! the source is changed by others behind the mount.
+//! Reads return what was written: through another descriptor, a mapping, another name, and when another
+//! program changes the source.
 //!
-//! Changes by others must be seen at the next open, in names and by `stat` after the second for which
-//! the kernel may keep names and attributes, and by a reader that has the file open within two.
+//! Changes by other programs must be visible at the next open; in names and by `stat` after the second for
+//! which the kernel may cache names and attributes; and to a reader that has the file open within two
+//! seconds.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 
 mod common;
@@ -15,10 +16,10 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
-/// For so long the kernel may keep names and attributes.
+/// How long the kernel may cache names and attributes.
 const KEPT: Duration = Duration::from_millis(1100);
 
-/// Runs a test with and without prefetching, and with files in memory handed to the kernel.
+/// Runs a test with and without prefetching, and with passthrough of files in memory.
 fn with_each(test: impl Fn(&TestMount)) {
     for (policy, passthrough) in [(Policy::PLAIN, false), (Policy::ADAPTIVE, false), (Policy::ADAPTIVE, true)]
     {
@@ -33,7 +34,7 @@ fn both(path: &Path) -> File {
 }
 
 #[test]
-fn a_write_is_seen_at_once_by_everyone() {
+fn a_write_is_seen_at_once_by_all_readers() {
     with_each(|mount| {
         let path = mount.point.join("a");
         let writer = both(&path);
@@ -45,7 +46,7 @@ fn a_write_is_seen_at_once_by_everyone() {
         let mut random = Random(7);
         for round in 1..200u64 {
             let at = random.below(1 << 20);
-            // Read before, so that a stale copy would be there to be met.
+            // Read before the write, so that a stale copy would be found.
             readers.iter().for_each(|reader| assert_ne!(byte(reader, at), round as u8, "too early"));
             let _ = mapped.byte(at as usize);
             writer.write_all_at(&[round as u8], at).expect("written");
@@ -86,11 +87,11 @@ fn a_change_by_others_is_seen_at_the_next_open() {
         let below = both(&mount.source.join("a"));
         let path = mount.point.join("a");
         for round in 0..10u8 {
-            // Longer, shorter, as long as before.
+            // Longer, shorter, and unchanged lengths.
             let length = [300_000, 300_000, 500_001, 100_007][round as usize % 4];
             below.set_len(length as u64).expect("set");
             below.write_all_at(&vec![round; length], 0).expect("written");
-            // Only until the next tick of the file system's clock.
+            // Until the next tick of the file system's clock.
             std::thread::sleep(Duration::from_millis(20));
             let read = fs::read(&path).expect("read");
             assert_eq!(read.len(), length, "round {round}");
@@ -152,7 +153,7 @@ fn names_that_others_change_are_seen_after_a_second() {
         let below = |name: &str| mount.source.join(name);
         fs::write(below("a"), "one").expect("written");
         assert_eq!(here("a").as_deref(), Ok("one"));
-        // Another file of the same name, perhaps of the same number too.
+        // Another file of the same name, perhaps with the same inode number.
         fs::remove_file(below("a")).expect("gone");
         fs::write(below("a"), "two").expect("written");
         std::thread::sleep(KEPT);
@@ -169,11 +170,11 @@ fn names_that_others_change_are_seen_after_a_second() {
 }
 
 #[test]
-fn a_file_that_takes_the_place_of_an_old_one_is_not_taken_for_it() {
+fn a_file_that_replaces_an_old_one_is_not_mistaken_for_it() {
     with_each(|mount| {
         let (below, path) = (mount.source.join("a"), mount.point.join("a"));
         fs::write(&below, "one").expect("written");
-        // It is old enough to be known by its attributes alone.
+        // It is old enough to be recognised by its attributes alone.
         std::thread::sleep(4 * KEPT);
         assert_eq!(fs::read_to_string(&path).expect("read"), "one");
         let old = fs::metadata(&below).expect("there");
@@ -224,7 +225,7 @@ fn space_of_files_that_others_delete_is_given_back() {
     fs::remove_file(mount.source.join("a")).expect("gone");
     let held = format!("{}/a (deleted)", mount.source.display());
     let is_held = |fd: &fs::DirEntry| fs::read_link(fd.path()).is_ok_and(|target| target == Path::new(&held));
-    // The kernel tells the server of a close a moment later.
+    // The kernel reports a close to the server a moment later.
     wait_for("no descriptor of a deleted file in the server", || {
         let descriptors = fs::read_dir(format!("/proc/{}/fd", mount.pid())).expect("listed");
         !descriptors.flatten().any(|fd| is_held(&fd))
@@ -234,7 +235,7 @@ fn space_of_files_that_others_delete_is_given_back() {
 #[test]
 fn on_other_file_systems() {
     let core = [
-        "a_write_is_seen_at_once_by_everyone",
+        "a_write_is_seen_at_once_by_all_readers",
         "our_own_changes_of_any_kind_are_not_taken_for_others",
         "a_change_by_others_is_seen_at_the_next_open",
     ];

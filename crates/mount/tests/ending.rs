@@ -1,4 +1,4 @@
-//! How mounts end: in order, by force, by death; and what comes afterwards.
+//! The end of mounts: in order, by force, by a kill; and the state afterwards.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 #![allow(unsafe_code, reason = "mappings")]
 
@@ -20,20 +20,20 @@ use std::time::{Duration, Instant};
 
 /// Threads that write until the server is killed.
 const WRITERS: usize = 4;
-/// Writes that must have been acknowledged before it is.
+/// Writes that must be acknowledged before the kill.
 const WRITES: u64 = 2000;
 
-/// What writers were told is written: place and byte.
+/// Acknowledged writes: offset and byte.
 type Acknowledged = BTreeMap<u64, u8>;
 
-/// Writes single bytes all over a file, and keeps what was acknowledged, until the first error.
+/// Writes single bytes all over a file, and returns the acknowledged ones, until the first error.
 fn write_until_it_fails(file: &File, seed: u64, count: &AtomicU64) -> Acknowledged {
     let mut random = Random(seed);
     let mut acknowledged = Acknowledged::new();
     loop {
         let (at, byte) = (random.below(1 << 20), random.next() as u8);
         if file.write_all_at(&[byte], at).is_err() {
-            // This one may be there or not.
+            // This write may or may not be in the file.
             acknowledged.remove(&at);
             return acknowledged;
         }
@@ -42,7 +42,7 @@ fn write_until_it_fails(file: &File, seed: u64, count: &AtomicU64) -> Acknowledg
     }
 }
 
-/// Appends lines and flushes now and then, until the first error; how many were acknowledged.
+/// Appends lines and flushes now and then, until the first error; returns how many were acknowledged.
 fn append_until_it_fails(mut log: File, writer: usize, count: &AtomicU64) -> usize {
     for line in 0.. {
         let written = log.write_all(format!("writer {writer} line {line}\n").as_bytes());
@@ -62,7 +62,7 @@ fn store_until_it_fails(file: &File, seed: u64, count: &AtomicU64) -> Acknowledg
     let (length, all) = ((PAGES << 12) as usize, ProtFlags::READ | ProtFlags::WRITE);
     // SAFETY: a new mapping at a place that the kernel chooses.
     let map = unsafe { mmap(std::ptr::null_mut(), length, all, MapFlags::SHARED, file, 0) }.expect("mapped");
-    // A store into a mapping whose server is dead would end this process; this way it is an error.
+    // A store into a mapping whose server is dead would end this process; through this file it is an error.
     let memory = File::options().write(true).open("/proc/self/mem").expect("Linux has it");
     let mut random = Random(seed);
     let mut acknowledged = Acknowledged::new();
@@ -70,7 +70,7 @@ fn store_until_it_fails(file: &File, seed: u64, count: &AtomicU64) -> Acknowledg
         let (at, byte) = (random.below(PAGES) << 12, random.next() as u8);
         let place = map.wrapping_byte_add(at as usize);
         let stored = memory.write_all_at(&[byte; 4096], place as u64).is_ok();
-        // SAFETY: the page is one of the mapping's, which is taken away below.
+        // SAFETY: the page is one of the mapping's, which is unmapped below.
         if !stored || unsafe { msync(place, 4096, MsyncFlags::SYNC) }.is_err() {
             acknowledged.remove(&at);
             // SAFETY: it is ours and not used any more.
@@ -83,7 +83,7 @@ fn store_until_it_fails(file: &File, seed: u64, count: &AtomicU64) -> Acknowledg
 }
 
 #[test]
-fn what_was_appended_or_stored_and_flushed_outlives_a_killed_server() {
+fn flushed_appends_and_stores_outlive_a_killed_server() {
     for policy in [Policy::ADAPTIVE, Policy::PLAIN] {
         let Some(mut mount) = mounted(policy) else { return };
         let (appended, stored) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -119,7 +119,7 @@ fn what_was_appended_or_stored_and_flushed_outlives_a_killed_server() {
         for (writer, acknowledged) in lines.into_iter().enumerate() {
             let of_writer = log.lines().filter(|line| line.starts_with(&format!("writer {writer} ")));
             let there: Vec<&str> = of_writer.collect();
-            // The last one may be there or not.
+            // The last one may or may not be in the file.
             assert!((acknowledged..=acknowledged + 1).contains(&there.len()), "{policy:?} {acknowledged}");
             let in_order =
                 (0..).zip(&there).all(|(number, line)| **line == format!("writer {writer} line {number}"));
@@ -136,7 +136,7 @@ fn what_was_appended_or_stored_and_flushed_outlives_a_killed_server() {
 }
 
 #[test]
-fn a_killed_server_loses_nothing_and_leaves_nobody_waiting() {
+fn a_killed_server_loses_nothing_and_leaves_no_program_waiting() {
     for policy in [Policy::PLAIN, Policy::COMPETITIVE] {
         let Some(mut mount) = mounted(policy) else { return };
         fs::write(mount.source.join("read"), vec![1; 4 << 20]).expect("written");
@@ -173,12 +173,12 @@ fn a_killed_server_loses_nothing_and_leaves_nobody_waiting() {
                 assert_eq!(found[0], *byte, "at {at} of {number}");
             }
         }
-        assert!(fs::read(mount.point.join("read")).is_err(), "nobody serves it");
+        assert!(fs::read(mount.point.join("read")).is_err(), "no server is left");
         assert!(matches!(client::status(&mount.point), Err(foreseek_mount::Error::Dead(_))));
         let listed = client::list().expect("listed");
         let health = listed.iter().find(|listed| listed.mount_point == mount.point).expect("listed").health;
         assert_eq!(health, client::Health::Dead);
-        // The place is freed and used again.
+        // The mount point is freed and used again.
         mount.start();
         assert_eq!(fs::read(mount.point.join("read")).expect("read").len(), 4 << 20);
     }
@@ -198,7 +198,7 @@ fn a_signal_unmounts_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn files_that_are_open_can_be_used_on_while_it_ends() {
+fn open_files_stay_usable_while_it_ends() {
     let Some(mut mount) = mounted(Policy::PLAIN) else { return };
     fs::write(mount.source.join("read"), vec![7; 1 << 20]).expect("written");
     let path = mount.point.join("a");
@@ -238,7 +238,7 @@ fn unmounting_by_hand_ends_the_server() {
 }
 
 #[test]
-fn a_server_of_a_version_that_named_its_directory_otherwise_is_found() {
+fn a_server_of_a_version_with_other_directory_names_is_found() {
     let Some(mut mount) = mounted(Policy::PLAIN) else { return };
     let pid = client::status(&mount.point).expect("it answers").pid;
     let places = foreseek_server::run_directory().join("mounts");
@@ -255,7 +255,7 @@ fn a_server_of_a_version_that_named_its_directory_otherwise_is_found() {
 }
 
 #[test]
-fn a_server_that_hangs_is_ended_and_its_readers_go_free() {
+fn a_server_that_hangs_is_ended_and_its_readers_are_released() {
     let Some(mut mount) = mounted(Policy::PLAIN) else { return };
     fs::write(mount.source.join("a"), "text").expect("written");
     mount.hang();
@@ -271,12 +271,12 @@ fn a_server_that_hangs_is_ended_and_its_readers_go_free() {
 }
 
 #[test]
-fn a_server_that_hangs_is_given_up_by_the_kernel_in_the_time_that_it_was_told() {
+fn the_kernel_aborts_a_server_that_hangs_after_its_timeout() {
     if !Path::new("/proc/sys/fs/fuse/default_request_timeout").exists() {
         return println!("SKIPPED: this kernel gives no server up (Linux 6.14 does)");
     }
     let timeout = Duration::from_secs(2);
-    // It looks at waiting requests every 15 s.
+    // The kernel checks waiting requests every 15 s.
     let latest = timeout + Duration::from_secs(2 * 15);
     let Some(mut mount) = common::mounted_with(Policy::PLAIN, |options| {
         options.request_timeout = Some(timeout);
@@ -286,11 +286,11 @@ fn a_server_that_hangs_is_given_up_by_the_kernel_in_the_time_that_it_was_told() 
     fs::write(mount.source.join("a"), "text").expect("written");
     mount.hang();
     let begun = Instant::now();
-    fs::read(mount.point.join("a")).expect_err("nobody answers");
+    fs::read(mount.point.join("a")).expect_err("no server answers");
     let waited = begun.elapsed();
     println!("given up after {waited:?}, {timeout:?} were asked for");
     assert!(waited >= timeout && waited < latest, "{waited:?}");
-    fs::read(mount.point.join("a")).expect_err("nobody does any more");
+    fs::read(mount.point.join("a")).expect_err("the mount is aborted");
     client::unmount(&mount.point).expect("unmounted");
     assert!(!mount.wait(), "it was killed");
     mount.start();

@@ -1,7 +1,7 @@
-//! An exerciser of file operations, of the kind of `fsx`: a random sequence of reads, writes, mapped
-//! reads and writes, truncations, holes, allocations, copies, flushes and reopenings is made on a
-//! file in the mount and on one in a plain directory. Each result, the file seen through the mount,
-//! and the backing file below it must be the same as of the plain one.
+//! An exerciser of file operations, of the kind of `fsx`. It makes a random sequence of reads, writes, mapped
+//! reads and writes, truncations, holes, allocations, copies, flushes and reopenings on a file in the mount
+//! and on one in a plain directory. Each result, the file in the mount, and the backing file below it must be
+//! the same as of the plain file.
 //!
 //! `FORESEEK_EXERCISES=1000000` makes as many operations, `FORESEEK_SEED` another sequence.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
@@ -20,11 +20,11 @@ use std::path::{Path, PathBuf};
 
 /// Operations in a run of the tests; a million by hand.
 const OPERATIONS: u64 = 20_000;
-/// The longest that the file gets: fsx's own 256 KiB, and some pages that are never whole.
+/// The greatest length of the file: fsx's own 256 KiB, and some pages more, the last of them never whole.
 const LENGTH_LIMIT: u64 = (256 << 10) + 1234;
 /// Longest single operation, like fsx's.
 const STEP_LIMIT: u64 = 64 << 10;
-/// What a program that reads one piece after the other takes at a time: a stream to the prefetcher.
+/// The piece of a sequential program: a stream to the prefetcher.
 const PIECE: u64 = 16 << 10;
 /// How often the whole file is compared.
 const COMPARE_EVERY: u64 = 1000;
@@ -32,7 +32,7 @@ const COMPARE_EVERY: u64 = 1000;
 /// One of the two files.
 struct Subject {
     path: PathBuf,
-    /// The one that most operations use, and one that sees what the other wrote.
+    /// The descriptor for most operations, and one that reads what was written through the other.
     files: [File; 2],
 }
 
@@ -48,14 +48,14 @@ fn open(path: &Path) -> File {
     File::options().read(true).write(true).open(path).expect("opened")
 }
 
-/// What to do.
+/// An operation.
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     Read {
         at: u64,
         length: u64,
     },
-    /// Piece after piece, none of which the kernel has.
+    /// Reads piece after piece, none of which the kernel has.
     Scan {
         at: u64,
         pieces: u64,
@@ -119,7 +119,7 @@ fn choose(random: &mut Random, length: u64) -> (Operation, usize) {
     let at = random.below(LENGTH_LIMIT - 1);
     let step = 1 + random.below(STEP_LIMIT.min(LENGTH_LIMIT - at));
     let fill = random.next() as u8;
-    // Mapped reads and writes stay within the file, as beyond its last page they end the process.
+    // Mapped reads and writes stay within the file, since beyond its last page they end the process.
     let mapped_at = random.below(length);
     let mapped = 1 + random.below(STEP_LIMIT.min(length - mapped_at).max(1));
     let can_map = length > 0;
@@ -149,7 +149,7 @@ fn choose(random: &mut Random, length: u64) -> (Operation, usize) {
     (operation, descriptor)
 }
 
-/// What came of it, to be compared.
+/// The result of an operation, for the comparison.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Done,
@@ -231,10 +231,10 @@ fn act(subject: &mut Subject, operation: Operation, descriptor: usize) -> Outcom
     }
 }
 
-/// Where a hole begins is the file system's choice (pages of zeros in memory may count as data), but
-/// what it calls a hole must be one.
+/// The file system may choose where a hole begins (pages of zeros in memory may count as data). But every
+/// hole that it reports must be one.
 fn seek_hole(file: &File, at: u64) -> Outcome {
-    // What is in memory alone may count as a hole: first out with it.
+    // Data in memory alone may count as a hole: flushed first.
     rustix::fs::fsync(file).expect("flushed");
     let hole = match rustix::fs::seek(file, SeekFrom::Hole(at)) {
         Ok(hole) => hole,
@@ -282,7 +282,7 @@ fn allocate(file: &File, mode: FallocateFlags, at: u64, length: u64) -> Outcome 
     outcome(rustix::fs::fallocate(file, mode, at, length), |()| Outcome::Done)
 }
 
-/// Gives the mapped bytes to `use_them`; an outcome of `Count` asks for a flush of the mapping.
+/// Calls `use_them` with the mapped bytes; the outcome `Count` requests a flush of the mapping.
 fn map(
     file: &File,
     at: u64,
@@ -293,8 +293,8 @@ fn map(
     let start = at & !4095;
     let skip = (at - start) as usize;
     let whole = skip + length as usize;
-    // SAFETY: the mapping is new, lies within the file, which nobody else shortens meanwhile, and is
-    // used only until it is taken away below. Only read-only mappings are not written to.
+    // SAFETY: the mapping is new, lies within the file, which no other program shortens meanwhile, and is
+    // used only until it is unmapped below. Only writable mappings are written to.
     unsafe {
         let address =
             match rustix::mm::mmap(std::ptr::null_mut(), whole, protection, MapFlags::SHARED, file, start) {
@@ -311,7 +311,7 @@ fn map(
     }
 }
 
-/// Bytes that tell where they belong.
+/// Bytes that depend on their offset.
 fn pattern(at: u64, length: u64, fill: u8) -> Vec<u8> {
     (at..at + length).map(|place| fill ^ (place as u8) ^ ((place >> 8) as u8)).collect()
 }
@@ -320,12 +320,13 @@ fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// Exercises a file, through the page cache of the mount or, if it is `passed`, while a reader of it is open that the kernel serves by itself.
+/// Exercises a file, through the page cache of the mount, or with `passed` while a reader is open to which
+/// the file is passed through.
 fn exercise(policy: Policy, passed: bool, operations: u64, seed: u64) {
     let Some(mount) = mounted_with(policy, |options| options.passthrough = passed) else { return };
     let mut random = Random(seed);
     let _reader = passed.then(|| {
-        // Made below: the server hears of a close in the mount a moment later.
+        // Made below: the server gets the close of a file in the mount a moment later.
         for directory in [&mount.source, &mount.plain] {
             std::fs::write(directory.join("exercised"), vec![1; LENGTH_LIMIT as usize]).expect("written");
         }
@@ -390,19 +391,19 @@ fn compare(one: &Path, other: &Path, when: &str) {
 }
 
 #[test]
-fn a_file_in_the_mount_is_as_one_outside() {
+fn a_file_in_the_mount_equals_one_outside() {
     let operations = number("FORESEEK_EXERCISES", OPERATIONS);
     exercise(Policy::PLAIN, false, operations, number("FORESEEK_SEED", 1));
 }
 
 #[test]
-fn so_it_is_with_competitive_prefetching() {
+fn a_file_with_competitive_prefetching_equals_one_outside() {
     let operations = number("FORESEEK_EXERCISES", OPERATIONS / 2);
     exercise(Policy::COMPETITIVE, false, operations, number("FORESEEK_SEED", 2));
 }
 
 #[test]
-fn so_it_is_with_learnt_depth() {
+fn a_file_with_learnt_depth_equals_one_outside() {
     // Fewer on each of several file systems.
     let share = if common::file_systems::is_other() { 20 } else { 2 };
     let operations = number("FORESEEK_EXERCISES", OPERATIONS / share);
@@ -410,7 +411,7 @@ fn so_it_is_with_learnt_depth() {
 }
 
 #[test]
-fn so_it_is_while_the_kernel_reads_it_by_itself() {
+fn a_file_passed_through_equals_one_outside() {
     let share = if common::file_systems::is_other() { 20 } else { 2 };
     let operations = number("FORESEEK_EXERCISES", OPERATIONS / share);
     exercise(Policy::ADAPTIVE, true, operations, number("FORESEEK_SEED", 4));
@@ -420,6 +421,6 @@ fn so_it_is_while_the_kernel_reads_it_by_itself() {
 fn on_other_file_systems() {
     common::file_systems::on_each(
         "on_other_file_systems",
-        &["so_it_is_with_learnt_depth", "so_it_is_while_the_kernel_reads_it_by_itself"],
+        &["a_file_with_learnt_depth_equals_one_outside", "a_file_passed_through_equals_one_outside"],
     );
 }

@@ -1,4 +1,4 @@
-//! What a mount learns of streams: by the files' kinds, over a restart, and without harm from what it finds.
+//! Learning of streams by a mount: by the files' kinds, over a restart, and without harm from damaged state.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 
 mod common;
@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::PathBuf;
 
-/// Files of each kind: enough that a class of its own is planned for.
+/// Files of each kind: enough for a plan of the class.
 const FILES: usize = 12;
 /// Their length.
 const LENGTH: usize = 2 << 20;
@@ -20,7 +20,8 @@ fn status(mount: &TestMount) -> MountStatus {
     client::status(&mount.point).expect("it answers")
 }
 
-/// Makes films, of which each is read whole, and indexes as long, of which only the beginning is read.
+/// Makes films, each of which is read whole, and indexes of the same length, of which only the beginning is
+/// read.
 fn read_two_kinds(mount: &TestMount) {
     let name = |kind: &str, number: usize| PathBuf::from(format!("{number}.{kind}"));
     for (kind, read) in [("film", LENGTH), ("index", 64 << 10)] {
@@ -30,11 +31,11 @@ fn read_two_kinds(mount: &TestMount) {
             file.read_exact(&mut vec![0; read]).expect("read");
         }
     }
-    // The kernel tells of the last close some time after it.
+    // The kernel reports the last close some time after it.
     common::wait_for("the end of all streams", || status(mount).reads.streams_open == 0);
 }
 
-/// The file in which what was learnt is kept.
+/// The file with the saved state.
 fn kept(mount: &TestMount) -> PathBuf {
     status(mount).kept.expect("it is kept").path
 }
@@ -50,7 +51,7 @@ fn two_kinds_of_files_are_two_classes() {
         class.unwrap_or_else(|| panic!("{name} in {classes:?}"))
     };
     let (film, index) = (of("film"), of("index"));
-    // Requests may come out of order: then a stream seems to begin within a file, or to be two.
+    // Requests may be out of order: then a stream seems to begin within a file, or to be two.
     for class in [film, index] {
         assert!((FILES as u64 / 2..=FILES as u64 * 2).contains(&class.streams), "{class:?}");
     }
@@ -66,7 +67,7 @@ fn two_kinds_of_files_are_two_classes() {
 }
 
 #[test]
-fn what_was_learnt_is_there_after_a_restart_unless_it_is_not_whole() {
+fn learnt_state_is_loaded_after_a_restart_unless_it_is_damaged() {
     let Some(mut mount) = mounted(Policy::ADAPTIVE) else { return };
     assert_eq!(status(&mount).kept.expect("it is kept").loaded_classes, 0);
     read_two_kinds(&mount);
@@ -90,15 +91,15 @@ fn what_was_learnt_is_there_after_a_restart_unless_it_is_not_whole() {
         "{:?}",
         after.reads.warnings
     );
-    // A damaged file is refused, said in one line, and replaced.
+    // A damaged file is refused, with one line, and replaced.
     assert!(mount.signal(Signal::TERM));
     let whole = fs::read_to_string(&file).expect("saved");
     fs::write(&file, &whole[..whole.len() - 8]).expect("written");
     mount.start();
     let cold = status(&mount);
     assert!(cold.reads.classes.is_empty() && cold.kept.expect("it is kept").loaded_classes == 0);
-    let said = cold.reads.warnings.iter().filter(|warning| warning.contains(file.to_str().expect("text")));
-    assert_eq!(said.count(), 1, "{:?}", cold.reads.warnings);
+    let refused = cold.reads.warnings.iter().filter(|warning| warning.contains(file.to_str().expect("text")));
+    assert_eq!(refused.count(), 1, "{:?}", cold.reads.warnings);
     read_two_kinds(&mount);
     assert!(mount.signal(Signal::TERM));
     assert_ne!(fs::read_to_string(&file).expect("saved"), whole[..whole.len() - 8]);
@@ -107,7 +108,7 @@ fn what_was_learnt_is_there_after_a_restart_unless_it_is_not_whole() {
 }
 
 #[test]
-fn a_policy_that_learns_nothing_keeps_nothing() {
+fn a_policy_that_learns_nothing_saves_nothing() {
     let Some(mount) = mounted(Policy::COMPETITIVE) else { return };
     read_two_kinds(&mount);
     let status = status(&mount);

@@ -9,15 +9,15 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// Open files; the server's descriptors are as many.
+/// Open files; the server has as many descriptors.
 const OPEN: u64 = 5000;
-/// Readers, each a thread with a file of its own open.
+/// Readers, each a thread with an open file.
 const READERS: usize = 1024;
-/// Files known to the kernel where each takes a descriptor, and the descriptors that there are.
+/// Files known to the kernel where each takes a descriptor, and the number of descriptors.
 const KNOWN: usize = 3000;
 const DESCRIPTORS: u64 = 1000;
 
-/// The byte at a place of a file, told from both.
+/// The byte at an offset of a file, made from both.
 fn byte(file: u64, at: u64) -> u8 {
     (file.wrapping_mul(131) ^ at ^ (at >> 8)) as u8
 }
@@ -49,7 +49,7 @@ fn thousands_of_files_are_open_at_a_time() {
 }
 
 #[test]
-fn a_thousand_readers_get_what_is_theirs() {
+fn a_thousand_readers_get_their_bytes() {
     const LENGTH: u64 = 256 << 10;
     for policy in [Policy::PLAIN, Policy::COMPETITIVE] {
         let Some(mount) = mounted(policy) else { return };
@@ -141,7 +141,7 @@ fn when_the_server_has_no_descriptors_left_opening_fails_and_nothing_else() {
     open.truncate(half);
     common::wait_for("descriptors to be free again", || File::open(path(KNOWN - 1)).is_ok());
     assert_eq!(client::status(&mount.point).expect("status").reads.failed, 0);
-    // And it ends in order, also with as many open as can be.
+    // It ends in order, even with the most open files.
     while let Ok(file) = File::open(path(open.len())) {
         open.push(file);
     }

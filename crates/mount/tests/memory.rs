@@ -1,5 +1,5 @@
-//! The server's own memory: within its bound whatever programs do, and within a control group that
-//! leaves it less than it was promised, or is given a lower limit, or in which others want memory.
+//! The server's own memory: within its bound for any load. It also stays within a control group that has less
+//! memory than the setting, gets a lower limit, or is shared with programs that need memory.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 
 mod common;
@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Stdio;
 
-/// What the server may have beside `--memory`.
+/// The server's memory beside `--memory`.
 const BESIDE: Bytes = Bytes::mib(64);
 /// Files that are open at a time, and their length: together twice `--memory`.
 const OPEN: usize = 4096;
@@ -21,7 +21,7 @@ const LENGTH: usize = 32 << 10;
 /// Readers at a time.
 const READERS: usize = 1024;
 
-/// The byte at a place of a file, told from both.
+/// The byte at an offset of a file, made from both.
 fn byte(file: usize, at: usize) -> u8 {
     (file.wrapping_mul(131) ^ at ^ (at >> 8) ^ (at >> 16)) as u8
 }
@@ -30,7 +30,7 @@ fn contents(file: usize, length: usize) -> Vec<u8> {
     (0..length).map(|at| byte(file, at)).collect()
 }
 
-/// Runs so many threads, which are given their number.
+/// Runs this many threads, each with its number.
 fn readers(count: usize, read: impl Fn(usize) + Sync) {
     std::thread::scope(|scope| {
         for reader in 0..count {
@@ -70,7 +70,7 @@ fn with_thousands_of_open_files_and_readers_it_stays_within_its_bound() {
     assert!(peak <= Bytes::mib(64) + BESIDE, "{} MiB", peak.get() >> 20);
 }
 
-/// Files that a program in a group of little memory holds open.
+/// Files that a program in a group with little memory holds open.
 const HELD: usize = 40;
 
 #[test]
@@ -105,13 +105,13 @@ fn many_files_of_a_program_with_little_memory_are_opened_with_short_windows() {
     // The first of them have room for whole windows.
     let short = seen.short_windows as usize;
     assert!((1..=HELD - 16).contains(&short), "{seen:?}");
-    // Programs outside of the group have the window of all.
+    // Programs outside the group have the default window.
     wait_for("closed files", || status().files_open == 0);
     drop(File::open(mount.point.join("0")).expect("opened"));
     assert_eq!(status().short_windows as usize, short);
 }
 
-/// Reads a file that is larger than the group: each reader a stream of its own, from a place of its own.
+/// Reads a file that is larger than the group: each reader is a stream, from its own offset.
 fn read_all_over(mount: &TestMount, expected: &[u8]) {
     const STREAMS: usize = 64;
     readers(STREAMS, |reader| {
@@ -129,7 +129,7 @@ fn read_all_over(mount: &TestMount, expected: &[u8]) {
 }
 
 #[test]
-fn in_a_group_with_less_than_it_was_promised_it_shrinks_and_serves() {
+fn in_a_group_with_less_than_its_setting_it_shrinks_and_serves() {
     let limit = Bytes::mib(96);
     let large = contents(0, 128 << 20);
     for policy in [Policy::ADAPTIVE, Policy::AGGRESSIVE] {
@@ -137,7 +137,7 @@ fn in_a_group_with_less_than_it_was_promised_it_shrinks_and_serves() {
             let file = File::create(source.join("large")).expect("made");
             file.write_all_at(&large, 0).and_then(|()| file.sync_all()).expect("room");
         };
-        // Read at once, before anyone can have looked how much memory there is.
+        // Read at once, before the memory is checked again.
         let Some(mount) = mounted_within(policy, Bytes::mib(512), limit, fill) else { return };
         for _ in 0..2 {
             read_all_over(&mount, &large);
@@ -153,7 +153,7 @@ fn in_a_group_with_less_than_it_was_promised_it_shrinks_and_serves() {
     }
 }
 
-/// A server with much in its frames, in a group that leaves them room; how much that is.
+/// A server with full frames, in a group with room for them; returns their size.
 fn filled(limit: Bytes, large: &[u8]) -> Option<(TestMount, Bytes)> {
     let fill = |source: &Path| {
         let file = File::create(source.join("large")).expect("made");
@@ -169,7 +169,7 @@ fn filled(limit: Bytes, large: &[u8]) -> Option<(TestMount, Bytes)> {
     Some((mount, frames))
 }
 
-/// So that the mount is asked again.
+/// Drops the file from the kernel's cache, so that the mount is read again.
 fn forget(mount: &TestMount) {
     let file = File::open(mount.point.join("large")).expect("opened");
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("forgotten");
@@ -179,8 +179,8 @@ fn frames(mount: &TestMount) -> Bytes {
     Bytes(client::status(&mount.point).expect("it was not killed").reads.memory_bytes)
 }
 
-/// Lowers the limit as far as that, as whoever runs the machine can: version 1 takes a limit only if what is
-/// in use fits it, and is asked again; in version 2 `memory.high` goes first.
+/// Lowers the limit that far, as an administrator would. Version 1 accepts a limit only if the memory in use
+/// fits, and is retried; in version 2 `memory.high` is set first.
 fn lower(mount: &TestMount, limit: Bytes) {
     let group = mount.group();
     match group.version() {
@@ -205,7 +205,7 @@ fn a_group_that_is_made_smaller_while_it_serves_makes_it_shrink() {
     let begun = std::time::Instant::now();
     let ended = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Reads go on meanwhile.
+        // Reads continue meanwhile.
         scope.spawn(|| {
             while !ended.load(std::sync::atomic::Ordering::Relaxed) {
                 read_all_over(&mount, &large);

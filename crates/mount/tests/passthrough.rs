@@ -1,7 +1,8 @@
-//! Files in memory, which the kernel reads by itself: when that is so, and that nobody can tell, whoever opens, writes, maps and
-//! truncates them meanwhile, through the mount or behind it.
+//! FUSE passthrough of files in memory: when it happens, and that no program notices it. Programs open,
+//! write, map and truncate the files meanwhile, through the mount or behind it.
 //!
-//! Linux 6.9 and a file system below that is stacked on no other are needed; without them these tests say so and are skipped.
+//! Linux 6.9 and a file system below that is not stacked on another are required; without them these tests
+//! are skipped with a message.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 #![allow(unsafe_code, reason = "cachestat")]
 
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 
 const LENGTH: usize = 1 << 20;
 
-/// A mount that hands files to the kernel, if it can.
+/// A mount with passthrough, if that is possible.
 fn passing() -> Option<TestMount> {
     let mount = mounted_with(Policy::ADAPTIVE, |options| options.passthrough = true)?;
     let passthrough = status(&mount).passthrough.expect("it is wanted");
@@ -38,7 +39,7 @@ fn passed(mount: &TestMount) -> u64 {
     status(mount).passthrough.expect("it is wanted").opens
 }
 
-/// Whether the source's file system has lost a file's pages; tmpfs keeps them.
+/// Whether the source's file system has evicted a file's pages; tmpfs keeps them.
 fn evict(path: &Path) {
     let file = File::open(path).expect("opened");
     file.sync_all().expect("written");
@@ -50,7 +51,7 @@ fn to_write(path: &Path) -> File {
 }
 
 #[test]
-fn a_file_in_memory_is_read_by_the_kernel_and_no_other() {
+fn only_a_file_in_memory_is_passed_through() {
     let Some(mount) = passing() else { return };
     let (below, path) = (mount.source.join("a"), mount.point.join("a"));
     fs::write(&below, vec![7; LENGTH]).expect("written");
@@ -67,7 +68,7 @@ fn a_file_in_memory_is_read_by_the_kernel_and_no_other() {
 }
 
 #[test]
-fn none_is_where_that_is_not_wanted() {
+fn without_the_option_none_is_passed_through() {
     let Some(mount) = mounted_with(Policy::ADAPTIVE, |options| options.passthrough = false) else { return };
     fs::write(mount.source.join("a"), vec![7; LENGTH]).expect("written");
     assert_eq!(fs::read(mount.point.join("a")).expect("read"), vec![7; LENGTH]);
@@ -76,7 +77,7 @@ fn none_is_where_that_is_not_wanted() {
 }
 
 #[test]
-fn all_handles_of_a_file_see_what_any_of_them_does() {
+fn all_handles_of_a_file_see_the_writes_of_each() {
     let Some(mount) = passing() else { return };
     let (below, path) = (mount.source.join("a"), mount.point.join("a"));
     fs::write(&below, vec![1; LENGTH]).expect("written");
@@ -113,7 +114,7 @@ fn all_handles_of_a_file_see_what_any_of_them_does() {
 }
 
 #[test]
-fn what_the_kernel_kept_of_a_file_before_it_was_handed_over_is_never_read_after() {
+fn pages_cached_before_passthrough_are_never_read_after_it() {
     let Some(mount) = passing() else { return };
     let (below, path) = (mount.source.join("a"), mount.point.join("a"));
     fs::write(&below, vec![1; LENGTH]).expect("written");
@@ -142,7 +143,7 @@ fn a_synchronous_write_is_written_back_when_it_returns() {
         match unwritten(&below) {
             Some(pages) if flags != 0 => assert_eq!(pages, 0, "flags {flags:o}"),
             Some(pages) => println!("{pages} pages were not written back without flags"),
-            None => return println!("SKIPPED: the kernel does not tell what is written back"),
+            None => return println!("SKIPPED: the kernel does not report pages that are written back"),
         }
     }
 }
@@ -156,10 +157,10 @@ fn unwritten(path: &Path) -> Option<u64> {
     (result == 0).then_some(counts[1] + counts[2])
 }
 
-/// Whoever comes when: a file is never in both ways at a time, which the kernel would answer with an error, and nobody reads anything older than
-/// what was there when it was opened.
+/// In any order of handles, a file never has both modes at a time, which the kernel would answer with an
+/// error, and no program reads anything older than the state at its open.
 #[test]
-fn handles_come_and_go_in_any_order() {
+fn handles_open_and_close_in_any_order() {
     const ROUND: Duration = Duration::from_millis(300);
     let Some(mount) = passing() else { return };
     let file =
@@ -167,9 +168,9 @@ fn handles_come_and_go_in_any_order() {
     fs::write(&file.below, "").expect("made");
     for round in 1..=8u64 {
         file.write_one();
-        // It is handed over once the server has heard that all others are closed.
+        // It is passed through once the server has got the close of all others.
         let mut first = None;
-        wait_for("a handle that is handed over", || {
+        wait_for("a handle that is passed through", || {
             fs::read(&file.below).expect("read");
             passed_anew(&mount, &file.path)
         });
@@ -211,7 +212,7 @@ fn handles_come_and_go_in_any_order() {
 /// A way to read a file.
 type ReadAll = fn(&Path) -> std::io::Result<Vec<u8>>;
 
-/// A file that holds one number over and over, which only grows.
+/// A file that contains one number over and over; the number only grows.
 struct Generations {
     below: PathBuf,
     path: PathBuf,
@@ -219,7 +220,7 @@ struct Generations {
 }
 
 impl Generations {
-    /// More than a small file has, which is not handed over.
+    /// More than a small file, which is not passed through.
     const WORDS: usize = 32 << 10;
 
     fn write_one(&self) {
@@ -241,7 +242,7 @@ impl Generations {
     }
 }
 
-/// Whether a file is handed over if it is opened.
+/// Whether a newly opened file is passed through.
 fn passed_anew(mount: &TestMount, path: &Path) -> bool {
     let before = passed(mount);
     drop(File::open(path).expect("opened"));
@@ -254,7 +255,7 @@ fn read_all(file: &File) -> std::io::Result<Vec<u8>> {
 }
 
 #[test]
-fn a_file_that_is_deleted_gives_its_space_back_when_it_is_closed() {
+fn a_deleted_file_frees_its_space_when_it_is_closed() {
     let Some(mount) = passing() else { return };
     let path = mount.point.join("a");
     fs::write(mount.source.join("a"), vec![1; LENGTH]).expect("written");

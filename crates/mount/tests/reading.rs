@@ -1,5 +1,5 @@
-//! The reader by itself, without a FUSE mount in front: what it answers is what the files hold,
-//! whoever reads, writes or cuts them meanwhile, whatever fails below.
+//! The reader without a FUSE mount in front: its answers are the files' contents, for any reads, writes and
+//! truncations at the same time, and for any failure below.
 
 mod reading_common;
 
@@ -35,7 +35,7 @@ fn a_file_read_from_front_to_end_is_the_file_with_every_policy() {
 }
 
 #[test]
-fn what_lies_past_the_end_is_nothing_and_the_end_comes_short() {
+fn reads_past_the_end_are_empty_and_at_the_end_short() {
     let lab = Lab::new("competitive", Bytes::mib(8));
     for length in [0usize, 1, 511, 4095, 4096, 4097, 70_000] {
         let bytes = contents(length, 2);
@@ -55,7 +55,7 @@ fn what_lies_past_the_end_is_nothing_and_the_end_comes_short() {
 }
 
 #[test]
-fn many_readers_of_any_size_and_place_get_the_right_bytes() {
+fn many_readers_of_any_size_and_offset_get_the_right_bytes() {
     for policy in POLICIES {
         let lab = Lab::new(policy, Bytes::mib(8));
         let files: Vec<_> = (0..4)
@@ -142,7 +142,7 @@ fn a_read_that_follows_an_acknowledged_change_sees_it() {
 }
 
 #[test]
-fn what_was_read_ahead_and_then_written_is_read_anew() {
+fn pages_written_after_read_ahead_are_read_again() {
     let lab = Lab::new("competitive", Bytes::mib(8));
     let mut bytes = contents(1 << 20, 14);
     let file = lab.file("a", &bytes);
@@ -162,7 +162,7 @@ fn what_was_read_ahead_and_then_written_is_read_anew() {
 }
 
 #[test]
-fn what_was_cut_off_is_gone_and_reads_as_zero_when_it_comes_back() {
+fn truncated_bytes_read_as_zero_when_the_file_grows_again() {
     let lab = Lab::new("competitive", Bytes::mib(8));
     let bytes = contents(300_000, 4);
     let file = lab.file("a", &bytes);
@@ -177,7 +177,7 @@ fn what_was_cut_off_is_gone_and_reads_as_zero_when_it_comes_back() {
 }
 
 #[test]
-fn a_file_changed_behind_our_back_is_new_when_it_is_opened_again() {
+fn a_file_changed_by_another_program_is_new_when_it_is_opened_again() {
     let lab = Lab::new("competitive", Bytes::mib(8));
     let file = lab.file("a", &contents(500_000, 5));
     let first = lab.open(&file);
@@ -189,7 +189,7 @@ fn a_file_changed_behind_our_back_is_new_when_it_is_opened_again() {
         let end = (at + 131_072).min(other.len());
         assert_eq!(lab.read(again, at as u64, 131_072).as_deref(), Ok(&other[at..end]));
     }
-    // The reader that was there before sees it as well.
+    // The reader that was open before sees it as well.
     assert_eq!(lab.read(first, 0, 4096).as_deref(), Ok(&other[..4096]));
 }
 
@@ -211,13 +211,13 @@ fn an_error_below_reaches_the_readers_of_those_bytes_alone() {
         }
     }
     assert_eq!(lab.reader.status().failed, 1);
-    // The medium is mended, or was only disturbed.
-    faults.mend();
+    // The medium is repaired, or the error was transient.
+    faults.repair();
     assert_eq!(lab.read(stream, bad.start as u64, PAGE as u64).as_deref(), Ok(&bytes[bad]));
 }
 
 #[test]
-fn readers_at_once_around_an_error_get_what_is_theirs() {
+fn concurrent_readers_around_an_error_get_their_bytes() {
     let faults = Faults::default();
     let lab = Lab::over("aggressive", Bytes::mib(8), Some(faults.clone()), None);
     let bytes = contents(2 << 20, 8);
@@ -244,7 +244,7 @@ fn readers_at_once_around_an_error_get_what_is_theirs() {
 }
 
 #[test]
-fn memory_given_back_under_pressure_is_given_back_and_reads_go_on() {
+fn memory_is_given_back_under_pressure_and_reads_continue() {
     let scarce = Scarce::default();
     let lab = Lab::over("aggressive", Bytes::mib(64), None, Some(scarce.clone()));
     let bytes = contents(48 << 20, 10);
@@ -282,7 +282,7 @@ fn a_reader_that_was_stopped_answers_with_errors() {
 }
 
 #[test]
-fn a_change_of_a_file_that_nobody_has_open_is_of_no_consequence() {
+fn a_change_of_a_file_that_is_not_open_has_no_effect() {
     let lab = Lab::new("competitive", Bytes::mib(8));
     let version = Version { length: Bytes(5), ..Version::default() };
     lab.reader.changed(Change { object: ObjectId(99), range: None, version });
@@ -290,14 +290,14 @@ fn a_change_of_a_file_that_nobody_has_open_is_of_no_consequence() {
 }
 
 #[test]
-fn a_policy_that_there_is_not_is_refused() {
+fn an_unknown_policy_is_refused() {
     let options = ReaderOptions::new("psychic", Bytes::mib(8));
     let error = Reader::start(&options).expect_err("no such policy").to_string();
     assert!(error.contains("psychic"), "{error}");
 }
 
 #[test]
-fn a_file_system_without_direct_io_is_read_all_the_same() {
+fn a_file_system_without_direct_io_is_read_nevertheless() {
     let lab = Lab::with(&ReaderOptions::new("competitive", Bytes::mib(8)), "/dev/shm", None, None);
     let bytes = contents(1_234_567, 12);
     let file = lab.file("a", &bytes);
@@ -307,15 +307,15 @@ fn a_file_system_without_direct_io_is_read_all_the_same() {
 }
 
 #[test]
-fn a_real_run_replays_to_the_letter_in_the_pure_engine() {
+fn a_real_run_replays_exactly_in_the_pure_engine() {
     assert_eq!(replayed("competitive", None), None);
     let learnt = replayed("adaptive", None).expect("it learns");
     assert!(learnt.streams.contains("class") && learnt.device.is_some(), "{learnt:?}");
-    // What was learnt before is a part of what is recorded.
+    // The restored state is a part of the recording.
     replayed("adaptive", Some(learnt));
 }
 
-/// Records a run of this policy, which begins with what was learnt before, and replays it; what it has
+/// Records a run of this policy, which begins with a restored state, and replays it; returns what it has
 /// learnt.
 fn replayed(policy: &str, learnt: Option<LearntState>) -> Option<LearntState> {
     let folder = tempfile::tempdir().expect("a writable directory");

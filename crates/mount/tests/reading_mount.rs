@@ -1,5 +1,5 @@
-//! The reader behind a mount: what programs read is what the files hold, within the memory that it was
-//! given, and errors of the medium reach the bytes concerned alone.
+//! The reader behind a mount: programs read the files' contents, the server stays within its memory, and
+//! errors of the medium reach only the bytes concerned.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 
 mod common;
@@ -17,17 +17,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the server may have beside `--memory`.
+/// The server's memory beside `--memory`.
 const BESIDE: u64 = 64 << 20;
 
-/// The most memory that a process ever had.
+/// The peak memory of a process.
 fn peak_memory(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a kernel that tells");
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
 }
 
-/// Drops a file of the mount from the kernel's cache, so that it is asked for again.
+/// Drops a file of the mount from the kernel's cache, so that it is requested again.
 fn forget(path: &Path) {
     let file = File::open(path).expect("it is there");
     rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).expect("forgotten");
@@ -62,7 +62,7 @@ fn a_thousand_and_twenty_four_readers_get_their_bytes_within_the_memory() {
         let status = client::status(&mount.point).expect("it answers").reads;
         assert!(status.memory_bytes <= 64 << 20, "{status:?}");
         assert_eq!(status.failed, 0, "{status:?}");
-        // Where moving costs nothing, as on a disk in another machine's memory, the others learn so and
+        // If seeks cost nothing, as on a disk in another machine's memory, the other policies learn that and
         // fetch nothing ahead.
         assert!(status.prefetched_bytes > 0 || policy != Policy::AGGRESSIVE, "{status:?}");
         let peak = peak_memory(mount.pid());
@@ -70,7 +70,7 @@ fn a_thousand_and_twenty_four_readers_get_their_bytes_within_the_memory() {
     }
 }
 
-/// A mount in this process over faults; `None`, said loudly, where there can be none.
+/// A mount in this process over faults; `None`, with a message, if it is not possible.
 fn faulty_mount(faults: &Faults, source: &Path, point: &Path) -> Option<Mounted> {
     if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
         println!("SKIPPED: a mount needs root and /dev/fuse");
@@ -85,7 +85,7 @@ fn faulty_mount(faults: &Faults, source: &Path, point: &Path) -> Option<Mounted>
 }
 
 #[test]
-fn a_bad_place_of_the_medium_fails_the_reads_of_its_page_alone() {
+fn an_unreadable_page_fails_only_its_own_reads() {
     let faults = Faults::default();
     let place = tempfile::tempdir_in("/var/tmp").expect("a writable directory");
     let [source, point] = ["source", "mount"].map(|name| place.path().join(name));
@@ -96,7 +96,7 @@ fn a_bad_place_of_the_medium_fails_the_reads_of_its_page_alone() {
     let bad = 100 * PAGE..101 * PAGE;
     faults.fail(bad.clone());
     let Some(mounted) = faulty_mount(&faults, &source, &point) else { return };
-    // In order, so that both the kernel and the reader have read ahead across the bad place.
+    // In order, so that both the kernel and the reader have read ahead across the bad page.
     let file = File::open(point.join("a")).expect("it is there");
     let mut failed = Vec::new();
     let mut buffer = vec![0; PAGE];
@@ -110,7 +110,7 @@ fn a_bad_place_of_the_medium_fails_the_reads_of_its_page_alone() {
         }
     }
     assert_eq!(failed, [bad.start]);
-    // A long read comes as far as it can.
+    // A long read returns the bytes before the error.
     let mut long = vec![0; 64 * PAGE];
     let got = file.read_at(&mut long, (80 * PAGE) as u64).expect("what lies before it");
     assert_eq!((got, long[..got] == bytes[80 * PAGE..bad.start]), (20 * PAGE, true));
@@ -119,7 +119,7 @@ fn a_bad_place_of_the_medium_fails_the_reads_of_its_page_alone() {
 }
 
 #[test]
-fn the_mount_says_how_its_reader_is_doing() {
+fn the_status_shows_the_state_of_the_reader() {
     let Some(mount) = mounted(Policy::LINUX) else { return };
     std::fs::write(mount.source.join("a"), contents(4 << 20, 3)).expect("room");
     let read = std::fs::read(mount.point.join("a")).expect("read");
@@ -131,7 +131,7 @@ fn the_mount_says_how_its_reader_is_doing() {
     assert!(status.reads > 0 && status.learnt.is_some() && status.ceiling_bytes > 0, "{status:?}");
 }
 
-/// What is mounted there goes when dropped.
+/// The file system there is unmounted when dropped.
 struct Ram(std::path::PathBuf);
 
 impl Drop for Ram {
@@ -141,7 +141,7 @@ impl Drop for Ram {
 }
 
 #[test]
-fn a_source_without_direct_io_is_read_through_the_page_cache_and_says_so() {
+fn a_source_without_direct_io_is_read_through_the_page_cache_and_reports_it() {
     let mut ram = None;
     // The one file system that every kernel has and that refuses direct I/O.
     let mounted = common::mounted_with(Policy::ADAPTIVE, |options| {
@@ -154,16 +154,16 @@ fn a_source_without_direct_io_is_read_through_the_page_cache_and_says_so() {
     std::fs::write(mount.source.join("a"), &bytes).expect("room");
     assert!(std::fs::read(mount.point.join("a")).expect("read") == bytes);
     let status = client::status(&mount.point).expect("it answers").reads;
-    let said = status.warnings.iter().any(|warning| warning.contains("refuses direct I/O"));
-    assert!(said && status.failed == 0 && status.prefetched_bytes > 0, "{status:?}");
+    let reported = status.warnings.iter().any(|warning| warning.contains("refuses direct I/O"));
+    assert!(reported && status.failed == 0 && status.prefetched_bytes > 0, "{status:?}");
     drop(mount);
     drop(ram);
 }
 
-/// As readers of columns do: parts of a megabyte, in single calls, by threads that share a descriptor. The kernel asks for them
-/// in windows of 128 KiB.
+/// Reads as readers of columns do: parts of a megabyte, in single calls, by threads that share a descriptor.
+/// The kernel requests them in windows of 128 KiB.
 #[test]
-fn calls_that_the_kernel_cuts_are_seen_whole() {
+fn calls_that_the_kernel_splits_are_seen_whole() {
     const CALL: usize = 984_321;
     for policy in [Policy::ADAPTIVE, Policy::LINUX, Policy::PLAIN] {
         let Some(mount) = mounted(policy) else { return };
@@ -179,7 +179,7 @@ fn calls_that_the_kernel_cuts_are_seen_whole() {
                 scope.spawn(move || {
                     let mut buffer = vec![0; CALL];
                     for part in 0..12 {
-                        // In no order, and never one after the other.
+                        // In random order, and never sequential.
                         let at = ((part * 29 + thread * 11) % 48) * (2 << 20) + 777;
                         file.read_exact_at(&mut buffer, at as u64).expect("read");
                         assert!(buffer == bytes[at..at + CALL], "{policy:?} at {at}");
@@ -189,9 +189,9 @@ fn calls_that_the_kernel_cuts_are_seen_whole() {
         });
         let status = client::status(&mount.point).expect("it answers").reads;
         assert_eq!((status.failed, status.internal_errors), (0, 0), "{status:?}");
-        // A reader that is still on its processor is not seen; on any machine some are.
-        let can_tell = Path::new("/proc/self/syscall").exists();
-        assert!(status.calls > 0 || !can_tell, "{status:?}");
+        // A reader that is still running is not inspected; on any machine some are.
+        let is_readable = Path::new("/proc/self/syscall").exists();
+        assert!(status.calls > 0 || !is_readable, "{status:?}");
     }
 }
 
@@ -220,7 +220,7 @@ fn a_file_of_columns_has_the_long_window_from_its_first_opening_on() {
 }
 
 #[test]
-fn who_reads_in_long_calls_is_asked_for_whole_ones_at_its_next_file() {
+fn a_reader_in_long_calls_gets_whole_ones_for_its_next_file() {
     const CALL: usize = 700_000;
     let Some(mount) = mounted(Policy::ADAPTIVE) else { return };
     let bytes = contents(64 << 20, 6);
@@ -233,7 +233,7 @@ fn who_reads_in_long_calls_is_asked_for_whole_ones_at_its_next_file() {
         rustix::fs::fadvise(&source, 0, None, Advice::DontNeed).expect("forgotten");
     }
     let status = || client::status(&mount.point).expect("it answers");
-    // Every second part, so that none goes on where another ended.
+    // Every second part, so that none continues another.
     let read = |name: &str| {
         let file = File::open(mount.point.join(name)).expect("it is there");
         let mut buffer = vec![0; CALL];
@@ -253,7 +253,7 @@ fn who_reads_in_long_calls_is_asked_for_whole_ones_at_its_next_file() {
     let whole = read("b");
     let seen = status();
     assert_eq!((seen.long_windows, window(&mount.point)), (1, Some(Bytes::kib(1024))), "{seen:?}");
-    // Sixteen calls of one request each, where there were six or more.
+    // Sixteen calls of one request each, instead of six or more each.
     assert!(whole <= 20 && cut >= 5 * 16, "{whole} and {cut} requests");
     drop(File::open(mount.point.join("short")).expect("it is there"));
     assert_eq!((status().long_windows, window(&mount.point)), (1, Some(Bytes::kib(128))));

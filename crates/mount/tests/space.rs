@@ -1,13 +1,13 @@
-//! Who may use how much space: blocks that ext4 reserves for root, and quotas. A user who writes through the
-//! mount has no more than one who writes outside, whatever the server may; root has what root has.
+//! Limits of space: blocks that ext4 reserves for root, and quotas. A user that writes through the mount gets
+//! no more than one that writes outside, whatever rights the server has; root gets the same as root.
 //!
-//! Each part is run by a process of the user, in the mount and in a plain directory beside its source; what
-//! the calls gave must be the same. Quotas need a kernel with their format (`CONFIG_QFMT_V2`), and are
-//! skipped loudly without.
+//! A process of the user runs each part, in the mount and in a plain directory beside its source; the results
+//! must be the same. Quotas need a kernel with their format (`CONFIG_QFMT_V2`); without it they are skipped
+//! with a message.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a test that cannot run says so; a child tells"
+    reason = "a test that cannot run says so; a child reports"
 )]
 #![allow(unsafe_code, reason = "quotactl, mappings")]
 
@@ -26,31 +26,32 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Names the part that a child runs, and where.
+/// The part that a child runs, and its directory.
 const PART: &str = "FORESEEK_TEST_PART";
 const DIRECTORY: &str = "FORESEEK_TEST_DIRECTORY";
-/// Of the file system; of it a quarter is reserved for root.
+/// The size of the file system; a quarter of it is reserved for root.
 const SIZE: u64 = 64 << 20;
-/// A user's share, where there are quotas.
+/// A user's quota, where there are quotas.
 const QUOTA: u64 = 4 << 20;
 const FILES: u64 = 20;
-/// More than there is in any test.
+/// More than any test has.
 const FAR_TOO_MUCH: u64 = 2 * SIZE;
 const STEP: usize = 64 << 10;
-/// What directories keep that were larger for a while.
+/// The space of directories that were larger for a while.
 const DIRECTORIES: u64 = 256 << 10;
 const PAGE: usize = 4096;
 
-/// A loop-mounted ext4, with the directories `source` and `plain`; it goes when dropped, after the mount.
+/// A loop-mounted ext4, with the directories `source` and `plain`; it is removed when dropped, after the
+/// mount.
 struct Disk {
     point: PathBuf,
     device: String,
-    /// Bytes that are free while there are no files.
+    /// Free bytes while there are no files.
     empty: u64,
 }
 
 impl Disk {
-    /// `Err` says why there is none.
+    /// `Err` has the reason why there is none.
     fn new(point: &Path, features: &[&str], options: &str) -> Result<Self, String> {
         let make = Program::find("mkfs.ext4", "e2fsprogs").map_err(|error| error.to_string())?;
         let image = point.with_extension("image");
@@ -92,7 +93,7 @@ impl Disk {
                 if path.is_dir() { fs::remove_dir(&path) } else { fs::remove_file(&path) }.expect("gone");
             }
         }
-        // A server closes a file some time after its program has; until then, its space is taken.
+        // A server closes a file some time after its program has; until then its space is in use.
         wait_for("the space of the files that were removed", || {
             self.flush();
             self.free() + DIRECTORIES >= self.empty
@@ -111,11 +112,11 @@ impl Disk {
         self.quota(libc::Q_SETQUOTA, user, &mut quota).expect("a quota");
     }
 
-    /// Bytes that are a user's.
+    /// Bytes that a user occupies.
     fn used(&self, user: u32) -> u64 {
         // SAFETY: as above.
         let mut quota: libc::dqblk = unsafe { std::mem::zeroed() };
-        self.quota(libc::Q_GETQUOTA, user, &mut quota).expect("told");
+        self.quota(libc::Q_GETQUOTA, user, &mut quota).expect("read");
         quota.dqb_curspace
     }
 
@@ -136,13 +137,13 @@ impl Drop for Disk {
     }
 }
 
-/// The mount goes before what is below it.
+/// The mount is removed before the disk below it.
 struct Space {
     mount: TestMount,
     disk: Disk,
 }
 
-/// `None`, said loudly, where there can be none.
+/// `None`, with a message, if it is not possible.
 fn space(policy: Policy, features: &[&str], options: &str) -> Option<Space> {
     let mut disk = None;
     let mount = mounted_with(policy, |mount| {
@@ -162,7 +163,7 @@ fn space(policy: Policy, features: &[&str], options: &str) -> Option<Space> {
 
 impl Drop for Space {
     fn drop(&mut self) {
-        // Before the folder goes in which both are.
+        // Before the directory of both is removed.
         if let Err(error) = client::unmount(&self.mount.point) {
             println!("unmount: {error}");
         }
@@ -176,7 +177,7 @@ impl Space {
     }
 }
 
-/// Runs a part as a user; what its calls gave.
+/// Runs a part as a user; returns the results of its calls.
 fn as_user(part: &str, directory: &Path, user: u32) -> Vec<String> {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["child", "--exact", "--nocapture"]).env(PART, part).env(DIRECTORY, directory);
@@ -187,7 +188,7 @@ fn as_user(part: &str, directory: &Path, user: u32) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Runs the part that the environment names; no test otherwise.
+/// Runs the part that the environment names; otherwise no test.
 #[test]
 fn child() {
     let (Ok(part), Some(directory)) = (std::env::var(PART), std::env::var_os(DIRECTORY)) else { return };
@@ -201,11 +202,11 @@ fn child() {
     }
 }
 
-fn tell(what: &str, result: io::Result<()>) {
+fn report(what: &str, result: io::Result<()>) {
     eprintln!("{what}: {:?}", result.map_err(|error| error.raw_os_error().expect("the system's")));
 }
 
-/// Takes all the space there is, in one way after another.
+/// Fills all the space, in one way after another.
 fn fill(directory: &Path) {
     let open = |name: &str| {
         let path = directory.join(name);
@@ -213,7 +214,7 @@ fn fill(directory: &Path) {
     };
     let file = open("filled");
     let allocated = fallocate(&file, FallocateFlags::empty(), 0, FAR_TOO_MUCH);
-    tell("allocate too much", allocated.map_err(Into::into));
+    report("allocate too much", allocated.map_err(Into::into));
     file.set_len(0).expect("emptied");
     let (from, step) = (open("from"), vec![7; STEP]);
     from.write_all_at(&step, 0).expect("there is room yet");
@@ -225,25 +226,25 @@ fn fill(directory: &Path) {
             Err(error) => break Err(error),
         }
     };
-    tell("write", full);
-    tell("write again", file.write_at(&step, at + 1).map(drop));
-    tell("fsync", file.sync_all());
+    report("write", full);
+    report("write again", file.write_at(&step, at + 1).map(drop));
+    report("fsync", file.sync_all());
     let other = File::options().write(true).create(true).truncate(false).open(directory.join("other"));
-    // Not even a name, maybe: the directory's own block has room.
+    // There may be no room for a name; here the directory's own block has room.
     let other = other.expect("a name");
-    tell("write to another", other.write_at(&step, 0).map(drop));
+    report("write to another", other.write_at(&step, 0).map(drop));
     let copied = rustix::fs::copy_file_range(&from, Some(&mut 0), &other, Some(&mut 0), STEP);
-    tell("copy", copied.map(drop).map_err(Into::into));
+    report("copy", copied.map(drop).map_err(Into::into));
 }
 
-/// Stores into a hole until a flush says that there is no room.
+/// Stores into a hole until a flush reports that there is no room.
 fn map(directory: &Path) {
     let path = directory.join("mapped");
     let file = File::options().read(true).write(true).create(true).truncate(true).open(path).expect("made");
     file.set_len(FAR_TOO_MUCH).expect("a hole");
     let mut flushed = Ok(());
     for at in (0..FAR_TOO_MUCH).step_by(1 << 20) {
-        // SAFETY: a new mapping within the file, which nobody shortens; taken away at the end.
+        // SAFETY: a new mapping within the file, which no process shortens; it is unmapped at the end.
         flushed = unsafe {
             let (length, protection) = (1 << 20, ProtFlags::READ | ProtFlags::WRITE);
             let mapped = mmap(std::ptr::null_mut(), length, protection, MapFlags::SHARED, &file, at);
@@ -259,25 +260,25 @@ fn map(directory: &Path) {
             break;
         }
     }
-    tell("msync", flushed.map_err(Into::into));
+    report("msync", flushed.map_err(Into::into));
 }
 
-/// Writes into a file of root's, whoever pays for that.
+/// Writes into a file of root's, to whichever quota it counts.
 fn others(directory: &Path) {
     let file = File::options().write(true).open(directory.join("of root")).expect("opened");
     let written = (0..2 * QUOTA).step_by(STEP).try_for_each(|at| file.write_all_at(&[9; STEP], at));
-    tell("write to a file of root's", written);
+    report("write to a file of root's", written);
 }
 
-/// Makes directories, links and files until there may be no more.
+/// Makes directories, links and files up to the limit.
 fn files(directory: &Path) {
     let first = (0..2 * FILES).find_map(|number| fs::create_dir(directory.join(number.to_string())).err());
-    tell("mkdir", first.map_or(Ok(()), Err));
-    tell("create", File::create(directory.join("file")).map(drop));
-    tell("symlink", std::os::unix::fs::symlink("a", directory.join("symlink")));
-    tell("rmdir", fs::remove_dir(directory.join("1")));
-    tell("create", File::create(directory.join("file")).map(drop));
-    tell("link", fs::hard_link(directory.join("file"), directory.join("link")));
+    report("mkdir", first.map_or(Ok(()), Err));
+    report("create", File::create(directory.join("file")).map(drop));
+    report("symlink", std::os::unix::fs::symlink("a", directory.join("symlink")));
+    report("rmdir", fs::remove_dir(directory.join("1")));
+    report("create", File::create(directory.join("file")).map(drop));
+    report("link", fs::hard_link(directory.join("file"), directory.join("link")));
 }
 
 const POLICIES: [Policy; 2] = [Policy::ADAPTIVE, Policy::PLAIN];
@@ -285,7 +286,7 @@ const ENOSPC: &str = "write: Err(28)";
 const EDQUOT: &str = "write: Err(122)";
 
 #[test]
-fn what_is_reserved_for_root_is_left_by_users_and_taken_by_root() {
+fn reserved_blocks_are_left_by_users_and_used_by_root() {
     for policy in POLICIES {
         let Some(space) = space(policy, &[], "loop") else { return };
         let reserved = SIZE / 5;
@@ -300,14 +301,14 @@ fn what_is_reserved_for_root_is_left_by_users_and_taken_by_root() {
         let expected = run(&space.plain());
         assert_eq!(expected.iter().filter(|line| *line == ENOSPC).count(), 2, "{expected:?}");
         assert_eq!(run(&space.mount.point), expected, "{policy:?}");
-        // Outside that is a SIGBUS.
+        // Outside the mount this is a SIGBUS.
         assert_eq!(as_user("map", &space.mount.point, 12_345), ["msync: Err(28)"], "{policy:?}");
         assert!(space.disk.free() > reserved, "{policy:?}, mapped: {} bytes are left", space.disk.free());
     }
 }
 
 #[test]
-fn a_quota_holds_for_who_writes_through_the_mount() {
+fn a_quota_holds_for_writes_through_the_mount() {
     for policy in POLICIES {
         let quotas = ["-O", "quota", "-E", "quotatype=usrquota"];
         let Some(space) = space(policy, &quotas, "loop,usrquota") else { return };
@@ -316,7 +317,7 @@ fn a_quota_holds_for_who_writes_through_the_mount() {
             let mut lines = as_user("fill", directory, user);
             let used = space.disk.used(user);
             assert!((QUOTA / 2..=QUOTA).contains(&used), "{policy:?}: {used} of {QUOTA}");
-            // Root exceeds the quota of whom the file belongs to.
+            // Root exceeds the quota of the file's owner.
             let file = File::options().append(true).open(directory.join("filled")).expect("opened");
             let grown = file.write_all_at(&[3; 1 << 20], QUOTA).and_then(|()| file.sync_all());
             lines.push(format!("root: {:?}", grown.map_err(|error| error.raw_os_error())));

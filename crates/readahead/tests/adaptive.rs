@@ -1,4 +1,4 @@
-//! Depths by learnt stream lengths: what they gain, how fast, and what they can be made to cost.
+//! Depths by learnt stream lengths: their gain, how fast they are learnt, and their worst cost.
 
 use foreseek_readahead::depth::Depths;
 use foreseek_readahead::depth::{Plan, RatioBound, Survival};
@@ -27,7 +27,7 @@ fn unit(model: &Model) -> f64 {
     model.competitive_depth() / PAGE
 }
 
-/// 64 KB to 4 MB, every 64 KB alike: a random portion of a file.
+/// Portions of a file of 64 KB to 4 MB, each multiple of 64 KB equally often.
 fn uniform() -> Vec<u64> {
     (1..=64).map(|blocks| blocks * 16).collect()
 }
@@ -42,7 +42,7 @@ fn mixed(lengths: &[u64], count: usize) -> impl Iterator<Item = u64> + '_ {
     (0..count).map(|n| lengths[n * 7919 % lengths.len()])
 }
 
-/// What is learnt of so many of them in files of 4 MB, all of which is read where the length is that.
+/// The distribution learnt from this many of them in files of 4 MB. A length of 4 MB is the whole file.
 fn survival(lengths: &[u64], count: usize) -> Survival {
     let mut learnt = Lengths::new(Retention::Lasting);
     mixed(lengths, count).for_each(|length| learnt.stream(Pages(length), length != FILE));
@@ -77,7 +77,7 @@ fn planned(lengths: &[u64], rho: f64) -> f64 {
     share(&depths(&plan, 64, FILE), lengths)
 }
 
-/// By disk time alone; the first three columns are Linux, slow start, and the competitive depth.
+/// By device time alone; the first three columns are Linux, slow start, and the competitive depth.
 #[test]
 fn golden_shares_of_the_oracle() {
     let cr = disk().competitive_depth();
@@ -97,7 +97,7 @@ fn golden_shares_of_the_oracle() {
 }
 
 #[test]
-fn with_a_promise_of_two_it_is_competitive_prefetching() {
+fn with_a_bound_of_two_it_is_competitive_prefetching() {
     for lengths in [uniform(), two_kinds(), vec![1], vec![1 << 18]] {
         let plan = solve(survival(&lengths, 1000), RatioBound::new(2.0, 128.0), 1 << 20);
         let all: Vec<f64> = depths(&plan, 50, 1 << 20).iter().take(50).collect();
@@ -123,22 +123,22 @@ fn lengths() -> impl Strategy<Value = Vec<u64>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Wherever a stream ends and whatever was learnt: to a page's transfer.
+    /// For any end of a stream and any distribution: within a page's transfer.
     #[test]
-    fn the_promise_is_kept_for_every_rho_and_distribution(
+    fn the_bound_holds_for_every_rho_and_distribution(
         lengths in lengths(), rho in 2.0..9.0f64, unit in 1.0..3000.0f64, end in 1..1u64 << 18,
         continuing in 0.0..1.0f64,
     ) {
         let model = Model { switch: Nanos(10_000_000), rate: Rate::bytes_per_second(unit * PAGE / 0.01) };
         let survival = survival(&lengths, lengths.len() * 3);
         let plan = Plan::solve(survival, RatioBound::new(rho, unit), Pages(end), continuing);
-        // Past the end for which it was planned too, as if that had been wrong.
+        // Beyond the planned end as well, as if that had been wrong.
         let worst = model.worst(&depths(&plan, 100, u64::MAX >> 16), 100);
         prop_assert!(worst.ratio <= rho + 1.0 / unit + 1e-4, "{worst:?} of {rho}, {unit}");
     }
 
-    /// On the streams that it was planned for it costs no more than the competitive depth, which
-    /// stays within every bound. (Nearer to 2 there is less freedom than the grid can tell.)
+    /// For the streams that it is planned for it costs no more than the competitive depth, which stays within
+    /// every bound. (Nearer to 2 there is less freedom than the grid can resolve.)
     #[test]
     fn it_is_never_worse_than_the_competitive_depth(lengths in lengths(), rho in 2.5..9.0f64) {
         prop_assume!(!lengths.is_empty());
@@ -148,21 +148,21 @@ proptest! {
         prop_assert!(ours >= competitive * 0.97, "{ours} of {competitive} at {rho}");
     }
 
-    /// The policy as a black box, after it was fed what may mislead it, on a busy device and on an idle
-    /// one, where it fetches early.
+    /// The policy as a black box, after misleading input, on a busy device and on an idle one, where it
+    /// fetches early.
     #[test]
     fn no_adversary_gets_more_than_rho(lengths in lengths(), rho in 2.0..6.0f64, idle in any::<bool>()) {
         let mut reader = Reader::new("adaptive", rho);
         for length in mixed(&lengths, lengths.len() * 4) {
-            // Files as large as the adversary's, so that it meets what was learnt.
+            // Files as large as the adversary's, so that it uses what was learnt.
             reader.read(1 << 19, length.clamp(1, 4000));
         }
         prop_assert_eq!(worst(&mut reader, rho, idle), Ok(()));
     }
 
-    /// The same with numbers that nobody has seen: a file that was damaged or forged.
+    /// The same with numbers that no stream has produced: a damaged or forged file.
     #[test]
-    fn no_forged_memory_breaks_the_promise(
+    fn no_forged_state_breaks_the_bound(
         cells in prop::collection::vec((0..70usize, 0.0..1e6f64, 0.0..1e6f64), 0..200),
         seen in 0..1u64 << 40, rho in 2.0..6.0f64, idle in any::<bool>(), announced in any::<bool>(),
     ) {
@@ -178,7 +178,7 @@ proptest! {
 
 }
 
-/// Holds the adversary's gain to `rho` and the transfer of a page. Lengths count in whole pages: a
+/// Checks that the adversary's gain is at most `rho` and the transfer of a page. Lengths are whole pages: a
 /// stream that uses a byte of a page wants the page.
 fn worst(reader: &mut Reader, rho: f64, idle: bool) -> Result<(), String> {
     if idle {
@@ -193,16 +193,16 @@ fn worst(reader: &mut Reader, rho: f64, idle: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Streams read one after another through a policy, and what they cost.
+/// Streams read one after another through a policy, and their costs.
 struct Reader {
     policy: Box<dyn Prefetcher>,
-    /// Which page was touched when a fetch was made, and where that began.
+    /// The page touched when each fetch was made, and the start of the fetch.
     made: Vec<(u64, u64)>,
     seconds: f64,
     optimum: f64,
 }
 
-/// What lies before a page was fetched; what lies in the range is in somebody else's memory.
+/// Pages before the first field were fetched; pages in the range are in another cache.
 struct Held(PageIndex, Range<u64>);
 
 impl View for Held {
@@ -224,7 +224,7 @@ impl Reader {
         Self { policy, made: Vec::new(), seconds: 0.0, optimum: 0.0 }
     }
 
-    /// The device has served a request a second of late.
+    /// The device has served one request each second lately.
     fn let_the_device_idle(&mut self) {
         for second in 0..300 {
             let served = Served { from: Lba(0), range: SectorSpan::at(Lba(1 << 20), Sectors(8)) };
@@ -237,7 +237,7 @@ impl Reader {
         self.read_until(file, length, 0);
     }
 
-    /// The same where pages from `length` up to `elsewhere` are in a memory that is not told of.
+    /// The same with the pages from `length` up to `elsewhere` in a cache whose hits are not visible.
     fn read_until(&mut self, file: u64, length: u64, elsewhere: u64) {
         let (now, stream) = (Instant::ZERO, StreamId(5));
         let opened =
@@ -262,7 +262,7 @@ impl Reader {
         self.optimum += disk().optimum(length as f64 * PAGE);
     }
 
-    /// The share of the oracle over `count` streams of these lengths from now on.
+    /// The share of the oracle over `count` further streams of these lengths.
     fn share(&mut self, lengths: &[u64], count: usize) -> f64 {
         (self.seconds, self.optimum) = (0.0, 0.0);
         mixed(lengths, count).for_each(|length| self.read(FILE, length));
@@ -271,7 +271,7 @@ impl Reader {
 }
 
 #[test]
-fn after_200_streams_it_is_within_five_percent_of_who_knows_the_distribution() {
+fn after_200_streams_it_is_within_five_percent_of_the_known_distribution() {
     for lengths in [uniform(), two_kinds(), vec![FILE], vec![16]] {
         let mut reader = Reader::new("adaptive", 3.0);
         reader.share(&lengths, 200);
@@ -299,7 +299,7 @@ fn after_a_sudden_change_it_is_above_the_competitive_depth_within_100_streams() 
     }
 }
 
-/// Reads a whole file; the pages that were touched when the fetches were made.
+/// Reads a whole file; returns the pages that were touched when the fetches were made.
 fn fetches_of_a_whole_file(reader: &mut Reader) -> Vec<(u64, u64)> {
     reader.made.clear();
     reader.read(FILE, FILE);
@@ -313,14 +313,14 @@ fn where_the_device_is_idle_the_next_fetch_is_on_its_way_while_the_reader_comput
     let busy = fetches_of_a_whole_file(&mut reader);
     reader.let_the_device_idle();
     let idle = fetches_of_a_whole_file(&mut reader);
-    // Each fetch but the first begins before what was there is used up, though no earlier than the
-    // bound allows.
+    // Each fetch but the first begins before the pages ahead are used up, though no earlier than the bound
+    // permits.
     assert!(idle[1..].iter().all(|(touched, start)| touched < start), "{idle:?}");
     assert!(busy[0] == (0, 0) && idle[0] == (0, 0) && idle[1].0 > 0, "{busy:?}, {idle:?}");
 }
 
 #[test]
-fn what_was_saved_makes_a_restart_warm() {
+fn saved_state_makes_a_restart_warm() {
     let mut before = Reader::new("adaptive", 3.0);
     before.share(&uniform(), 400);
     let text = before.policy.learning().expect("it learns").save();
@@ -346,7 +346,7 @@ fn with_known_lengths_it_learns_nothing() {
 }
 
 #[test]
-fn it_explains_what_it_knows_and_what_it_would_do() {
+fn it_explains_its_state_and_its_plans() {
     let mut reader = Reader::new("adaptive", 3.0);
     reader.share(&[FILE], 100);
     let all = reader.policy.learning().expect("it learns").explain(2);
@@ -362,7 +362,7 @@ fn it_explains_what_it_knows_and_what_it_would_do() {
     assert!(all.iter().all(|class| class.median_pages == 16 && class.depths_pages[0] == 16), "{all:?}");
 }
 
-/// A mount whose kernel keeps a cache sees the part of a stream only that this cache lacks.
+/// A mount whose kernel keeps a cache sees only the pages of a stream that this cache lacks.
 #[test]
 fn streams_that_go_on_unseen_are_not_taken_for_short_ones() {
     let read = |unseen_hits| {
@@ -370,11 +370,11 @@ fn streams_that_go_on_unseen_are_not_taken_for_short_ones() {
         let settings = Settings { unseen_hits, ..Settings::default() };
         let mut reader = Reader::new("adaptive", 3.0);
         reader.policy = by_name("adaptive", &settings, &costs).expect("a policy");
-        // Whole files of which the kernel has all but the first 32 pages.
+        // Whole files of which the kernel has all pages except the first 32.
         (0..100).for_each(|_| reader.read_until(FILE, 32, FILE));
         reader.policy.learning().expect("it learns").explain(1)[0].nine_in_ten_pages
     };
     assert_eq!(read(false), 32);
-    // Nothing was seen of what comes after that: it is the prior's.
+    // Nothing was seen of the pages after that: the value is the prior's.
     assert!(read(true) > 100, "{}", read(true));
 }

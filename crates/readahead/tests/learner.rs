@@ -1,4 +1,5 @@
-//! What is learnt of a device from completed fetches, against the modelled devices that serve them.
+//! The costs of a device as learnt from completed fetches, compared with the modelled devices that serve
+//! them.
 
 use foreseek_device::{Build, Device, Io, IoId, Kind, Op, Profile};
 use foreseek_readahead::depth::{CostLearner, UnloadedCosts, Visit};
@@ -6,9 +7,9 @@ use foreseek_seam::Measured;
 use foreseek_units::{Bytes, Instant, Lba, Nanos, Pages, Rate, SectorSpan};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Requests after which it must be right.
+/// Requests after which the costs must be right.
 const FEW: usize = 400;
-/// How far it may be off: what the test asks.
+/// The largest permitted error.
 const WITHIN: f64 = 0.15;
 
 /// Random numbers that are the same in every run (Knuth's MMIX generator, upper bits).
@@ -42,7 +43,7 @@ impl Load {
         Self { device, random, depth, lengths, now: Instant::ZERO, pending: BTreeMap::new(), next: 0 }
     }
 
-    /// Serves so many requests more; answers the visits in the order of completion.
+    /// Serves this many requests more; returns the visits in the order of completion.
     fn serve(&mut self, requests: usize) -> Vec<Visit> {
         let mut visits = Vec::new();
         let mut finished = Vec::new();
@@ -74,7 +75,7 @@ impl Load {
 /// Lengths as read-ahead makes them, from a page to a megabyte.
 const MIX: [u64; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
-/// A disk that is none of the tested ones.
+/// A disk that differs from the tested ones.
 fn guess() -> Measured {
     Measured { switch: Nanos::from_millis(5), rate: Rate::mb_per_second(400.0) }
 }
@@ -93,7 +94,7 @@ fn profile(name: &str) -> Profile {
     Profile::builtin(name).expect("a built-in profile")
 }
 
-/// How long visits take by what was learnt.
+/// The predicted time of visits.
 fn predicted(costs: Measured, visits: &[Visit]) -> f64 {
     let bytes: u64 = visits.iter().map(|visit| visit.range.len().bytes().get()).sum();
     costs.switch.as_secs_f64() * visits.len() as f64 + costs.rate.time_for(Bytes(bytes)).as_secs_f64()
@@ -105,7 +106,7 @@ fn alone_a_disk_shows_its_switch_time_and_rate() {
         let profile = profile(name);
         assert_eq!(profile.kind(), Kind::Disk);
         let costs = learnt(&Load::new(&profile, 1, &MIX).serve(FEW));
-        // A command's overhead is part of going there.
+        // A command's overhead is a part of the positioning time.
         let switch = profile.switch_time().as_secs_f64();
         let rate = profile.sequential_rate().as_mb_per_second();
         let (switch_off, rate_off) =
@@ -115,10 +116,10 @@ fn alone_a_disk_shows_its_switch_time_and_rate() {
     }
 }
 
-/// At any depth of the queue it tells how long the next requests will take, all of them and those of
-/// either half of the lengths.
+/// At any queue depth it predicts the time of the next requests, of all of them and of either half of the
+/// lengths.
 #[test]
-fn with_a_queue_it_tells_the_time_of_what_comes() {
+fn with_a_queue_it_predicts_the_next_requests() {
     for name in ["ibm-36g-51", "seagate-146g", "barracuda-500g", "exos-18t"] {
         for depth in [1, 2, 4, 8, 16, 32] {
             let mut load = Load::new(&profile(name), depth, &MIX);
@@ -132,7 +133,7 @@ fn with_a_queue_it_tells_the_time_of_what_comes() {
     }
 }
 
-/// Several at once hide how long each takes: what was learnt alone stays.
+/// Several requests at once hide how long each takes: the costs learnt from single ones stay.
 #[test]
 fn an_array_is_learnt_while_its_visits_are_alone() {
     for name in ["raid0-2x-seagate", "raid5-5x-15k", "network-volume"] {
@@ -153,8 +154,8 @@ fn an_array_is_learnt_while_its_visits_are_alone() {
     }
 }
 
-/// The competitive depth at a queue: where as much time goes into switches as into transfers, measured by
-/// loads of short and of long requests alone.
+/// The competitive depth under a queue: equal time goes into switches and into transfers, as measured by
+/// loads of only short and of only long requests.
 #[test]
 fn the_depth_is_that_of_loads_of_one_length() {
     for name in ["ibm-36g-51", "seagate-146g", "barracuda-500g", "exos-18t"] {
@@ -183,14 +184,14 @@ fn stalls_and_coarse_clocks_do_not_mislead_it() {
         let profile = profile("barracuda-500g");
         let visits = Load::new(&profile, depth, &MIX).serve(2 * FEW);
         let right = learnt(&visits);
-        // Every fiftieth request stalls for a second, and all after it come so much later.
+        // Every fiftieth request stalls for a second, and all after it are later by as much.
         let stall = |at: usize| Nanos::from_secs((at / 50) as u64);
         let stalled = visits.iter().enumerate().map(|(at, visit)| Visit {
             issued: visit.issued + stall(at.saturating_sub(depth)),
             completed: visit.completed + stall(at),
             ..*visit
         });
-        // The driver looks every 5 ms.
+        // The driver checks every 5 ms.
         let coarse = |at: Instant| Instant(at.get().div_ceil(5_000_000) * 5_000_000);
         let coarse = visits.iter().map(|visit| Visit {
             issued: coarse(visit.issued),
@@ -211,7 +212,7 @@ fn stalls_and_coarse_clocks_do_not_mislead_it() {
     }
 }
 
-/// A fetch in pieces that follow each other is one visit.
+/// A fetch in adjacent pieces is one visit.
 #[test]
 fn pieces_of_a_visit_are_one() {
     let profile = profile("seagate-146g");
@@ -236,13 +237,13 @@ fn pieces_of_a_visit_are_one() {
     assert_eq!(learnt(&whole), learnt(pieces.into_iter().collect::<Vec<_>>().as_slice()));
 }
 
-/// A block layer makes one request of fetches that lie together, or nearly so, and tells of them at once in
-/// any order.
+/// A block layer makes one request of fetches that are adjacent, or nearly so, and reports their ends at once
+/// in any order.
 #[test]
-fn pieces_that_are_over_at_once_are_one_visit_in_any_order() {
+fn pieces_that_end_at_once_are_one_visit_in_any_order() {
     let profile = profile("seagate-146g");
     let whole = Load::new(&profile, 4, &[64, 256]).serve(FEW);
-    // Of three the middle one lacks its first page, which was there already.
+    // The middle one of three lacks its first page, which was cached.
     let pieces: Vec<Visit> = whole
         .iter()
         .enumerate()
@@ -264,9 +265,9 @@ fn pieces_that_are_over_at_once_are_one_visit_in_any_order() {
     assert_eq!(learnt(&whole), learnt(&pieces));
 }
 
-/// Of visits that end together none is known to have been first.
+/// The order of visits that end together is unknown.
 #[test]
-fn a_driver_that_looks_seldom_shows_their_mean() {
+fn a_driver_that_checks_seldom_shows_their_mean() {
     let profile = profile("ibm-36g-51");
     let visits = Load::new(&profile, 16, &MIX).serve(4 * FEW);
     let right = learnt(&visits);
@@ -279,38 +280,39 @@ fn a_driver_that_looks_seldom_shows_their_mean() {
     assert!(off(is, should) < 3.0 * WITHIN, "{costs:?} instead of {right:?}");
 }
 
-/// The cost of an unloaded switch: learnt alone, it outlives a queue; behind a queue from the beginning it is the
-/// guess, within what a queue can save.
+/// The cost of an unloaded switch. If it was learnt alone, it stays under a queue. Under a queue from the
+/// beginning it is the guess, within what a queue can save.
 #[test]
-fn a_lone_switch_is_told_from_one_of_a_queue() {
+fn an_unloaded_switch_is_distinguished_from_one_of_a_queue() {
     let profile = profile("ibm-36g-51");
     let alone = profile.switch_time().as_secs_f64();
-    let tell = |costs: &mut UnloadedCosts, load: &mut Load, requests| {
+    let learn = |costs: &mut UnloadedCosts, load: &mut Load, requests| {
         load.serve(requests).into_iter().for_each(|visit| costs.completed(visit));
     };
     let mut costs = UnloadedCosts::new(guess(), false);
     let mut load = Load::new(&profile, 1, &MIX);
-    tell(&mut costs, &mut load, FEW);
+    learn(&mut costs, &mut load, FEW);
     assert!(off(costs.unloaded().switch.as_secs_f64(), alone) < WITHIN, "{costs:?}");
     load.depth = 32;
-    tell(&mut costs, &mut load, 2 * FEW);
+    learn(&mut costs, &mut load, 2 * FEW);
     let (unloaded, marginal) = (costs.unloaded().switch.as_secs_f64(), costs.marginal().switch.as_secs_f64());
     assert!(
         marginal < 0.7 * alone && off(unloaded, alone) < WITHIN,
         "{unloaded} and {marginal} of {alone} s"
     );
-    // A guess that is far too long, or too short, by a queue from the beginning.
+    // A guess that is far too long, or too short, under a queue from the beginning.
     for guessed in [Nanos::from_secs(1), Nanos::from_micros(10)] {
         let mut costs = UnloadedCosts::new(Measured { switch: guessed, ..guess() }, false);
-        tell(&mut costs, &mut Load::new(&profile, 32, &MIX), 2 * FEW);
+        learn(&mut costs, &mut Load::new(&profile, 32, &MIX), 2 * FEW);
         let (unloaded, marginal) =
             (costs.unloaded().switch.as_secs_f64(), costs.marginal().switch.as_secs_f64());
         assert!((marginal..=3.001 * marginal).contains(&unloaded), "{unloaded} and {marginal} s");
     }
 }
 
-/// Random blocks of 64 KiB, of which one in 64 is read as 128 KiB since it lies at the start of its file, tell next to
-/// nothing of the rate. By chance alone it may come out slower than it is, but not without bounds faster than it was guessed to be.
+/// Random blocks of 64 KiB, one in 64 of them read as 128 KiB since it is at the start of its file, show next
+/// to nothing of the rate. By chance the rate may come out slower than it is, but not much faster than the
+/// guess.
 #[test]
 fn chance_makes_no_device_fast() {
     let profile = profile("ibm-36g-51");
@@ -334,7 +336,7 @@ fn chance_makes_no_device_fast() {
     }
 }
 
-/// What is seen outweighs a guess however slow.
+/// Measurements outweigh a guess, however slow it is.
 #[test]
 fn a_device_is_as_fast_as_it_shows() {
     let guess = Measured { switch: Nanos::from_millis(5), rate: Rate::mb_per_second(5.0) };
@@ -371,7 +373,7 @@ fn a_change_is_followed() {
 }
 
 #[test]
-fn what_is_no_visit_teaches_nothing_and_nothing_upsets_it() {
+fn invalid_visits_teach_nothing_and_cause_no_panic() {
     let mut learner = CostLearner::new(guess());
     let visit = |issued, completed, lba, pages: u64| Visit {
         issued: Instant(issued),

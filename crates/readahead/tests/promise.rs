@@ -1,5 +1,5 @@
-//! The bound `rho`, where the papers' model has one rate and one switch cost and devices have more: zones, costs that
-//! change while a stream is read, gaps, page faults. The account is that of [`Trial`], not the policy's own.
+//! The bound `rho` on devices that differ from the papers' model of one rate and one switch cost: zones,
+//! costs that change while a stream is read, gaps, page faults. [`Trial`] keeps the account, not the policy.
 
 use foreseek_device::Profile;
 use foreseek_readahead::stream::{Prefetcher, Settings, by_name};
@@ -24,13 +24,14 @@ fn trial(device: &str, rho: f64) -> Trial {
     Trial::new(policy, &settings(rho), &costs)
 }
 
-/// Requests of others a third of the disk apart, which leave the device idle for this share of its time.
+/// Requests of other streams a third of the disk apart, which leave the device idle for this share of its
+/// time.
 fn let_it_idle(trial: &mut Trial, share: f64) {
     let every = trial.switch().scale(1.0 / (1.0 - share));
     trial.serve(300, Sectors(24_000_000), every);
 }
 
-/// Reads a file at a place for so many pages, in calls of so many that leave out so many in between.
+/// Reads `length` pages of a file at a place, in calls of `call` pages that skip `gap` pages in between.
 fn read(trial: &mut Trial, place: Lba, length: u64, call: u64, gap: u64) {
     trial.open(FILE, place);
     for page in (0..length).step_by((call + gap) as usize) {
@@ -39,19 +40,20 @@ fn read(trial: &mut Trial, place: Lba, length: u64, call: u64, gap: u64) {
     trial.close();
 }
 
-/// To the transfer of a page, as depths are whole pages.
+/// Within the transfer of a page, as depths are whole pages.
 fn holds(costly: Costly, rho: f64) -> Result<(), TestCaseError> {
     prop_assert!(costly.but_a_page <= rho + ROUNDING, "{costly:?} of {rho}");
     Ok(())
 }
 
-/// Lengths of a mean, as if each page were the last one with the same probability: their quantiles, mixed.
+/// Lengths with this mean, as if each page were the last one with the same probability: their quantiles,
+/// mixed.
 fn exponential(mean: f64) -> impl Iterator<Item = u64> {
     let share = |n: u64| (n * 37 % 101) as f64 / 101.0 + 0.5 / 101.0;
     (0..101).map(move |n| (-mean * (1.0 - share(n)).ln()).ceil() as u64)
 }
 
-/// In the outermost zone pages pass a third faster than on average, and the plan knows the average only.
+/// In the outermost zone the rate is a third above the mean, and the plan has only the mean.
 #[test]
 fn in_the_outer_zone_of_a_disk_that_idles_the_bound_holds() {
     for rho in [2.0, 2.5, 3.0, 4.0] {
@@ -64,15 +66,15 @@ fn in_the_outer_zone_of_a_disk_that_idles_the_bound_holds() {
                 read(&mut trial, Lba::ZERO, 8000, 1, 0);
                 let costly = trial.worst();
                 assert!(costly.but_a_page <= rho + ROUNDING, "{costly:?} of {rho}, {idle}, {mean}");
-                assert!(costly.ratio > 1.9, "nobody can promise less than 2: {costly:?}");
+                assert!(costly.ratio > 1.9, "no rule has a bound below 2: {costly:?}");
             }
         }
     }
 }
 
-/// CR is 25 pages there: what is left out between two pages takes longer than a switch.
+/// CR is 25 pages there: reading the gap between two pages takes longer than a switch.
 #[test]
-fn who_uses_every_33rd_page_of_a_network_volume_pays_for_no_gaps() {
+fn a_reader_of_every_33rd_page_of_a_network_volume_pays_for_no_gaps() {
     for rho in [2.0, 2.5, 3.0] {
         let mut trial = trial("network-volume", rho);
         for _ in 0..100 {
@@ -91,12 +93,13 @@ fn who_uses_every_33rd_page_of_a_network_volume_pays_for_no_gaps() {
     }
 }
 
-/// What happens while a stream is read.
+/// An event while a stream is read.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// The reader reads on for so many pages.
+    /// The reader reads this many pages more.
     Read(u64),
-    /// Others are served, so far apart, as a share of the disk, and the device idles for a share of its time.
+    /// Other streams are served, this far apart, as a share of the disk, and the device idles for a share of
+    /// its time.
     Load(f64, f64),
     /// The device is measured to have this switch cost (ms) and rate (MB/s).
     Measured(f64, f64),
@@ -115,7 +118,7 @@ const DEVICES: [&str; 5] = ["ibm-36g-51", "barracuda-500g", "exos-18t", "raid0-2
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Whatever was learnt, wherever the file lies, however the load and what is measured change while it is
+    /// For any learnt state and address of the file, and for any load and measurement that change while it is
     /// read, with gaps and without, by calls and by page faults.
     #[test]
     fn no_stream_costs_more_than_rho(

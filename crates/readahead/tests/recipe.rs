@@ -1,8 +1,9 @@
-//! `docs/internals/adding-a-policy.md` says what is so: in a copy of the workspace its steps are taken to the letter, its commands
-//! run, and the files that it names are there.
+//! `docs/internals/adding-a-policy.md` is correct: in a copy of the workspace its steps are carried out
+//! literally, its commands are run, and the files that it names exist.
 //!
-//! The copy lies in the target directory and has one of its own below: cargo names what it builds by paths within a workspace, so
-//! that it would take the copy's crates for this workspace's. A second run builds nothing.
+//! The copy is in the target directory and has its own target directory below. Cargo names its outputs by
+//! paths within a workspace, and would otherwise confuse the copy's crates with this workspace's. A second
+//! run builds nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -11,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const PAGE: &str = "docs/internals/adding-a-policy.md";
-/// The longest that a command may take: minutes on an idle machine, and one that hangs ends some day.
+/// The longest time of a command: minutes on an idle machine; a command that hangs ends eventually.
 const LIMIT: Duration = Duration::from_secs(1200);
 
 fn root() -> PathBuf {
@@ -23,7 +24,7 @@ fn read(path: impl AsRef<Path>) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// What a step of the page changes, and the commands that it gives.
+/// The changes of a step of the page, and its commands.
 #[derive(Default)]
 struct Steps {
     /// The new texts of files.
@@ -32,39 +33,39 @@ struct Steps {
 }
 
 impl Steps {
-    /// The steps: each is a block of text behind a sentence that says what to do with it.
+    /// The steps: each is a block of text after a sentence that says what to do with it.
     fn of(page: &str) -> Self {
         let mut steps = Self::default();
         let mut lines = page.lines();
-        let mut said = String::new();
+        let mut sentence = String::new();
         while let Some(line) = lines.next() {
             let Some(kind) = line.strip_prefix("```") else {
-                said = if line.starts_with('#') {
+                sentence = if line.starts_with('#') {
                     String::new()
                 } else {
-                    format!("{said} {line}").trim().to_owned()
+                    format!("{sentence} {line}").trim().to_owned()
                 };
                 continue;
             };
             let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
             match kind {
-                "rust" => steps.change(&said, &(block.join("\n") + "\n")),
+                "rust" => steps.change(&sentence, &(block.join("\n") + "\n")),
                 "sh" => steps.commands.extend(block.into_iter().map(str::to_owned)),
                 _ => {}
             }
-            said.clear();
+            sentence.clear();
         }
         steps
     }
 
     /// "Make `file`:" or "In `file`, below `line`, add:".
-    fn change(&mut self, said: &str, block: &str) {
-        let (at, make) = match (said.rfind("Make `"), said.rfind("In `")) {
+    fn change(&mut self, sentence: &str, block: &str) {
+        let (at, make) = match (sentence.rfind("Make `"), sentence.rfind("In `")) {
             (Some(make), None) => (make, true),
-            (_, Some(add)) if said.ends_with("add:") => (add, false),
-            _ => panic!("what to do with this?{said}\n{block}"),
+            (_, Some(add)) if sentence.ends_with("add:") => (add, false),
+            _ => panic!("what to do with this?{sentence}\n{block}"),
         };
-        let names: Vec<&str> = said[at..].split('`').skip(1).step_by(2).collect();
+        let names: Vec<&str> = sentence[at..].split('`').skip(1).step_by(2).collect();
         if make {
             assert!(!root().join(names[0]).exists(), "{} is there already", names[0]);
             self.files.insert(names[0].into(), block.to_owned());
@@ -79,7 +80,7 @@ impl Steps {
     }
 }
 
-/// Copies a file or a directory with its times: what has not changed is not built again.
+/// Copies a file or a directory with its times: unchanged files are not built again.
 fn copy(from: &Path, to: &Path) {
     if from.is_dir() {
         fs::create_dir_all(to).expect("a directory");
@@ -93,7 +94,7 @@ fn copy(from: &Path, to: &Path) {
     date(to, &[from]);
 }
 
-/// Gives a file the time of others that are there, of the latest.
+/// Gives a file the latest time of other files.
 fn date(file: &Path, like: &[&Path]) {
     let times = like.iter().filter_map(|path| fs::metadata(path).ok()?.modified().ok());
     let time = times.max().expect("one is there");
@@ -118,7 +119,7 @@ fn workspace(steps: &Steps) -> PathBuf {
     copied
 }
 
-/// Runs a command of the page in the copy; what it said.
+/// Runs a command of the page in the copy; returns its output.
 fn run(command: &str, folder: &Path) -> String {
     let line = command.split('#').next().unwrap_or_default().trim();
     let words = line.strip_prefix("cargo ").unwrap_or_else(|| panic!("only cargo can be run: {line}"));
@@ -148,9 +149,9 @@ fn run(command: &str, folder: &Path) -> String {
         }
         std::thread::sleep(Duration::from_millis(50));
     };
-    let said = fs::read_to_string(&output).expect("text");
-    assert!(status.is_some_and(|status| status.success()), "{line}: {status:?}\n{said}");
-    said
+    let printed = fs::read_to_string(&output).expect("text");
+    assert!(status.is_some_and(|status| status.success()), "{line}: {status:?}\n{printed}");
+    printed
 }
 
 #[test]
@@ -159,14 +160,14 @@ fn its_steps_add_a_policy_that_passes_its_commands() {
     assert!(steps.files.len() == 3 && steps.commands.len() >= 3, "a file, its mod, a line; and commands");
     let folder = workspace(&steps);
     for command in &steps.commands {
-        let said = run(command, &folder);
-        let passed = said.lines().find(|line| line.starts_with("test result: ok. "));
-        assert!(passed.is_some_and(|line| !line.contains(" 0 passed")), "{command}: no test ran\n{said}");
+        let printed = run(command, &folder);
+        let passed = printed.lines().find(|line| line.starts_with("test result: ok. "));
+        assert!(passed.is_some_and(|line| !line.contains(" 0 passed")), "{command}: no test ran\n{printed}");
     }
 }
 
 #[test]
-fn the_files_that_it_names_are_there() {
+fn the_files_that_it_names_exist() {
     let (page, made) = (read(PAGE), Steps::of(&read(PAGE)).files);
     let named: Vec<&str> = page.split('`').filter(|word| word.starts_with("crates/")).collect();
     assert!(named.len() >= 7, "{named:?}");

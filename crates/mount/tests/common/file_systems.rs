@@ -1,7 +1,7 @@
-//! Sources on other file systems: each is made, and this test program is run again with its places on
-//! it ([`SOURCE`]).
+//! Sources on other file systems: each is made, and this test program is run again with its directories on it
+//! ([`SOURCE`]).
 //!
-//! What the kernel does not have, or what nothing here can make, is skipped and said.
+//! A file system that the kernel does not have, or that cannot be made here, is skipped with a message.
 
 use super::{LIMIT, SOURCE};
 use foreseek_rig::{Interrupt, Program};
@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Set to anything: all tests of the program on each file system, not only the core.
+/// If set: all tests of the program on each file system, not only the core.
 const ALL: &str = "FORESEEK_FILE_SYSTEMS";
 /// Longest run of a program's tests on one of them.
 const RUN_LIMIT: Duration = Duration::from_secs(300);
 
-/// A file system to have a source on.
+/// A file system for a source.
 struct Kind {
     name: &'static str,
-    /// Its type, as `/proc/filesystems` has it.
+    /// Its type in `/proc/filesystems`.
     kind: &'static str,
-    /// What makes one on a file, the package that it comes in, and its options.
+    /// The program that makes it in a file, the program's package, and its options.
     make: Option<(&'static str, &'static str, &'static [&'static str])>,
     options: &'static str,
 }
@@ -47,17 +47,17 @@ const KINDS: [Kind; 5] = [
     },
     Kind { name: "tmpfs", kind: "tmpfs", make: None, options: "size=512m" },
 ];
-/// Sparse: the least that xfs is made on, and as much again.
+/// Sparse: twice the least size of xfs.
 const SIZE: u64 = 640 << 20;
 
-/// One that is mounted; it goes when dropped.
+/// A mounted file system; it is unmounted when dropped.
 struct Made {
     point: PathBuf,
     _place: tempfile::TempDir,
 }
 
 impl Made {
-    /// `None`, said, where it cannot be had.
+    /// `None`, with a message, if it is unavailable.
     fn new(kind: &Kind) -> Option<Self> {
         let known = fs::read_to_string("/proc/filesystems").expect("Linux has it");
         if !known.lines().any(|line| line.trim_start_matches("nodev").trim() == kind.kind) {
@@ -81,7 +81,7 @@ impl Made {
             File::create(&image).and_then(|file| file.set_len(SIZE)).expect("a sparse file");
             image.to_str().expect("plain").clone_into(&mut device);
             let arguments = [arguments, &[device.as_str()]].concat();
-            // mkfs.btrfs looks at all that is mounted, and fails where one source cannot be looked at.
+            // mkfs.btrfs examines all mounts, and fails if one source cannot be examined.
             if let Err(error) = program.run("making a file system", &arguments, LIMIT, &Interrupt::default())
             {
                 println!("SKIPPED: no {} can be made on this machine: {error}", kind.name);
@@ -108,8 +108,8 @@ pub(crate) fn is_other() -> bool {
     std::env::var_os(SOURCE).is_some()
 }
 
-/// Runs tests of this program with a source on each file system: those of `core`, or with [`ALL`] all
-/// but `itself`.
+/// Runs tests of this program with a source on each file system: those of `core`, or with [`ALL`] all except
+/// `itself`.
 pub(crate) fn on_each(itself: &str, core: &[&str]) {
     if is_other() {
         return;
@@ -119,8 +119,8 @@ pub(crate) fn on_each(itself: &str, core: &[&str]) {
     }
     for kind in &KINDS {
         let Some(made) = Made::new(kind) else { continue };
-        let said = made.point.parent().expect("in a place").join("said");
-        let out = File::create(&said).expect("made");
+        let output = made.point.parent().expect("in a place").join("output");
+        let out = File::create(&output).expect("made");
         let mut command = Command::new(std::env::current_exe().expect("this program"));
         command.args(["--test-threads", "2", "--exact"]);
         if std::env::var_os(ALL).is_some() {
@@ -128,7 +128,7 @@ pub(crate) fn on_each(itself: &str, core: &[&str]) {
         } else {
             command.args(core);
         }
-        // A million exercises would take longer than the limit, five times over.
+        // A million exercises would exceed the limit five times over.
         command
             .env(SOURCE, &made.point)
             .env_remove("FORESEEK_EXERCISES")
@@ -143,10 +143,10 @@ pub(crate) fn on_each(itself: &str, core: &[&str]) {
         }
         let _ = child.kill();
         child.wait().expect("it ended");
-        let said = fs::read_to_string(said).expect("text");
-        let result = said.lines().find(|line| line.starts_with("test result")).unwrap_or("no result");
+        let output = fs::read_to_string(output).expect("text");
+        let result = output.lines().find(|line| line.starts_with("test result")).unwrap_or("no result");
         println!("{}: {result}", kind.name);
-        let ran = core.len().min(said.matches("... ok").count());
-        assert!(status.is_some_and(|status| status.success()) && ran > 0, "on {}: {said}", kind.name);
+        let ran = core.len().min(output.matches("... ok").count());
+        assert!(status.is_some_and(|status| status.success()) && ran > 0, "on {}: {output}", kind.name);
     }
 }

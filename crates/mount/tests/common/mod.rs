@@ -1,7 +1,7 @@
-//! A mount served by another process, for tests: a process that maps files of its own mount can wait
-//! for itself.
+//! A mount served by another process, for tests: a process that maps files of its own mount can wait for
+//! itself.
 //!
-//! The server is this test program again, told by its environment to run [`server`] alone.
+//! The server is this test program, started with an environment that makes it run only [`server`].
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 #![allow(dead_code, reason = "each test program uses its part")]
 #![allow(unsafe_code, reason = "the signals of a child, mappings")]
@@ -19,18 +19,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Holds the settings of the server to run.
+/// The settings of the server to run.
 const SERVER: &str = "FORESEEK_TEST_MOUNT";
-/// Names a directory in which the data of tests lie, to have them on another file system.
+/// A directory for the data of tests, to have them on another file system.
 const SOURCE: &str = "FORESEEK_TEST_SOURCE";
-/// Where they lie otherwise: a real file system; `/tmp` is often in memory.
+/// The default for it: a real file system; `/tmp` is often in memory.
 const DATA: &str = "/var/tmp";
-/// Longest wait for a server to come or go.
+/// Longest wait for the start or end of a server.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
-/// The kernel gives up a mount that does not answer, so that no test hangs for ever.
+/// The kernel aborts a mount that does not answer, so that no test hangs for ever.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Serves a mount when this program was started for it; no test otherwise.
+/// Serves a mount if this program was started for it; otherwise no test.
 #[test]
 fn server() {
     let Ok(settings) = std::env::var(SERVER) else { return };
@@ -38,10 +38,10 @@ fn server() {
     serve::run(&settings, |_| {}).expect("served");
 }
 
-/// What the server may use for prefetched data unless a test says otherwise.
+/// The server's default memory for prefetched data.
 const MEMORY: Bytes = Bytes::mib(64);
 
-/// A source, a plain directory beside it, and the mount of the source. All of it goes when dropped.
+/// A source, a plain directory beside it, and the mount of the source. All are removed when dropped.
 pub(crate) struct TestMount {
     pub(crate) source: PathBuf,
     pub(crate) plain: PathBuf,
@@ -50,12 +50,12 @@ pub(crate) struct TestMount {
     settings: Settings,
     /// Whether the server may use io_uring.
     io_uring: bool,
-    /// The group that limits the server's memory, if one does; after the server, which is in it.
+    /// The group that limits the server's memory, if there is one; dropped after the server, which is in it.
     group: Option<MemoryGroup>,
     _place: tempfile::TempDir,
 }
 
-/// A mount, unless this cannot be tested here.
+/// A mount, unless this machine cannot have one.
 pub(crate) fn mounted(policy: Policy) -> Option<TestMount> {
     mounted_with(policy, |_| {})
 }
@@ -67,7 +67,7 @@ pub(crate) fn mounted_with(policy: Policy, change: impl FnOnce(&mut MountOptions
     Some(mount)
 }
 
-/// The same, and maybe without io_uring, as in a container that forbids it.
+/// The same, possibly without io_uring, as in a container that forbids it.
 pub(crate) fn mounted_as(
     policy: Policy,
     io_uring: bool,
@@ -79,8 +79,8 @@ pub(crate) fn mounted_as(
     Some(mount)
 }
 
-/// The same with so much `--memory`, in a control group that limits the server's memory to `limit`. The
-/// source is filled before it is mounted.
+/// The same with this `--memory`, in a control group that limits the server's memory to `limit`. The source
+/// is filled before it is mounted.
 pub(crate) fn mounted_within(
     policy: Policy,
     memory: Bytes,
@@ -101,7 +101,7 @@ pub(crate) fn mounted_within(
     Some(mount)
 }
 
-/// A place with a source, and the settings of its mount, which is not made yet.
+/// A directory with a source, and the settings of its mount, which is not made yet.
 fn prepared(policy: Policy, change: impl FnOnce(&mut MountOptions)) -> Option<TestMount> {
     if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
         println!("SKIPPED: a mount needs root and /dev/fuse");
@@ -109,7 +109,7 @@ fn prepared(policy: Policy, change: impl FnOnce(&mut MountOptions)) -> Option<Te
     }
     let data = std::env::var_os(SOURCE).unwrap_or_else(|| DATA.into());
     let place = tempfile::tempdir_in(data).expect("a place");
-    // Other users are to reach what is in it.
+    // Other users must be able to reach its files.
     set_mode(place.path(), 0o755);
     let [source, plain, point] = ["source", "plain", "mount"].map(|name| {
         let path = place.path().join(name);
@@ -175,7 +175,7 @@ impl TestMount {
         self.server.as_ref().expect("it runs").id()
     }
 
-    /// Ends the server with a signal and waits for its end; whether it ended by itself.
+    /// Ends the server with a signal and waits for its end; returns whether it ended by itself.
     pub(crate) fn signal(&mut self, signal: rustix::process::Signal) -> bool {
         self.send(signal);
         self.wait()
@@ -187,7 +187,7 @@ impl TestMount {
         rustix::process::kill_process(pid, signal).expect("sent");
     }
 
-    /// Stops the server; every thread of it stands still once this returns.
+    /// Stops the server; all its threads are stopped when this returns.
     pub(crate) fn hang(&self) {
         self.send(rustix::process::Signal::STOP);
         // A thread that the signal has not reached may still answer a request.
@@ -197,14 +197,14 @@ impl TestMount {
     /// The state of each thread of the server, as `ps` names it.
     fn threads(&self) -> impl Iterator<Item = char> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.pid())).expect("it runs");
-        // The name, in brackets, may hold anything; the state follows it.
+        // The name, in brackets, may contain anything; the state follows it.
         tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("stat")).ok()).map(|stat| {
             let (_, rest) = stat.rsplit_once(") ").expect("a line of a thread");
             rest.chars().next().expect("a state")
         })
     }
 
-    /// Waits for the server's end; whether it ended by itself, in order.
+    /// Waits for the server's end; returns whether it ended by itself, with success.
     pub(crate) fn wait(&mut self) -> bool {
         let mut server = self.server.take().expect("it runs");
         let deadline = Instant::now() + LIMIT;
@@ -224,7 +224,7 @@ impl TestMount {
 
 impl Drop for TestMount {
     fn drop(&mut self) {
-        // Also frees what a killed server left.
+        // Also frees the leftovers of a killed server.
         if let Err(error) = client::unmount(&self.point) {
             println!("unmount: {error}");
         }
@@ -235,8 +235,7 @@ impl Drop for TestMount {
     }
 }
 
-/// The server waits for these in one thread; here the test harness has threads of its own, which
-/// would be ended by them.
+/// The server waits for these signals in one thread; here they would end the threads of the test harness.
 fn block_end_signals() -> std::io::Result<()> {
     // SAFETY: a signal set is plain memory, which sigemptyset initialises before it is used.
     unsafe {
@@ -250,7 +249,7 @@ fn block_end_signals() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Has io_uring refused to this process from now on, with EPERM.
+/// Forbids io_uring to this process, with EPERM.
 fn forbid_io_uring() -> std::io::Result<()> {
     const NUMBER_AT: u32 = std::mem::offset_of!(libc::seccomp_data, nr) as u32;
     const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
@@ -269,7 +268,7 @@ fn forbid_io_uring() -> std::io::Result<()> {
     if set == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// Waits until something is so; fails if it does not come to be.
+/// Waits until a condition holds; fails if it does not.
 pub(crate) fn wait_for(what: &str, so: impl Fn() -> bool) {
     let deadline = Instant::now() + LIMIT;
     while !so() {
@@ -284,7 +283,7 @@ pub(crate) fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("set");
 }
 
-/// Lets this process have as many files open as it may.
+/// Raises the limit of open files to the most that this process may have.
 pub(crate) fn raise_descriptor_limit() -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let now = getrlimit(Resource::Nofile);
@@ -339,8 +338,8 @@ impl Mapped {
 
     pub(crate) fn byte(&self, at: usize) -> u8 {
         assert!(at < self.1);
-        // SAFETY: it lies within the mapping, and the tests keep the file longer than that. It is
-        // read anew each time.
+        // SAFETY: it lies within the mapping, and the tests keep the file longer than that. It is read again
+        // each time.
         unsafe { self.0.cast::<u8>().add(at).read_volatile() }
     }
 

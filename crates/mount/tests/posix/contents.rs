@@ -66,7 +66,7 @@ pub(crate) fn appends(record: &mut Record, at: &Path) {
     record.note("log", fs::read_to_string(&path));
 }
 
-/// Appends lines that tell who wrote them.
+/// Appends lines that name their writer.
 pub(crate) fn append_many(record: &mut Record, at: &Path) {
     let mut log = File::options().append(true).open(at.join("log")).expect("opened");
     let line = format!("{:0100}\n", std::process::id());
@@ -155,8 +155,8 @@ pub(crate) fn mappings(record: &mut Record, at: &Path) {
     let all = ProtFlags::READ | ProtFlags::WRITE;
     let shared = map(&file, 10_000, all, MapFlags::SHARED).expect("mapped").cast::<u8>();
     let private = map(&file, 10_000, all, MapFlags::PRIVATE).expect("mapped").cast::<u8>();
-    // SAFETY: both mappings are 10,000 bytes of a file that is not shortened below 4096 while they
-    // live, and the bytes beyond are not touched then.
+    // SAFETY: both mappings are 10,000 bytes of a file that is not shortened below 4096 while they exist, and
+    // the bytes beyond are not accessed then.
     unsafe {
         record.see("first", (*shared, *shared.add(9999), *shared.add(10_000)));
         record.note("write", file.write_at(b"written", 100));
@@ -165,7 +165,7 @@ pub(crate) fn mappings(record: &mut Record, at: &Path) {
         record.note("seen by a read", read(&file, 4998, 5));
         record.note("and another descriptor", read(&File::open(&path).expect("opened"), 4998, 5));
         private.add(5001).write(b'P');
-        record.note("nobody sees that", read(&file, 4998, 5));
+        record.note("not visible to others", read(&file, 4998, 5));
         record.note("msync", msync(shared.cast(), 10_000, MsyncFlags::SYNC));
         record.note("shorten", file.set_len(4200));
         shared.add(4199).write(b'E');
@@ -286,7 +286,7 @@ pub(crate) fn copies(record: &mut Record, at: &Path) {
     go("from what is open for writing", &writer, 0, &to, 0, 10);
     let directory = File::open(at).expect("opened");
     go("from a directory", &directory, 0, &to, 0, 10);
-    // What was cached of the target before is not what is read now.
+    // Earlier cached pages of the target are not what is read now.
     let cached = read(&to, 0, 100_000).expect("read");
     go("over what is cached", &from, 5, &to, 7, 40_000);
     let now = read(&to, 0, 100_000).expect("read");

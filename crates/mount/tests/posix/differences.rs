@@ -1,4 +1,4 @@
-//! What differs from a plain directory by design; docs/use/mount.md tells it to users.
+//! Differences from a plain directory by design; docs/use/mount.md lists them for users.
 
 use crate::common::mounted;
 use foreseek_mount::Policy;
@@ -15,7 +15,7 @@ fn a_file_without_a_name_cannot_be_made() {
 }
 
 #[test]
-fn ranges_are_neither_cut_out_nor_put_in() {
+fn ranges_are_neither_collapsed_nor_inserted() {
     let Some(mount) = mounted(Policy::PLAIN) else { return };
     let file = File::create(mount.point.join("a")).expect("made");
     file.write_all_at(&[1; 16_384], 0).expect("written");

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::Path;
 
-/// Names in the large ones: more than any one reply holds, and more than a block of any index.
+/// Names in the large ones: more than one reply holds, and more than a block of any index.
 const NAMES: usize = 3000;
 
 fn names(directory: &mut Dir) -> Vec<String> {
@@ -63,7 +63,7 @@ pub(crate) fn deletes_while_reading(record: &mut Record, at: &Path) {
     let mut directory = reader(at);
     let mut seen = BTreeSet::new();
     let mut twice = 0;
-    // Each name is taken away as soon as it is seen, as `rm -r` does.
+    // Each name is removed as soon as it is seen, as `rm -r` does.
     while let Some(entry) = directory.read() {
         let name = entry.expect("an entry").file_name().to_string_lossy().into_owned();
         if name == "." || name == ".." {
@@ -83,7 +83,7 @@ pub(crate) fn deletes_while_reading(record: &mut Record, at: &Path) {
         );
     }
     let half: BTreeSet<String> = half.into_iter().collect();
-    // Every second of those not seen yet goes: the others must still come, each once.
+    // Every second of the unseen names is removed: the others must still appear, each once.
     let mut left = BTreeSet::new();
     for number in 0..NAMES {
         let name = format!("a name of some length {number}");
@@ -132,7 +132,7 @@ pub(crate) fn removed_directories(record: &mut Record, at: &Path) {
     used_without_being_open(record, at);
 }
 
-/// What is only referred to (as by a process's working directory) when its last name goes.
+/// A directory that is only referred to (as by a process's working directory) when its last name is removed.
 fn used_without_being_open(record: &mut Record, at: &Path) {
     fs::create_dir(at.join("g")).expect("made");
     fs::write(at.join("h"), "still here").expect("written");
@@ -142,7 +142,7 @@ fn used_without_being_open(record: &mut Record, at: &Path) {
     fs::remove_dir(at.join("g")).expect("gone");
     fs::write(at.join("i"), "over it").expect("written");
     fs::rename(at.join("i"), at.join("h")).expect("renamed");
-    // Longer than attributes are kept, so that they are asked for anew.
+    // Longer than attributes are cached, so that they are requested again.
     std::thread::sleep(std::time::Duration::from_millis(1100));
     record.note("a directory", fstat(&directory).map(|stat| stat.st_mode));
     record.note("looked into", statat(&directory, "x", AtFlags::empty()).map(drop));

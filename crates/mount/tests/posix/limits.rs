@@ -1,5 +1,5 @@
-//! Limits, races and what else programs run into: sizes, names that many want, programs that run,
-//! mappings beyond the end, vectored calls, `statx`.
+//! Limits, races and other conditions of programs: sizes, names that many processes create, executables in
+//! use, mappings beyond the end, vectored calls, `statx`.
 
 use crate::record::Record;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
@@ -20,7 +20,7 @@ fn both(path: &Path) -> File {
 
 pub(crate) fn sizes_and_their_limits(record: &mut Record, at: &Path) {
     let file = both(&at.join("a"));
-    // ext4 ends at 16 TiB, others later: what is told is compared, not which it is.
+    // ext4 ends at 16 TiB, others later: the results are compared, whatever they are.
     for place in [1u64 << 32, 1 << 43, 1 << 45, i64::MAX as u64 - 4096, i64::MAX as u64 - 1] {
         record.note(&format!("a byte at {place}"), file.write_at(b"x", place));
         record.note("length", file.metadata().map(|found| found.len()));
@@ -31,7 +31,7 @@ pub(crate) fn sizes_and_their_limits(record: &mut Record, at: &Path) {
     record.child("writes_within_a_limit", at, 0, &[0]);
 }
 
-/// A process that may make files of 10,000 bytes.
+/// A process that may make files of at most 10,000 bytes.
 pub(crate) fn writes_within_a_limit(record: &mut Record, at: &Path) {
     // SAFETY: ignoring a signal runs no code of ours.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
@@ -77,7 +77,7 @@ pub(crate) fn races_for_a_name(record: &mut Record, at: &Path) {
                 racers.into_iter().map(|racer| racer.join().expect("no panic")).sum()
             });
             record.see(&format!("winners of {what} {round}"), winners);
-            // Whose it is differs.
+            // The owner of the name differs.
             for entry in fs::read_dir(at).expect("read").flatten() {
                 let path = entry.path();
                 if what == "mkdir" { fs::remove_dir(path) } else { fs::remove_file(path) }.expect("gone");
@@ -122,7 +122,7 @@ pub(crate) fn running_programs(record: &mut Record, at: &Path) {
 pub(crate) fn mappings_beyond_the_end(record: &mut Record, at: &Path) {
     let file = both(&at.join("a"));
     file.write_all_at(&[7; 3 * PAGE], 0).expect("written");
-    // By way of this file a place that would end the process with SIGBUS is an error.
+    // Through this file an access that would end the process with SIGBUS is an error.
     let memory = File::options().read(true).write(true).open("/proc/self/mem").expect("Linux has it");
     let all = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping at a place that the kernel chooses.

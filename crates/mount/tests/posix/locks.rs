@@ -21,7 +21,7 @@ fn set(file: &File, kind: i32, start: i64, length: i64, wait: bool) -> std::io::
 }
 
 fn set_by(file: &File, command: i32, lock: libc::flock) -> std::io::Result<()> {
-    // SAFETY: one live structure is passed, as told.
+    // SAFETY: one live structure is passed, of the type of the command.
     if unsafe { libc::fcntl(file.as_raw_fd(), command, &raw const lock) } == 0 {
         return Ok(());
     }
@@ -49,13 +49,13 @@ pub(crate) fn whole_file_locks(record: &mut Record, at: &Path) {
     drop(one);
     record.note("a copy holds it", flock(&two, alone));
     drop(copy);
-    record.note("nobody does", flock(&two, alone));
+    record.note("no lock is held", flock(&two, alone));
     record.note("let go", flock(&two, FlockOperation::Unlock));
     record.child("tries_whole", at, 0, &[0]);
     record.note("what a process held that has ended", flock(&two, alone));
 }
 
-/// Another process tries to have the lock, and ends with what it has.
+/// Another process tries to take the lock, and ends with the result.
 pub(crate) fn tries_whole(record: &mut Record, at: &Path) {
     let file = open(at);
     record.note("another process alone", flock(&file, FlockOperation::NonBlockingLockExclusive));
@@ -70,7 +70,7 @@ pub(crate) fn record_locks(record: &mut Record, at: &Path) {
     record.child("tries_records", at, 0, &[0]);
     let seen = get(&file, libc::F_WRLCK, 0, 0);
     record.see("its own locks are none to it", seen.l_type == libc::F_UNLCK as i16);
-    // The rule that surprises: any descriptor of the file that the process closes.
+    // The surprising rule: closing any descriptor of the file releases the process's locks.
     drop(open(at));
     record.child("tries_records", at, 0, &[0]);
     record.note("to the end", set(&file, libc::F_WRLCK, 0, 0, false));
@@ -81,7 +81,7 @@ pub(crate) fn record_locks(record: &mut Record, at: &Path) {
     record.child("tries_records", at, 0, &[0]);
 }
 
-/// Another process tries to lock parts, and asks who holds them.
+/// Another process tries to lock parts, and queries their holders.
 pub(crate) fn tries_records(record: &mut Record, at: &Path) {
     let file = open(at);
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
@@ -154,7 +154,7 @@ pub(crate) fn waits_of_processes_for_each_other(record: &mut Record, at: &Path) 
     // Until it waits.
     std::thread::sleep(Duration::from_millis(300));
     record.note("each for the other", set(&file, libc::F_WRLCK, 20, 10, true));
-    record.note("let go", set(&file, libc::F_UNLCK, 0, 0, false));
+    record.note("unlocked", set(&file, libc::F_UNLCK, 0, 0, false));
     record.end_child("waits_records", other);
     record.note("of a process that has ended", set(&file, libc::F_WRLCK, 0, 0, true));
 }
@@ -177,6 +177,6 @@ pub(crate) fn locks_of_descriptions(record: &mut Record, at: &Path) {
     drop(one);
     go("a copy holds it", &two, ofd, libc::F_WRLCK, 0, 10);
     drop(copy);
-    go("nobody does", &two, ofd, libc::F_WRLCK, 0, 10);
+    go("no lock is held", &two, ofd, libc::F_WRLCK, 0, 10);
     record.child("tries_records", at, 0, &[0]);
 }

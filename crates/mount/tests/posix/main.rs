@@ -1,9 +1,8 @@
-//! The calls of POSIX and Linux on files, each made in the mount and in a plain directory beside its
-//! source: results, errors and what is left must be the same. What differs by design is in
-//! `differences`, with the difference.
+//! The calls of POSIX and Linux on files, each made in the mount and in a plain directory beside its source:
+//! results, errors and the resulting files must be the same. The differences by design are in `differences`.
 //!
-//! A check writes down what each call gave; the two records are compared. So the plain file system
-//! is the oracle, and a check cannot pass by accident on both.
+//! A check records the result of each call; the two records are compared. The plain file system is the
+//! oracle, so that no check can pass by accident on both.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 #![allow(unsafe_code, reason = "mappings, other users' processes")]
 
@@ -25,7 +24,8 @@ use foreseek_mount::Policy;
 use record::Record;
 use std::path::Path;
 
-/// Runs a check in both directories and compares, without prefetching, and with prefetching and files in memory handed to the kernel.
+/// Runs a check in both directories and compares: without prefetching, and with prefetching and passthrough
+/// of files in memory.
 fn same(name: &str, check: fn(&mut Record, &Path)) {
     [Policy::PLAIN, Policy::ADAPTIVE].into_iter().for_each(|policy| same_with(policy, name, check));
 }
@@ -81,7 +81,7 @@ checks! {
         vectored_calls all_that_statx_tells;
 }
 
-/// Runs a part of a check when this program was started for it; no test otherwise.
+/// Runs a part of a check if this program was started for it; otherwise no test.
 #[test]
 fn child() {
     record::run_as_child(check_of);

@@ -1,4 +1,4 @@
-//! Who may do what: other users, groups, sticky and set-group-ID directories, access lists.
+//! Permissions: other users, groups, sticky and set-group-ID directories, access lists.
 
 use crate::record::Record;
 use rustix::fs::{
@@ -211,7 +211,7 @@ pub(crate) fn writes_set_user_id(record: &mut Record, at: &Path) {
     }
 }
 
-/// An access list as `system.posix_acl_access` holds it: version 2, then tag, permissions, id.
+/// An access list in the format of `system.posix_acl_access`: version 2, then tag, permissions, id.
 fn access_list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
     let mut bytes = 2u32.to_le_bytes().to_vec();
     for (tag, may, id) in entries {
@@ -225,7 +225,8 @@ fn access_list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
 pub(crate) fn of_access_lists(record: &mut Record, at: &Path) {
     const NOBODY: u32 = u32::MAX;
     set_mode(at, 0o755).expect("set");
-    // The user may, its group may not, though the mask (which the mode shows) would let it.
+    // The user has the permission, the group does not, although the mask (which the mode shows) would permit
+    // it.
     let list = access_list(&[(1, 6, NOBODY), (2, 6, USER), (4, 0, NOBODY), (16, 6, NOBODY), (32, 0, NOBODY)]);
     let none = rustix::fs::XattrFlags::empty();
     make(&at.join("listed"), 0o600, 0, GROUP);

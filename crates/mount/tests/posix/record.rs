@@ -1,4 +1,4 @@
-//! What a check writes down, and parts of checks that other processes run.
+//! The record of a check, and parts of checks that other processes run.
 
 use crate::{contents, limits, locks, permissions};
 use rustix::io::Errno;
@@ -8,9 +8,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Names the part that a child runs.
+/// The part that a child runs.
 const PART: &str = "FORESEEK_TEST_PART";
-/// Names the directory that it runs in.
+/// The directory in which it runs.
 const DIRECTORY: &str = "FORESEEK_TEST_DIRECTORY";
 
 /// A part of a check.
@@ -32,14 +32,14 @@ pub(crate) const PARTS: [(&str, Part); 12] = [
     ("writes_within_a_limit", limits::writes_within_a_limit),
 ];
 
-/// What the calls of a check gave, in order.
+/// The results of a check's calls, in order.
 #[derive(Default)]
 pub(crate) struct Record {
     pub(crate) lines: Vec<String>,
 }
 
 impl Record {
-    /// Writes down what a call gave, and gives it on.
+    /// Records the result of a call, and returns it.
     pub(crate) fn note<T: Debug, E: Into<std::io::Error>>(
         &mut self,
         call: &str,
@@ -58,7 +58,7 @@ impl Record {
         }
     }
 
-    /// The same for what gives a thing that differs each time (a descriptor): only that it was given.
+    /// The same for a result that differs each time (a descriptor): only its success is recorded.
     pub(crate) fn have<T, E: Into<std::io::Error>>(&mut self, call: &str, result: Result<T, E>) -> Option<T> {
         match result {
             Ok(value) => {
@@ -72,18 +72,18 @@ impl Record {
         }
     }
 
-    /// Writes down something seen.
+    /// Records an observation.
     pub(crate) fn see(&mut self, what: &str, value: impl Debug) {
         self.lines.push(format!("{what}: {value:?}"));
     }
 
-    /// Has another process, of this user and these groups, run a part, and writes down what it did.
+    /// Has another process, of this user and these groups, run a part, and adds its record.
     pub(crate) fn child(&mut self, part: &str, directory: &Path, user: u32, groups: &[u32]) {
         let child = start_child(part, directory, user, groups);
         self.end_child(part, child);
     }
 
-    /// Waits for a child and writes down what it did.
+    /// Waits for a child and adds its record.
     pub(crate) fn end_child(&mut self, part: &str, child: Child) {
         let output = child.wait_with_output().expect("waited for");
         assert!(output.status.success(), "{part}: {}", String::from_utf8_lossy(&output.stderr));
@@ -116,7 +116,7 @@ pub(crate) fn start_child(part: &str, directory: &Path, user: u32, groups: &[u32
     command.spawn().expect("a child")
 }
 
-/// Runs the part that the environment names, and tells what it wrote down on standard error.
+/// Runs the part that the environment names, and prints its record on standard error.
 pub(crate) fn run_as_child(part: impl Fn(&str) -> Part) {
     let (Ok(name), Some(directory)) = (std::env::var(PART), std::env::var_os(DIRECTORY)) else { return };
     let mut record = Record::default();

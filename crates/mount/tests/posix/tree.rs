@@ -1,4 +1,4 @@
-//! What is in a directory: everything that must be the same in the mount, its source and beside it.
+//! The contents of a directory that must be the same in the mount, its source and beside it.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

@@ -1,4 +1,4 @@
-//! A reader over files of a temporary directory, with faults and want of memory at will.
+//! A reader over files of a temporary directory, with faults and memory pressure on request.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use foreseek_mount::{
@@ -18,10 +18,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub(crate) const PAGE: usize = 4096;
-/// Longest wait for anything; nothing takes a tenth of it.
+/// Longest wait; nothing takes a tenth of it.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// Bytes that differ from place to place and from file to file.
+/// Bytes that differ from offset to offset and from file to file.
 pub(crate) fn contents(length: usize, seed: u64) -> Vec<u8> {
     (0..length as u64).map(|at| (at / 4096 * 37 + at % 249 + seed * 101) as u8).collect()
 }
@@ -30,7 +30,7 @@ pub(crate) fn contents(length: usize, seed: u64) -> Vec<u8> {
 pub(crate) struct Lab {
     pub(crate) reader: Reader,
     pub(crate) directory: tempfile::TempDir,
-    /// Held while a file changes and its version is told.
+    /// Held while a file changes and its version is reported.
     changing: Mutex<()>,
 }
 
@@ -47,12 +47,12 @@ impl Lab {
         Self::over(policy, memory, None, None)
     }
 
-    /// The same with faults below, and with memory as it is made to be.
+    /// The same with faults below, and with memory pressure on request.
     pub(crate) fn over(policy: &str, memory: Bytes, faults: Option<Faults>, scarce: Option<Scarce>) -> Self {
         Self::with(&ReaderOptions::new(policy, memory), "/var/tmp", faults, scarce)
     }
 
-    /// The same as the options say, with its files in this directory.
+    /// The same with these options, and its files in this directory.
     pub(crate) fn with(
         options: &ReaderOptions,
         place: &str,
@@ -98,7 +98,7 @@ impl Lab {
         from.recv_timeout(LIMIT).expect("an answer in time")
     }
 
-    /// Reads on and on in pieces of this length, until there is no more.
+    /// Reads in pieces of this length until the end of the file.
     pub(crate) fn read_all(&self, stream: StreamId, length: u64) -> Vec<u8> {
         let mut read = Vec::new();
         loop {
@@ -110,7 +110,7 @@ impl Lab {
         }
     }
 
-    /// Reads now here, now there, and a little on in order each time; it is what the file holds.
+    /// Reads at random offsets, and a little sequentially from each; compares with the contents of the file.
     pub(crate) fn wander(&self, file: &LabFile, bytes: &[u8], mut random: Random) {
         let stream = self.open(file);
         for _ in 0..60 {
@@ -129,7 +129,8 @@ impl Lab {
         self.reader.closed(stream);
     }
 
-    /// Writes as the file system above does: into the file, then to the reader, then it is over.
+    /// Writes as the file system above does: into the file, then the report to the reader, then the
+    /// acknowledgement.
     pub(crate) fn write(&self, file: &LabFile, at: u64, bytes: &[u8]) {
         let _whole = self.changing.lock().expect("no panic");
         file.file.write_all_at(bytes, at).expect("room");
@@ -137,7 +138,7 @@ impl Lab {
         self.reader.changed(Change { object: file.object, range, version: Self::version(file) });
     }
 
-    /// Gives a file another length.
+    /// Sets the length of a file.
     pub(crate) fn cut(&self, file: &LabFile, length: u64) {
         let _whole = self.changing.lock().expect("no panic");
         let before = file.file.metadata().expect("open").len();
@@ -148,7 +149,7 @@ impl Lab {
     }
 }
 
-/// Memory that is scarce when a test says so.
+/// Memory that is scarce when a test sets it.
 #[derive(Clone, Default)]
 pub(crate) struct Scarce(Arc<AtomicBool>);
 
@@ -170,19 +171,19 @@ impl Memory for Scarce {
     }
 }
 
-/// Faults of the medium below real reads: places that cannot be read.
+/// Faults of the medium below real reads: bytes that cannot be read.
 #[derive(Clone, Default)]
 pub(crate) struct Faults {
     bad: Arc<Mutex<Vec<Range<usize>>>>,
 }
 
 impl Faults {
-    /// These bytes of every file cannot be read.
+    /// Makes these bytes of every file unreadable.
     pub(crate) fn fail(&self, bytes: Range<usize>) {
         self.bad.lock().expect("no panic").push(bytes);
     }
 
-    pub(crate) fn mend(&self) {
+    pub(crate) fn repair(&self) {
         self.bad.lock().expect("no panic").clear();
     }
 
@@ -197,7 +198,7 @@ impl Faults {
         let bad = self.bad.lock().expect("no panic");
         let first = bad.iter().filter(|bad| bad.start < end && start < bad.end).map(|bad| bad.start).min();
         if let Some(first) = first {
-            // As a disk does it: what lies before the bad place may have come or not.
+            // As on a disk: the bytes before the bad one may have arrived or not.
             let before = first.saturating_sub(start) as u64;
             ended.got = Bytes(if before.is_multiple_of(3) { 0 } else { before.min(ended.got.get()) });
             ended.error = Some(Errno::IO);
@@ -206,7 +207,7 @@ impl Faults {
     }
 }
 
-/// A plain sequence of numbers, the same each time.
+/// A plain pseudo-random sequence, the same each time.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {

@@ -1,7 +1,6 @@
-//! A mount of a source whose reads come short although the file goes on, are interrupted, or fail at
-//! some pages (a file system of our own, [`ShortSource`]): programs see none of it but the failures, at
-//! their very pages. By direct I/O and through the page cache, by io_uring and by threads, with each
-//! way to read.
+//! A mount of a source whose reads come short before the end of the file, are interrupted, or fail at some
+//! pages (a file system of ours, [`ShortSource`]). Programs see only the failures, at exactly their pages.
+//! The tests use direct I/O and the page cache, io_uring and threads, and each way to read.
 //!
 //! `FORESEEK_SEED` gives other answers.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
@@ -25,7 +24,7 @@ const EIO: i32 = 5;
 const POLICIES: [Policy; 3] = [Policy::ADAPTIVE, Policy::COMPETITIVE, Policy::PLAIN];
 /// Two MiB and a piece of a page.
 const LENGTH: usize = 512 * PAGE + 1234;
-/// Pages that cannot be read: alone, two in a row, the last whole one.
+/// Pages that cannot be read: a single one, two in a row, the last whole one.
 const BAD: [usize; 5] = [37, 200, 201, 330, 511];
 
 fn seed() -> u64 {
@@ -34,7 +33,7 @@ fn seed() -> u64 {
     seed
 }
 
-/// The mount goes before its source.
+/// The mount is removed before its source.
 struct Short {
     mount: TestMount,
     source: ShortSource,
@@ -42,7 +41,7 @@ struct Short {
 
 impl Drop for Short {
     fn drop(&mut self) {
-        // Before the folder goes in which both are.
+        // Before the directory of both is removed.
         if let Err(error) = client::unmount(&self.mount.point) {
             println!("unmount: {error}");
         }
@@ -58,7 +57,7 @@ fn short(policy: Policy, contents: &Arc<Contents>, direct: Direct, io_uring: boo
     Some(Short { mount, source: source? })
 }
 
-/// What a program gets that reads on until it has all it wants, the file ends, or an error comes.
+/// The bytes that a program gets if it reads until it has all, the file ends, or an error occurs.
 fn read(file: &File, at: usize, length: usize) -> (Vec<u8>, Option<i32>) {
     let (mut bytes, mut done) = (vec![0; length], 0);
     let error = loop {
@@ -76,7 +75,7 @@ fn read(file: &File, at: usize, length: usize) -> (Vec<u8>, Option<i32>) {
     (bytes, error)
 }
 
-/// The same of a file that can be read but for its bad pages.
+/// The same for a file that is readable except for its bad pages.
 fn expected(contents: &Contents, at: usize, length: usize) -> (Vec<u8>, Option<i32>) {
     let end = (at + length).min(contents.length()).max(at.min(contents.length()));
     let bad = contents.bad.iter().map(|page| page * PAGE..(page + 1) * PAGE);
@@ -85,7 +84,7 @@ fn expected(contents: &Contents, at: usize, length: usize) -> (Vec<u8>, Option<i
     (contents.bytes[at.min(to)..to].to_vec(), first.map(|_| EIO))
 }
 
-/// Reads the file in order in pieces of this length; each piece is as it must be.
+/// Reads the file sequentially in pieces of this length; checks each piece.
 fn read_in_order(contents: &Contents, path: &Path, piece: usize, what: &str) {
     let file = File::open(path).expect("opened");
     for at in (0..contents.length()).step_by(piece) {
@@ -96,7 +95,7 @@ fn read_in_order(contents: &Contents, path: &Path, piece: usize, what: &str) {
     }
 }
 
-/// So many readers, each here and there and on from there.
+/// Reads by this many readers, each at random offsets and sequentially from there.
 fn read_here_and_there(contents: &Contents, path: &Path, readers: u64, what: &str) {
     std::thread::scope(|scope| {
         for reader in 0..readers {
@@ -119,13 +118,13 @@ fn read_here_and_there(contents: &Contents, path: &Path, readers: u64, what: &st
     });
 }
 
-/// So that the mount is asked again.
+/// Drops the file from the kernel's cache, so that the mount is read again.
 fn forget(path: &Path) {
     let file = File::open(path).expect("opened");
     fadvise(&file, 0, None, Advice::DontNeed).expect("forgotten");
 }
 
-/// All ways to read, of a source of this kind.
+/// All ways to read, from a source of this kind.
 fn reads_as_outside(direct: Direct, io_uring: bool) {
     let contents = Contents::new(LENGTH, &BAD);
     for policy in POLICIES {
@@ -159,35 +158,36 @@ fn reads_as_outside(direct: Direct, io_uring: bool) {
 }
 
 #[test]
-fn reads_that_come_short_by_direct_io_are_read_on() {
+fn short_direct_reads_are_continued() {
     reads_as_outside(Direct::Taken, true);
 }
 
 #[test]
-fn so_they_are_by_threads() {
+fn short_reads_by_threads_are_continued() {
     reads_as_outside(Direct::Taken, false);
 }
 
 #[test]
-fn so_they_are_where_direct_io_is_refused() {
+fn short_reads_without_direct_io_are_continued() {
     reads_as_outside(Direct::Refused, true);
 }
 
 #[test]
-fn so_they_are_where_both_are() {
+fn short_reads_by_threads_without_direct_io_are_continued() {
     reads_as_outside(Direct::Refused, false);
 }
 
-/// Reads that FUSE itself divides, and keeps nothing of.
+/// Reads that FUSE itself splits, and does not cache.
 fn open_direct(path: &Path) -> File {
     File::options().read(true).custom_flags(libc::O_DIRECT).open(path).expect("opened")
 }
 
-/// Nobody has told us that a file is shorter when we read it. With `O_DIRECT` there is what is there, or was
-/// read ahead. Through the page cache there may be zeros to the old end until it is noticed (the kernel's
-/// FUSE fills up with them where several requests come short at a time). Soon it is the same as outside.
+/// The source is shortened without a report. With `O_DIRECT` a read returns the current contents, or what was
+/// read ahead. Through the page cache there may be zeros up to the old end until the change is noticed (the
+/// kernel's FUSE pads with them where several concurrent requests come short). Soon it is the same as
+/// outside.
 #[test]
-fn a_source_that_was_shortened_ends_where_it_ends_outside() {
+fn a_shortened_source_ends_where_it_ends_outside() {
     let ways = POLICIES.into_iter().flat_map(|policy| [(policy, Direct::Taken), (policy, Direct::Refused)]);
     for (policy, direct) in ways {
         let contents = Contents::new(LENGTH, &[]);

@@ -1,8 +1,8 @@
-//! A file system whose reads come short although the file goes on: a few bytes less than asked, a single
-//! page, one byte, or nothing but EINTR; with places that cannot be read, and a file that others shorten.
+//! A file system whose reads come short before the end of the file: by a few bytes, to a single page, to one
+//! byte, or to nothing but EINTR. Some pages cannot be read, and the file may be shortened.
 //!
-//! What it answers is chosen by a seed and the number of the read, so that a run can be had again as far as
-//! the order of reads is the same. It serves in threads of the test itself, which maps nothing of it.
+//! A seed and the number of the read choose each answer: a run is repeatable as far as the order of reads is
+//! the same. It serves in threads of the test itself, which maps nothing of it.
 
 use super::common::Random;
 use fuser::{
@@ -20,27 +20,27 @@ pub(crate) const PAGE: usize = 4096;
 /// The file's name.
 pub(crate) const FILE: &str = "file";
 const NODE: INodeNo = INodeNo(2);
-/// The kernel keeps nothing: what others change is seen at once.
+/// The kernel caches nothing: changes are visible at once.
 const KEEP: Duration = Duration::ZERO;
-/// Of so many answers one is EINTR: never as many in a row as are tried again.
+/// One in this many answers is EINTR: never as many in a row as are retried.
 const INTERRUPTED_ONE_IN: u64 = 32;
 
-/// How the file can be read past the page cache.
+/// How the file can be read without the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direct {
-    /// With `O_DIRECT`, as of most file systems.
+    /// With `O_DIRECT`, as on most file systems.
     Taken,
     /// Opening with `O_DIRECT` is refused.
     Refused,
 }
 
-/// What is in the file, and where it is bad. The test and the file system share it.
+/// The contents of the file, and its bad pages. The test and the file system share it.
 #[derive(Debug)]
 pub(crate) struct Contents {
     pub(crate) bytes: Vec<u8>,
     /// Pages that cannot be read.
     pub(crate) bad: Vec<usize>,
-    /// So many bytes of it are there; they were shortened so many times.
+    /// Its current length, and how often it was shortened.
     length: Mutex<(usize, u32)>,
 }
 
@@ -55,7 +55,7 @@ impl Contents {
         self.state().0
     }
 
-    /// Somebody shortens the file.
+    /// Shortens the file.
     pub(crate) fn shorten(&self, length: usize) {
         let mut state = self.length.lock().expect("no panic");
         *state = (length, state.1 + 1);
@@ -66,13 +66,13 @@ impl Contents {
     }
 }
 
-/// The file system; it goes when dropped.
+/// The file system; it is unmounted when dropped.
 pub(crate) struct ShortSource {
     session: Option<BackgroundSession>,
     pub(crate) answers: Arc<Answers>,
 }
 
-/// What it has answered.
+/// Counters of its answers.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     pub(crate) reads: AtomicU64,
@@ -93,7 +93,7 @@ impl ShortSource {
         Self { session: Some(session), answers }
     }
 
-    /// Unmounts it; who has dropped a session has not.
+    /// Unmounts it; dropping a session does not.
     pub(crate) fn end(&mut self) {
         if let Some(session) = self.session.take()
             && let Err(error) = session.umount_and_join()
@@ -116,7 +116,7 @@ struct Server {
     answers: Arc<Answers>,
 }
 
-/// What a read gets.
+/// The answer to a read.
 enum Given {
     Bytes(usize),
     Interrupted,
@@ -151,13 +151,13 @@ impl Server {
         })
     }
 
-    /// How much of a read of `there` bytes is given; they begin at `offset`.
+    /// How much of a read of `there` bytes is returned; they begin at `offset`.
     fn given(&self, offset: usize, there: usize) -> Given {
         let number = self.answers.reads.fetch_add(1, SeqCst);
         let mut random = Random(self.seed ^ number.wrapping_mul(0x9E37_79B9));
         let pages = offset / PAGE..(offset + there).div_ceil(PAGE);
         let bad = self.contents.bad.iter().filter(|bad| pages.contains(bad)).min();
-        // As a disk does it: what lies before the bad page may have come or not.
+        // As on a disk: the bytes before the bad page may have arrived or not.
         if let Some(bad) = bad {
             let before = (bad * PAGE).saturating_sub(offset);
             if before == 0 || random.below(2) == 0 {
@@ -205,7 +205,7 @@ impl Filesystem for Server {
         if self.direct == Direct::Refused && flags.0 & libc::O_DIRECT != 0 {
             return reply.error(Errno::EINVAL);
         }
-        // So that answers come through as they are.
+        // So that answers arrive unchanged.
         reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO);
     }
 

@@ -7,16 +7,16 @@ use foreseek_units::{Nanos, Pages};
 
 /// Pages of each file: 16 MiB.
 const FILE: u64 = 4096;
-/// What the kernel asks for at a time.
+/// The kernel's request.
 const WINDOW: u64 = 32;
-/// Where a program stops just when more is fetched ahead of it.
+/// Where a program stops: just when more is fetched ahead of it.
 const BEGINNING: u64 = 2 * WINDOW;
-/// Programs that read beside each other. For a single one little is fetched ahead before it is read.
+/// Programs that read at the same time. For a single one little is fetched ahead before it is read.
 const READERS: u64 = 4;
-/// How long a program thinks before it opens a file.
+/// How long a program pauses before it opens a file.
 const THINKS: Nanos = Nanos::from_micros(1000);
 
-/// Files that a program has opened in turn, and how many of them past the driver.
+/// Files that a program has opened in sequence, and how many of them without the driver.
 struct Job {
     world: World,
     opens: u64,
@@ -29,7 +29,7 @@ impl Job {
         Self { world, opens: 0, aside: 0 }
     }
 
-    /// Opens so many files that were not opened before, a few at a time, and reads `pages` of each.
+    /// Opens this many files that were not opened before, a few at a time, and reads `pages` of each.
     fn read(&mut self, files: u64, pages: u64) {
         for _ in 0..files / READERS {
             self.world.pass_time(THINKS.0);
@@ -73,7 +73,7 @@ fn whole_files_are_never_read_past_it() {
 }
 
 #[test]
-fn beginnings_of_files_are_where_reading_ahead_is_all_for_nothing() {
+fn reading_ahead_of_beginnings_of_files_is_wasted() {
     let mut job = Job::new("competitive");
     job.read(8000, BEGINNING);
     let benefit = job.world.driver.benefit();
@@ -82,7 +82,7 @@ fn beginnings_of_files_are_where_reading_ahead_is_all_for_nothing() {
     let most = SAMPLE * 2 + TRIAL * trials + Pages(FILE) * (trials + 2);
     assert!(job.ahead() < most, "{} pages ahead, {trials} trials", job.ahead());
     assert!(!benefit.last().pays() && job.aside > job.opens / 2, "{} of {}", job.aside, job.opens);
-    // The policy that learns finds so by itself.
+    // The policy that learns finds this by itself.
     let mut job = Job::new("adaptive");
     job.read(2000, BEGINNING);
     let stats = job.world.stats();

@@ -1,4 +1,4 @@
-//! The serving engine, held to a naive storage behind it and to the rules of the seam.
+//! The serving engine over a naive storage, checked against the rules of the seam.
 
 mod aside;
 mod rules;

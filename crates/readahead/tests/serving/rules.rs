@@ -1,4 +1,4 @@
-//! What the engine does where it matters, in single stories.
+//! Single scenarios of the engine.
 
 use crate::world::{Answer, World, bytes, settings, spans};
 use foreseek_readahead::serving::{MEMORY_LEAST, Settings};
@@ -17,7 +17,7 @@ fn small(memory: u64) -> Settings {
     Settings { memory: Pages(memory), machine: Pages(memory), ..settings() }
 }
 
-/// Fetches that lie together, as one.
+/// Adjacent fetches, as one.
 fn visit(fetches: &[(u64, u64)]) -> Option<(u64, u64)> {
     let pages = fetches.iter().map(|(_, pages)| pages).sum();
     assert!(fetches.windows(2).all(|two| two[0].0 + two[0].1 == two[1].0), "{fetches:?}");
@@ -37,8 +37,8 @@ fn golden_a_random_read_fetches_itself_alone() {
     world.finish();
 }
 
-/// What a kernel with 128 KiB of read-ahead asks for a file that is read from its start: every visit of
-/// the disk is as long as slow start and the competitive depth have it.
+/// A kernel with 128 KiB of read-ahead reads a file from its start: the visits of the disk are as long as
+/// slow start and the competitive depth make them.
 #[test]
 fn golden_the_visits_of_a_sequential_reader() {
     let mut world = world(settings());
@@ -65,13 +65,13 @@ fn the_next_window_is_fetched_while_the_reader_reads_the_last() {
     world.complete_all();
     assert_eq!(world.read_pages(0, 4, 8), [(16, 32)]);
     world.complete_all();
-    // The reader finds all of it.
+    // The reader finds all of it cached.
     assert_eq!(visit(&world.read_pages(0, 12, 16)), Some((48, 64)));
     assert_eq!(world.answers.len(), 3);
     world.finish();
 }
 
-/// A reader of columns: a call of 964 KiB, which the kernel cuts into windows.
+/// A reader of columns: a call of 964 KiB, which the kernel splits into windows.
 #[test]
 fn golden_a_call_that_comes_in_parts_is_one_visit() {
     for policy in ["adaptive", "competitive", "none"] {
@@ -80,7 +80,7 @@ fn golden_a_call_that_comes_in_parts_is_one_visit() {
             assert!(world.asks_for_call(0, start, 32), "{policy}");
             world.call(0, start, 241);
             let before = world.stats().visits;
-            // With what the kernel will ask for beyond it.
+            // With the window that the kernel will request beyond it.
             assert_eq!(visit(&world.read_pages(0, start, 32)), Some((start, 288)), "{policy}");
             assert!(world.flying.values().all(|one| one.urgency == Urgency::Demand), "{policy}");
             assert_eq!((world.stats().visits - before, world.stats().deferred), (1, 0), "{policy}");
@@ -102,7 +102,7 @@ fn golden_a_call_that_comes_in_parts_is_one_visit() {
 }
 
 #[test]
-fn the_calls_of_threads_that_share_an_opening_do_not_tear_each_other_apart() {
+fn calls_of_threads_that_share_a_descriptor_do_not_split_each_other() {
     let mut world = world(settings());
     let starts = [10, 1003, 2100, 3400, 600, 1700, 2800];
     for start in starts {
@@ -118,7 +118,7 @@ fn the_calls_of_threads_that_share_an_opening_do_not_tear_each_other_apart() {
 }
 
 #[test]
-fn a_call_is_fetched_in_steps_and_no_further_than_the_object_goes() {
+fn a_call_is_fetched_in_steps_and_not_beyond_the_object() {
     let mut world = world(Settings { policy: "none".to_owned(), ..settings() });
     world.call(0, 1000, 600);
     assert_eq!(visit(&world.read_pages(0, 1000, 32)), Some((1000, 320)));
@@ -136,7 +136,7 @@ fn a_call_is_fetched_in_steps_and_no_further_than_the_object_goes() {
 }
 
 #[test]
-fn reads_join_what_is_on_its_way_and_wait_for_their_part_only() {
+fn reads_join_fetches_in_flight_and_wait_for_their_part_only() {
     let mut world = world(Settings { fetch: Pages(32), policy: "none".to_owned(), ..settings() });
     world.open(1, 0);
     world.read(0, 0, bytes(32));
@@ -153,9 +153,9 @@ fn reads_join_what_is_on_its_way_and_wait_for_their_part_only() {
     world.finish();
 }
 
-/// Of pieces that one read waits for none is of use alone, and a device may go elsewhere between two.
+/// None of the pieces that one read waits for is useful alone, and a device may seek between two.
 #[test]
-fn what_one_read_waits_for_is_one_fetch() {
+fn the_missing_pages_of_one_read_are_one_fetch() {
     for policy in ["adaptive", "competitive", "none"] {
         let mut world = world(Settings { fetch: Pages(32), policy: policy.to_owned(), ..settings() });
         world.open(1, 0);
@@ -168,7 +168,7 @@ fn what_one_read_waits_for_is_one_fetch() {
 }
 
 #[test]
-fn a_page_that_was_read_is_handed_over_and_one_that_comes_back_is_an_lru_miss() {
+fn a_read_page_is_handed_over_and_missed_again_it_is_an_lru_miss() {
     let mut world = world(settings());
     world.read(0, bytes(100), bytes(4));
     world.complete_all();
@@ -179,7 +179,7 @@ fn a_page_that_was_read_is_handed_over_and_one_that_comes_back_is_an_lru_miss() 
     world.finish();
 }
 
-/// Direct reads of sectors do not fetch a page for each.
+/// Direct reads of sectors do not fetch the page for each.
 #[test]
 fn a_page_stays_until_its_last_byte_was_read() {
     let mut world = world(settings());
@@ -194,7 +194,7 @@ fn a_page_stays_until_its_last_byte_was_read() {
 }
 
 #[test]
-fn a_change_drops_what_is_there_and_overtakes_what_is_on_its_way() {
+fn a_change_drops_cached_pages_and_overtakes_those_in_flight() {
     let mut world = world(settings());
     world.read(0, 0, bytes(4));
     world.complete_all();
@@ -238,7 +238,7 @@ fn a_failed_prefetch_is_a_counter_and_a_failed_read_is_one_read() {
     let second = world.read(1, bytes(6), bytes(4));
     let id = *world.flying.keys().next().expect("one fetch");
     assert_eq!(spans(&world), [(0, 16)]);
-    // Five pages come.
+    // Five pages arrive.
     world.complete(id, Some(5), false);
     assert_eq!(world.answers.get(&first), Some(&Answer::Served(4)));
     assert_eq!(world.stats().failed_fetches, 1);
@@ -246,7 +246,7 @@ fn a_failed_prefetch_is_a_counter_and_a_failed_read_is_one_read() {
     let id = *world.flying.keys().next().expect("one fetch");
     world.complete(id, Some(0), false);
     assert_eq!(world.answers.get(&second), Some(&Answer::Failed));
-    // Page 4 is there, the next one is fetched; nothing is left of the failure.
+    // Page 4 is cached, the next one is fetched; the failure has no effect any more.
     let third = world.read(0, bytes(4), bytes(2));
     world.complete_all();
     assert_eq!(world.answers[&third], Answer::Served(2));
@@ -255,7 +255,7 @@ fn a_failed_prefetch_is_a_counter_and_a_failed_read_is_one_read() {
 }
 
 #[test]
-fn two_reads_of_a_bad_page_both_hear_of_it_and_their_neighbour_does_not() {
+fn two_reads_of_a_bad_page_both_fail_and_their_neighbour_does_not() {
     let mut world = world(settings());
     (1..3).for_each(|stream| world.open(stream, 0));
     world.read(0, 0, bytes(4));
@@ -276,19 +276,19 @@ fn two_reads_of_a_bad_page_both_hear_of_it_and_their_neighbour_does_not() {
 }
 
 #[test]
-fn what_a_failed_prefetch_did_not_bring_is_read_again_before_its_read_fails() {
+fn pages_of_a_failed_prefetch_are_read_again_before_their_read_fails() {
     let mut world = world(settings());
     world.open(1, 0);
     world.read(0, 0, bytes(4));
     world.complete_all();
-    // Another stream has fetches: what is read ahead is not deferred.
+    // Another stream has fetches: read-ahead is not deferred.
     let other = world.read(1, bytes(1000), bytes(4));
     world.read(0, bytes(4), bytes(12));
     assert_eq!(spans(&world), [(1000, 4), (16, 32)]);
     let read = world.read(0, bytes(16), bytes(32));
     let ids: Vec<u64> = world.flying.keys().copied().collect();
     ids.into_iter().for_each(|id| world.complete(id, Some(0), false));
-    // The one was fetched for a read, the other was fetched ahead.
+    // The first was fetched for a read, the second ahead.
     assert_eq!(world.answers.get(&other), Some(&Answer::Failed));
     assert_eq!(spans(&world), [(16, 32)]);
     world.complete_all();
@@ -297,7 +297,7 @@ fn what_a_failed_prefetch_did_not_bring_is_read_again_before_its_read_fails() {
 }
 
 #[test]
-fn a_busy_driver_is_asked_again() {
+fn a_busy_driver_gets_the_fetch_again() {
     let mut world = world(settings());
     let read = world.read(0, bytes(50), bytes(4));
     let id = *world.flying.keys().next().expect("one fetch");
@@ -351,11 +351,11 @@ fn reads_beyond_memory_wait_and_are_served_in_order() {
 }
 
 #[test]
-fn demand_goes_before_what_is_read_ahead_and_few_are_under_way() {
+fn demand_goes_before_read_ahead_and_few_are_in_flight() {
     let mut world = world(Settings { in_flight: 2, ..settings() });
     world.create(1, bytes(4000));
     (1..40).for_each(|stream| world.open(stream, 1));
-    // Three visits; the third one waits.
+    // Three visits; the third one is queued.
     for stream in 1..4 {
         world.read(stream, bytes(1000 * stream), bytes(8));
     }
@@ -387,7 +387,7 @@ fn the_more_streams_the_shallower() {
 
 /// TR-840 section 4.1: pages of a process that has ended go first.
 #[test]
-fn the_pages_of_the_dead_make_room() {
+fn the_pages_of_ended_processes_make_room() {
     let mut world = world(small(1024));
     world.create(1, bytes(4000));
     for stream in 1..5 {
@@ -399,8 +399,8 @@ fn the_pages_of_the_dead_make_room() {
         world.unpin_all();
     }
     let held = world.stats().cached;
-    world.tell(Event::Serving(ServingEvent::Exited { who: ProcessId(3) }));
-    // Eight pages are lacking: the third stream's, which may go at once. The others are found.
+    world.send(Event::Serving(ServingEvent::Exited { who: ProcessId(3) }));
+    // Eight pages are missing: those of the third stream, whose process has ended. The others are found.
     for at in 0..5 {
         world.read(0, bytes(300 * at + 7), bytes(200));
     }
@@ -415,7 +415,7 @@ fn the_pages_of_the_dead_make_room() {
 }
 
 #[test]
-fn a_page_that_was_dropped_unused_is_a_prefetch_miss() {
+fn a_page_evicted_before_use_is_a_prefetch_miss() {
     let mut world = world(small(1024));
     world.read(0, 0, bytes(16));
     world.read(0, bytes(16), bytes(8));
@@ -423,7 +423,7 @@ fn a_page_that_was_dropped_unused_is_a_prefetch_miss() {
     world.unpin_all();
     let ahead = world.stats().cached;
     assert!(ahead > Pages(0));
-    // Somebody else needs all memory.
+    // Another stream needs all memory.
     world.open(1, 0);
     for at in 0..6 {
         world.read(1, bytes(1000 + 200 * at), bytes(199));
@@ -438,7 +438,7 @@ fn a_page_that_was_dropped_unused_is_a_prefetch_miss() {
 }
 
 #[test]
-fn what_is_not_served_is_passed() {
+fn unserved_reads_are_passed() {
     let mut world = world(settings());
     let unknown = world.read(77, 0, bytes(1));
     let long = world.read(0, 0, bytes(257));
@@ -449,9 +449,9 @@ fn what_is_not_served_is_passed() {
     world.finish();
 }
 
-/// What a program is answered with less of than it asked for it takes for the end of the file.
+/// A program takes a short answer for the end of the file.
 #[test]
-fn a_fetch_that_ends_before_its_object_does_has_its_reads_passed_and_not_cut() {
+fn reads_of_a_fetch_that_ends_before_its_object_are_passed_and_not_cut() {
     let mut world = World::new(settings());
     world.create(1, bytes(1000));
     world.open(1, 1);
@@ -461,14 +461,14 @@ fn a_fetch_that_ends_before_its_object_does_has_its_reads_passed_and_not_cut() {
     world.finish();
     assert_eq!(world.answers.get(&whole), Some(&Answer::Served(8)));
     assert_eq!((world.stats().internal_errors, world.stats().passed), (1, 1));
-    // What came before that is in order, and what did not is fetched anew.
+    // The pages before that are right, the others are fetched again.
     let again = world.read(1, 0, bytes(8));
     world.finish();
     assert_eq!(world.answers.get(&again), Some(&Answer::Served(8)));
 }
 
 #[test]
-fn the_end_of_a_fetch_that_never_was_changes_nothing() {
+fn the_end_of_an_unknown_fetch_changes_nothing() {
     let mut world = World::new(settings());
     world.create(1, bytes(1000));
     world.open(1, 1);

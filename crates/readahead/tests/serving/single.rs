@@ -1,4 +1,4 @@
-//! A single reader: what is fetched for it is handed out piece by piece, and cancelled when it leaves.
+//! A single reader: its fetches are dispatched piece by piece, and cancelled when it leaves.
 
 use crate::world::{Answer, World, bytes, settings, spans};
 use foreseek_readahead::serving::Settings;
@@ -12,8 +12,8 @@ fn deep() -> Settings {
     Settings { policy: "aggressive".to_owned(), stream, ..settings() }
 }
 
-/// Files 0 and 1 of 4000 pages are open as streams 0 and 1, and stream 0 has read 120 pages: now pages 240 to 496
-/// are fetched, in eight pieces.
+/// Files 0 and 1 of 4000 pages are open as streams 0 and 1, and stream 0 has read 120 pages: now pages 240 to
+/// 496 are fetched, in eight pieces.
 fn world(settings: Settings) -> World {
     let mut world = World::new(settings);
     world.create(2, bytes(12_000));
@@ -31,7 +31,7 @@ fn world(settings: Settings) -> World {
 }
 
 #[test]
-fn a_piece_follows_as_one_ends() {
+fn a_piece_follows_when_one_ends() {
     let mut world = world(deep());
     for first in (240..432).step_by(32) {
         assert_eq!(spans(&world), [(first, 32), (first + 32, 32)]);
@@ -45,7 +45,7 @@ fn a_piece_follows_as_one_ends() {
 }
 
 #[test]
-fn what_a_reader_leaves_behind_is_cancelled() {
+fn deferred_fetches_of_a_reader_that_leaves_are_cancelled() {
     let mut world = world(deep());
     let before = world.stats();
     world.close(0);
@@ -55,14 +55,14 @@ fn what_a_reader_leaves_behind_is_cancelled() {
     assert_eq!((after.fetched_ahead, after.fetches), (before.fetched_ahead, before.fetches));
     world.complete_all();
     assert_eq!((world.stats().dropped, world.stats().stale), (before.dropped, before.stale));
-    // Of what was under way something is there, of the rest nothing.
+    // Some of the pages in flight arrived, none of the others.
     world.open(0, 0);
     assert_eq!(world.read_pages(0, 296, 16), [(304, 8)]);
     world.finish();
 }
 
 #[test]
-fn another_stream_has_all_go_out_before_its_own() {
+fn another_stream_ends_the_deferring_before_its_own_fetches() {
     let mut world = world(deep());
     let before = world.handed_out.len();
     world.read(1, bytes(2000), bytes(4));
@@ -84,7 +84,7 @@ fn another_reader_of_the_same_pages_keeps_them() {
 }
 
 #[test]
-fn a_read_that_waits_has_all_up_to_it_at_once() {
+fn a_waiting_read_gets_all_fetches_up_to_it_at_once() {
     let mut world = world(deep());
     let read = world.read(0, bytes(410), bytes(4));
     assert_eq!(spans(&world).last(), Some(&(400, 32)));
@@ -95,7 +95,7 @@ fn a_read_that_waits_has_all_up_to_it_at_once() {
 }
 
 #[test]
-fn who_goes_elsewhere_has_left() {
+fn a_reader_that_goes_elsewhere_has_left() {
     let mut world = world(deep());
     world.read(0, bytes(3000), bytes(4));
     assert_eq!(world.stats().cancelled, Pages(192));
@@ -103,9 +103,9 @@ fn who_goes_elsewhere_has_left() {
     world.finish();
 }
 
-/// What the kernel's read-ahead asks for out of order, and gaps.
+/// Requests of the kernel's read-ahead out of order, and gaps.
 #[test]
-fn who_is_a_little_ahead_has_not() {
+fn a_reader_a_little_ahead_has_not_left() {
     let mut world = world(deep());
     world.read(0, bytes(500), bytes(4));
     assert_eq!(world.stats().cancelled, Pages(0));
@@ -114,10 +114,10 @@ fn who_is_a_little_ahead_has_not() {
 }
 
 #[test]
-fn what_is_no_longer_what_it_was_is_cancelled() {
+fn fetches_of_changed_pages_are_cancelled() {
     let mut changed = world(deep());
     changed.change(0, 304, 100);
-    // Three pieces, and the first pages of one that stays for the others.
+    // Three pieces, and the first pages of one that stays for its other pages.
     assert_eq!((changed.stats().cancelled, changed.stats().stale), (Pages(96), Pages(4)));
     assert_eq!(changed.stats().deferred, 3);
     changed.finish();
@@ -128,13 +128,13 @@ fn what_is_no_longer_what_it_was_is_cancelled() {
 }
 
 #[test]
-fn a_device_of_which_it_is_known_that_it_serves_several_is_asked_for_all() {
+fn a_device_that_serves_several_at_once_gets_all_fetches() {
     let world = world(Settings { overlapping: true, ..deep() });
     assert_eq!((world.flying.len(), world.stats().deferred), (8, 0));
 }
 
 #[test]
-fn before_the_pace_is_known_all_is_handed_out() {
+fn before_the_pace_is_measured_all_is_dispatched() {
     let mut world = World::new(deep());
     world.create(0, bytes(4000));
     world.open(0, 0);

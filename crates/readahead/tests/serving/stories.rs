@@ -1,5 +1,5 @@
-//! Any story of reads, changes, failures and shortages: whatever happens, nothing wrong is served, no
-//! read is lost, no frame is used twice.
+//! Any sequence of reads, changes, failures and shortages: nothing wrong is served, no read is lost, no frame
+//! is used twice.
 
 use crate::world::{World, bytes, settings};
 use foreseek_readahead::ServingEngine;
@@ -20,12 +20,12 @@ enum Op {
         start: u64,
         bytes: u64,
     },
-    /// Where the stream's last read ended.
+    /// At the end of the stream's last read.
     GoOn {
         stream: u64,
         pages: u64,
     },
-    /// What follows is a part of this, or is not.
+    /// The next read may or may not be a part of this.
     Call {
         stream: u64,
         start: u64,
@@ -36,7 +36,7 @@ enum Op {
         late: bool,
     },
     CompleteAll,
-    /// Nobody but this stream goes on, so often.
+    /// Only this stream continues, this often.
     Alone {
         stream: u64,
         pages: u64,
@@ -96,7 +96,7 @@ fn ops(memory: u64) -> impl Strategy<Value = Vec<Op>> {
     proptest::collection::vec(op, 1..300)
 }
 
-fn tell(world: &mut World, at: &mut [u64], op: &Op) {
+fn apply(world: &mut World, at: &mut [u64], op: &Op) {
     let nth = |world: &World, nth: usize| world.flying.keys().nth(nth % world.flying.len().max(1)).copied();
     match *op {
         Op::Read { stream, start, bytes } => {
@@ -142,13 +142,13 @@ fn tell(world: &mut World, at: &mut [u64], op: &Op) {
             world.open(stream, object);
             at[stream as usize] = 0;
         }
-        Op::Ran(who) => world.tell(Event::Serving(ServingEvent::Ran { who: ProcessId(who as u32) })),
-        Op::Exited(who) => world.tell(Event::Serving(ServingEvent::Exited { who: ProcessId(who as u32) })),
+        Op::Ran(who) => world.send(Event::Serving(ServingEvent::Ran { who: ProcessId(who as u32) })),
+        Op::Exited(who) => world.send(Event::Serving(ServingEvent::Exited { who: ProcessId(who as u32) })),
         Op::Wait(nanos) => world.pass_time(nanos),
     }
 }
 
-/// `taught`: the engine may pace a single reader.
+/// `taught`: the engine has measured the pace and may pace a single reader.
 fn begin(settings: Settings, taught: bool) -> World {
     let mut world = World::new(settings);
     if taught {
@@ -181,12 +181,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn whatever_happens_every_read_gets_what_it_may(settings in any_settings(), taught in any::<bool>(), ops in ops(1024)) {
+    fn in_any_sequence_every_read_gets_a_right_answer(settings in any_settings(), taught in any::<bool>(), ops in ops(1024)) {
         let mut world = begin(settings, taught);
         let mut at = [0; STREAMS as usize];
-        ops.iter().for_each(|op| tell(&mut world, &mut at, op));
+        ops.iter().for_each(|op| apply(&mut world, &mut at, op));
         world.finish();
-        // A read that waits while its file is closed needs what is no longer there.
+        // A read that waits while its file is closed may need pages that are gone.
         let breaks = |op: &Op| {
             matches!(op, Op::Break { .. } | Op::Refuse { busy: false, .. } | Op::Close(_) | Op::Open { .. })
         };
@@ -194,9 +194,9 @@ proptest! {
         prop_assert!(breaks || world.stats().failed_reads == 0);
     }
 
-    /// The same story is told twice, the second time by a recording.
+    /// The same sequence is run twice, the second time from a recording.
     #[test]
-    fn a_recorded_run_says_the_same_again(settings in any_settings(), ops in ops(1024)) {
+    fn a_recorded_run_gives_the_same_commands(settings in any_settings(), ops in ops(1024)) {
         let text = Text::default();
         let mut world = World::recorded(settings, Some(Recorder::new(Box::new(text.clone()))));
         world.create(OBJECTS, bytes(12_000));
@@ -204,7 +204,7 @@ proptest! {
         (0..OBJECTS).for_each(|object| world.create(object, bytes(700 * object + 300)));
         (0..STREAMS).for_each(|stream| world.open(stream, stream % OBJECTS));
         let mut at = [0; STREAMS as usize];
-        ops.iter().for_each(|op| tell(&mut world, &mut at, op));
+        ops.iter().for_each(|op| apply(&mut world, &mut at, op));
         world.finish();
         let text = text.0.lock().expect("no panic").clone();
         let text = String::from_utf8(text).expect("text");

@@ -1,8 +1,8 @@
-//! The driver over a naive storage, that holds everything an engine says to what it may say.
+//! The driver over a naive storage, which checks every command of an engine.
 //!
-//! Every page of the storage has a stamp, which a change raises. Frames remember which page and stamp came
-//! into them; an answer is right if each frame has the page that was asked for, and no older stamp than the
-//! page had when the read was told.
+//! Every page of the storage has a stamp, which a change raises. Each frame records the page and stamp that
+//! were fetched into it. An answer is right if each frame has the requested page, and no older stamp than the
+//! page had when the read arrived.
 
 use foreseek_device::Profile;
 use foreseek_readahead::ServingEngine;
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// The costs that the tests' engines guess: a competitive depth of 95 pages.
+/// The initial costs of the tests' engines: a competitive depth of 95 pages.
 pub(crate) fn costs() -> Arc<dyn DeviceCosts> {
     Arc::new(Profile::builtin("ibm-36g-37").expect("a built-in profile"))
 }
@@ -29,32 +29,32 @@ pub(crate) fn settings() -> Settings {
     Settings::default()
 }
 
-/// A fetch under way.
+/// A fetch in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Flying {
     pub(crate) object: u64,
     pub(crate) pages: PageSpan,
     pub(crate) urgency: Urgency,
     frames: Vec<FrameId>,
-    /// What each page was when the fetch was issued.
+    /// The stamp of each page when the fetch was issued.
     stamps: Vec<Option<u64>>,
 }
 
-/// A read that was told and not answered.
+/// A read that is not answered yet.
 #[derive(Clone, Debug)]
 struct Open {
     object: u64,
     range: ByteSpan,
-    /// The stamps of its pages when it was told.
+    /// The stamps of its pages when it arrived.
     stamps: Vec<u64>,
-    /// The least length that its object had since.
+    /// The least length of its object since.
     least: u64,
 }
 
-/// What became of a read.
+/// The answer to a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// So many pages.
+    /// With this many pages.
     Served(u64),
     Failed,
     Passed,
@@ -76,7 +76,7 @@ impl Object {
     }
 }
 
-/// What a version of an object is: its length, and which change made it.
+/// A version of an object: its length, and the change that made it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Made {
     length: u64,
@@ -89,18 +89,18 @@ impl Version for Made {
     }
 }
 
-/// What lies below the driver: objects, frames, replies.
+/// The interface below the driver: objects, frames, replies.
 #[derive(Default)]
 pub(crate) struct Storage {
     pub(crate) flying: BTreeMap<u64, Flying>,
     pub(crate) answers: BTreeMap<u64, Answer>,
     pub(crate) dropped: Vec<FrameId>,
-    /// What was fetched of which object from which page on, in order.
+    /// The fetches in order: the object and the first page.
     pub(crate) handed_out: Vec<(u64, u64)>,
     settings: Settings,
     objects: BTreeMap<u64, Object>,
     streams: BTreeMap<u64, (u64, StreamId)>,
-    /// What lies in each frame.
+    /// The contents of each frame.
     contents: BTreeMap<FrameId, (u64, u64, u64)>,
     filling: BTreeSet<FrameId>,
     /// Replies that are not over, and how often each frame is lent.
@@ -109,13 +109,13 @@ pub(crate) struct Storage {
     open: BTreeMap<u64, Open>,
     /// Passed reads that the driver still has.
     passed: Vec<RequestId>,
-    /// Fetches that failed: of what, and which pages did not come; and those that were refused.
+    /// Fetches that failed, with the pages that did not arrive; and those that were refused.
     failed: BTreeMap<u64, (u64, PageSpan)>,
     refused: Vec<(u64, PageSpan)>,
     stamp: u64,
-    /// Whether a stream was ever closed: its reads may be passed.
+    /// Whether a stream was ever closed: its reads may then be passed.
     closed: bool,
-    /// How often the driver was told what cannot be: reads may be passed for it.
+    /// The number of invalid reports to the driver: reads may be passed for each.
     lies: u64,
 }
 
@@ -123,7 +123,7 @@ pub(crate) struct World {
     pub(crate) driver: ServingDriver<Storage>,
     pub(crate) now: Instant,
     next_request: u64,
-    /// Where the last fetch ended.
+    /// The end of the last fetch.
     head: (u64, PageIndex),
 }
 
@@ -158,7 +158,7 @@ impl World {
         self.driver.stats()
     }
 
-    /// An object of so many bytes comes into being.
+    /// Creates an object of this many bytes.
     pub(crate) fn create(&mut self, object: u64, length: u64) {
         self.objects.insert(object, Object { length, ..Object::default() });
     }
@@ -190,7 +190,7 @@ impl World {
         }
     }
 
-    /// Reads bytes; answers the read's number.
+    /// Reads bytes; returns the read's number.
     pub(crate) fn read(&mut self, stream: u64, start: u64, bytes: u64) -> u64 {
         let request = self.next_request;
         self.next_request += 1;
@@ -217,13 +217,13 @@ impl World {
         self.settle();
     }
 
-    /// Whether the driver is to look at the call of a read of these pages.
+    /// Whether the driver should inspect the call of a read of these pages.
     pub(crate) fn asks_for_call(&self, stream: u64, first: u64, pages: u64) -> bool {
         let range = ByteSpan::at(ByteOffset(first * PAGE_SIZE), Bytes(pages * PAGE_SIZE));
         self.driver.asks_for_call(self.streams[&stream].1, range)
     }
 
-    /// Reads pages; answers what was asked for at that, oldest first.
+    /// Reads pages; returns the fetches that this caused, oldest first.
     pub(crate) fn read_pages(&mut self, stream: u64, first: u64, pages: u64) -> Vec<(u64, u64)> {
         let before = self.flying.keys().next_back().copied();
         self.read(stream, first * PAGE_SIZE, pages * PAGE_SIZE);
@@ -231,8 +231,8 @@ impl World {
         new.map(|(_, one)| (one.pages.start.0, one.pages.len().get())).collect()
     }
 
-    /// A single reader reads an object to its end, and what is fetched for it comes in turn: the engine learns what
-    /// the device does when it is handed all at once.
+    /// A single reader reads an object to its end, and its fetches end in order: the engine measures the
+    /// device with all of them dispatched at once.
     pub(crate) fn teach(&mut self, stream: u64, object: u64) {
         let pages = self.objects[&object].pages();
         self.open(stream, object);
@@ -245,21 +245,21 @@ impl World {
         self.closed = false;
     }
 
-    /// The oldest fetch under way ends, in full.
+    /// The oldest fetch ends, in full.
     pub(crate) fn complete_first(&mut self) {
         if let Some(id) = self.flying.keys().next().copied() {
             self.complete(id, None, false);
         }
     }
 
-    /// All fetches end in turn until none is under way.
+    /// All fetches end in order until none is in flight.
     pub(crate) fn complete_all(&mut self) {
         while !self.flying.is_empty() {
             self.complete_first();
         }
     }
 
-    /// As long as the disk of [`costs`] takes for it, if it serves one fetch after the other.
+    /// The time that the disk of [`costs`] takes for a fetch, one after the other.
     fn serve_time(&mut self, object: u64, pages: PageSpan) {
         let switch =
             if self.head == (object, pages.start) { Nanos::ZERO } else { Nanos::from_millis_f64(10.53) };
@@ -267,8 +267,8 @@ impl World {
         self.head = (object, pages.end);
     }
 
-    /// A fetch ends; with an error after so many pages where that is told. `late`: the device read what
-    /// was there at the end and not at the beginning.
+    /// A fetch ends, with an error after `error` pages if that is set. `late`: the device read the pages as
+    /// they are at the end, not at the beginning.
     pub(crate) fn complete(&mut self, id: u64, error: Option<u64>, late: bool) {
         let Some(flying) = self.flying.remove(&id) else { return };
         self.serve_time(flying.object, flying.pages);
@@ -288,7 +288,7 @@ impl World {
         self.settle();
     }
 
-    /// The driver is told that a fetch arrived and brought so many pages, though the object has more.
+    /// A fetch arrives with this many pages, although the object has more.
     pub(crate) fn cut_short(&mut self, id: u64, pages: u64) {
         let flying = self.flying.remove(&id).expect("a fetch under way");
         self.fill(&flying, &flying.stamps, pages);
@@ -297,13 +297,13 @@ impl World {
         self.settle();
     }
 
-    /// The engine is told that a fetch which is not under way arrived.
+    /// Reports the arrival of a fetch that is not in flight.
     pub(crate) fn invent(&mut self, id: u64) {
         assert!(!self.flying.contains_key(&id));
         self.lies += 1;
         let (fetch, got, outcome) = (FetchId(id), Pages(1), FetchOutcome::Arrived);
         let in_flight = self.flying.len() as u32;
-        self.tell(Event::Done { fetch, epoch: Epoch(0), got, outcome, in_flight });
+        self.send(Event::Done { fetch, epoch: Epoch(0), got, outcome, in_flight });
     }
 
     /// A fetch is not made after all.
@@ -348,12 +348,12 @@ impl World {
         self.settle();
     }
 
-    /// An object gets another length, as truncation gives it; of no bytes is it told that they changed.
+    /// An object gets another length, as by truncation; its bytes are not reported as changed.
     pub(crate) fn resize(&mut self, object: u64, length: u64) {
         self.stamp += 1;
         let stamp = self.stamp;
         let Some(known) = self.objects.get_mut(&object) else { return };
-        // What lies beyond the lesser length is not what it was, the page that it cuts included.
+        // Pages beyond the shorter length have changed, including the page that it cuts.
         let from = known.length.min(length) / PAGE_SIZE;
         let to = known.length.max(length).div_ceil(PAGE_SIZE);
         known.stamps.extend((from..to).map(|page| (page, stamp)));
@@ -367,7 +367,7 @@ impl World {
     }
 
     pub(crate) fn budget(&mut self, pages: u64) {
-        self.tell(Event::Budget { pages: Pages(pages) });
+        self.send(Event::Budget { pages: Pages(pages) });
     }
 
     pub(crate) fn pass_time(&mut self, nanos: u64) {
@@ -376,16 +376,16 @@ impl World {
     }
 
     pub(crate) fn tick(&mut self) {
-        self.tell(Event::Tick);
+        self.send(Event::Tick);
     }
 
-    /// Tells an event, and whatever is due at once after it.
-    pub(crate) fn tell(&mut self, event: Event<'_>) {
+    /// Sends an event, and carries out what is due after it.
+    pub(crate) fn send(&mut self, event: Event<'_>) {
         self.driver.send(self.now, event);
         self.settle();
     }
 
-    /// Whatever is due at once, and what holds then.
+    /// Carries out what is due, and checks the invariants.
     fn settle(&mut self) {
         for _ in 0..10_000 {
             for request in std::mem::take(&mut self.passed) {
@@ -399,7 +399,7 @@ impl World {
         panic!("the engine goes on without end");
     }
 
-    /// What holds after each event.
+    /// The invariants after each event.
     fn check(&self) {
         let stats = self.stats();
         assert_eq!(stats.waiting, self.open.len() as u64);
@@ -413,11 +413,11 @@ impl World {
         assert_eq!(stats.internal_errors, self.lies);
     }
 
-    /// Everything comes to its end: every read has been answered, and all memory is free or cached.
+    /// Ends everything: every read must be answered, and all memory must be free or cached.
     pub(crate) fn finish(&mut self) {
         for _ in 0..100_000 {
             let idle = self.flying.is_empty() && self.replies.is_empty() && self.open.is_empty();
-            // What the driver was too busy to take is asked for again when a while has passed.
+            // Fetches that the busy driver refused are sent again after a while.
             if idle && self.stats().queued == 0 {
                 break;
             }
@@ -435,7 +435,7 @@ impl World {
 }
 
 impl Storage {
-    /// So many pages of a fetch come, those that have a stamp; how many that were.
+    /// This many pages of a fetch arrive, if they have a stamp; returns how many.
     fn fill(&mut self, flying: &Flying, stamps: &[Option<u64>], pages: u64) -> u64 {
         flying.frames.iter().for_each(|frame| assert!(self.filling.remove(frame)));
         let stamps = stamps.iter().take(pages as usize).map_while(|stamp| *stamp);
@@ -447,7 +447,7 @@ impl Storage {
         come
     }
 
-    /// A read is over.
+    /// A read is answered.
     fn answered(&mut self, request: u64, answer: Answer) -> Open {
         self.answers.insert(request, answer);
         self.open.remove(&request).expect("a read that waits")
@@ -458,7 +458,7 @@ impl Backing for Storage {
     type Answer = u64;
     type File = ();
     type Version = Made;
-    /// The fetch that failed.
+    /// The failed fetch.
     type Error = u64;
 
     const NOT_OPEN: u64 = u64::MAX;
@@ -466,8 +466,8 @@ impl Backing for Storage {
 
     fn fetch(&mut self, fetch: Fetch<()>) -> Result<(), Refusal> {
         let Fetch { id, object, range: pages, frames, urgency, apart, .. } = fetch;
-        // One of a closed file, which the driver refuses, is under way until the engine hears of that.
-        assert!(self.closed || apart == self.flying.is_empty(), "by itself is what finds the device idle");
+        // A fetch of a closed file, which the driver refuses, is in flight until the engine gets that event.
+        assert!(self.closed || apart == self.flying.is_empty(), "apart if and only if the device is idle");
         self.handed_out.push((object.0, pages.start.0));
         assert!(!pages.is_empty() && frames.len() as u64 == pages.len().get());
         let settings = &self.settings;
@@ -533,7 +533,7 @@ impl Backing for Storage {
         let read = self.answered(request, Answer::Failed);
         let lacked =
             |(object, lacks): &(u64, PageSpan)| *object == read.object && lacks.overlaps(read.range.pages());
-        // Of a fetch that was refused nothing is known but that; of a file that was closed all are.
+        // A refused fetch has no other error; fetches of a closed file are all refused.
         let refused = || self.closed || self.refused.iter().any(lacked);
         let lacks = if error == Self::UNKNOWN { refused() } else { lacked(&self.failed[&error]) };
         assert!(lacks, "{error} is nothing of {:?}", read.range);
