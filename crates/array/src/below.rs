@@ -1,7 +1,7 @@
-//! The device below: opened for this server alone, for direct I/O.
+//! The device below: opened for this server alone, with direct I/O.
 
 use crate::found::{self, Found};
-use crate::volume::{self, Lies};
+use crate::volume::{self, Location};
 use crate::{Error, state};
 use foreseek_export::Failure;
 use foreseek_server::{Context, Users};
@@ -22,8 +22,8 @@ pub(crate) struct Below {
     file: File,
     reads: Arc<ReadFile>,
     length: Bytes,
-    /// Where it lies on its array; `None` of a file.
-    lies: Option<Lies>,
+    /// Its location on its array; `None` for a file.
+    location: Option<Location>,
 }
 
 impl Below {
@@ -33,11 +33,12 @@ impl Below {
             return Err(refused(path, "it is neither a block device nor a file"));
         }
         let path = &fs::canonicalize(path).context("look at", path)?;
-        // Its file system may still be mounted, and believe that it alone has the device below.
+        // A file system on its device may still be mounted, and relies on being the only user of the device
+        // below.
         if let Some((array, true)) = state::over(path) {
             return Err(Error::Dead(array));
         }
-        let lies = kind.is_block_device().then(|| lies_of(path)).transpose()?;
+        let location = kind.is_block_device().then(|| location_of(path)).transpose()?;
         let exclusive = if kind.is_block_device() { libc::O_EXCL } else { 0 };
         let flags = libc::O_CLOEXEC | libc::O_DIRECT | exclusive;
         let mut file = match OpenOptions::new().read(true).write(true).custom_flags(flags).open(path) {
@@ -71,7 +72,7 @@ impl Below {
             let why = format!("it holds {} bytes: it must be whole blocks of {block}", length.get());
             return Err(refused(path, &why));
         }
-        Ok(Self { path: path.to_owned(), file, reads, length, lies })
+        Ok(Self { path: path.to_owned(), file, reads, length, location })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -82,41 +83,41 @@ impl Below {
         self.length
     }
 
-    /// Its logical block: what is read and written begins and ends at multiples of it.
+    /// Its logical block: reads and writes begin and end at multiples of it.
     pub(crate) fn block(&self) -> Bytes {
         block_of(&self.reads)
     }
 
-    /// Where on its array it begins: of a partition or a volume not at its start.
+    /// Its start on its array: not zero for a partition or a volume that begins later.
     pub(crate) fn origin(&self) -> Lba {
-        self.lies.as_ref().map_or(Lba::ZERO, |lies| lies.origin)
+        self.location.as_ref().map_or(Lba::ZERO, |location| location.origin)
     }
 
-    /// How long it is now.
+    /// Its current length.
     pub(crate) fn length_now(&self) -> io::Result<Bytes> {
         (&self.file).seek(SeekFrom::End(0)).map(Bytes)
     }
 
-    /// Its array's shape, as the kernel says; `told` is its level where the user has said it.
-    pub(crate) fn geometry(&self, told: Option<Level>) -> Result<Found, Error> {
-        self.shape(told).map_err(|why| refused(&self.path, &why))
+    /// Its array's shape by the kernel; `given` is the level that the user gave.
+    pub(crate) fn geometry(&self, given: Option<Level>) -> Result<Found, Error> {
+        self.shape(given).map_err(|why| refused(&self.path, &why))
     }
 
-    /// The same; else what is wrong.
-    pub(crate) fn shape(&self, told: Option<Level>) -> Result<Found, String> {
-        let Some(lies) = &self.lies else {
+    /// The same; the error is the reason.
+    pub(crate) fn shape(&self, given: Option<Level>) -> Result<Found, String> {
+        let Some(location) = &self.location else {
             return Err("a file has no strips: give --strip, --members and --level, or --profile".to_owned());
         };
-        match lies.striped {
-            Some(shape) if told.is_none_or(|told| told == shape.level) => Ok(shape),
-            Some(_) => Err("device-mapper says that it is striped: leave --level out".to_owned()),
-            None => found::geometry(&lies.array, told),
+        match location.striped {
+            Some(shape) if given.is_none_or(|given| given == shape.level) => Ok(shape),
+            Some(_) => Err("device-mapper reports it as striped: leave --level out".to_owned()),
+            None => found::geometry(&location.array, given),
         }
     }
 
     /// Its array's directory in sysfs.
     pub(crate) fn array(&self) -> Option<&Path> {
-        self.lies.as_ref().map(|lies| &*lies.array)
+        self.location.as_ref().map(|location| &*location.array)
     }
 
     pub(crate) fn reads(&self) -> Arc<ReadFile> {
@@ -127,7 +128,7 @@ impl Below {
         self.file.write_all_at(data, range.start.get()).map_err(|error| self.failure("write", &error))
     }
 
-    /// Gives up these bytes: they read as zero.
+    /// Discards these bytes: they read as zero.
     pub(crate) fn discard(&self, range: ByteSpan) -> Result<(), Failure> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let done = fallocate(&self.file, flags, range.start.get(), range.len().get());
@@ -153,11 +154,11 @@ fn block_of(reads: &ReadFile) -> Bytes {
     reads.alignment().max(Bytes(SECTOR_SIZE))
 }
 
-/// Where a block device lies on its array.
-fn lies_of(path: &Path) -> Result<Lies, Error> {
+/// The location of a block device on its array.
+fn location_of(path: &Path) -> Result<Location, Error> {
     let sysfs = Path::new("/sys/class/block").join(path.file_name().unwrap_or_default());
     let sysfs = fs::canonicalize(&sysfs).context("look at", &sysfs)?;
-    volume::lies(&sysfs, &volume::Machine).map_err(|why| refused(path, &why))
+    volume::locate(&sysfs, &volume::Machine).map_err(|why| refused(path, &why))
 }
 
 fn busy(path: &Path) -> Error {

@@ -1,17 +1,17 @@
-//! The threads that make changes below: writes, discards and flushes, each waited for by one of them.
+//! The threads that make changes below: one of them waits for each write, discard and flush.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// Changes under way at a time: half of what a disk's own queue holds, for each is a thread.
+/// Changes in flight: half of what a disk's own queue holds, since each occupies a thread.
 const THREADS: usize = 16;
-/// A thread only waits in system calls.
+/// The stack of a thread, which only waits in system calls.
 const STACK: usize = 256 << 10;
 
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// Bounded by the requests that wait for an answer: each is one job at most.
+/// Bounded by the unanswered requests: each is one job at most.
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,

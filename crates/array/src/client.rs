@@ -1,5 +1,5 @@
-//! Attaching arrays and talking to their servers. Every call is bounded in time. A target is an array's name, its `/dev/loopN` or the
-//! device below.
+//! Attaching arrays, and requests to their servers. Every call is bounded in time. A target is an array's
+//! name, its `/dev/loopN` or the device below.
 
 use crate::state::{self, Attached, Lay, ServerRequest};
 use crate::{AttachOptions, Error, Shape, Status};
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Longest wait for a server to end.
 const DETACH_LIMIT: Duration = Duration::from_secs(60);
-/// What `losetup` shows for its file.
+/// The file name of the loop device in `losetup`.
 const SHOWN_NAME: &str = "foreseek-array";
 
 /// An array in the list.
@@ -23,9 +23,9 @@ const SHOWN_NAME: &str = "foreseek-array";
 pub struct Listed {
     /// Its name.
     pub name: String,
-    /// The block device, where it has come so far.
+    /// The block device, if it exists yet.
     pub device: Option<PathBuf>,
-    /// How its server is.
+    /// The state of its server.
     pub health: Health,
     /// The URI of its NBD export.
     pub nbd: Option<String>,
@@ -35,14 +35,14 @@ pub struct Listed {
     pub below: PathBuf,
     /// Its size.
     pub size_bytes: u64,
-    /// Where it is mounted.
+    /// Its mount points.
     pub mount_points: Vec<PathBuf>,
 }
 
 /// Attaches an array: starts its server, which outlives the caller.
 ///
 /// # Errors
-/// Whatever kept it from being attached; nothing is left behind then, unless the server crashed.
+/// The reason why it cannot be attached; nothing is left behind then, unless the server crashed.
 pub fn attach(options: &AttachOptions) -> Result<Attached, Error> {
     let mut options = options.clone();
     options.device = absolute(&options.device).context("find", &options.device)?;
@@ -70,10 +70,10 @@ pub fn list() -> Result<Vec<Listed>, Error> {
     Ok(state::all()?.iter().map(listed).collect())
 }
 
-/// What an array has done.
+/// The status of an array.
 ///
 /// # Errors
-/// There is none, or its server is dead or silent.
+/// There is no such array, or its server is dead or silent.
 pub fn status(target: &str) -> Result<Status, Error> {
     let folder = state::find(target)?;
     Client::of(&folder).ask(&ServerRequest::Status).map_err(|error| match error {
@@ -82,11 +82,11 @@ pub fn status(target: &str) -> Result<Status, Error> {
     })
 }
 
-/// Detaches an array; whether its server lived. A dead or silent server is cleaned up after. `force` takes the device away from its
-/// users, after what they have written was written back as far as possible.
+/// Detaches an array; returns whether its server was alive. If it is dead or silent, the leftovers are freed.
+/// `force` takes the device away from its users, after their writes were written back as far as possible.
 ///
 /// # Errors
-/// [`Error::Busy`] while someone uses it and `force` is not set; nothing is changed then.
+/// [`Error::Busy`] while it is in use and `force` is not set; nothing is changed then.
 pub fn detach(target: &str, force: bool) -> Result<bool, Error> {
     let folder = state::find(target)?;
     let device = device_of(&folder);
@@ -95,7 +95,7 @@ pub fn detach(target: &str, force: bool) -> Result<bool, Error> {
     let users = || {
         let mut users =
             device.as_ref().map(|it| Users::of(&it.path(), server.map(|it| it.pid))).unwrap_or_default();
-        // A server that says nothing has none.
+        // A silent server is taken to have no clients.
         let clients =
             Client::of(&folder).ask(&ServerRequest::Status).map(|status| status.clients).unwrap_or_default();
         users.others.extend(clients.into_iter().map(|peer| format!("connected to by {peer} over NBD")));

@@ -1,16 +1,16 @@
-//! What can go wrong with an array.
+//! Errors of arrays.
 
 use std::path::PathBuf;
 
-/// Why something could not be done to an array.
+/// Why an operation on an array failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An option's value makes no sense, or is not served.
+    /// An option's value is invalid, or not supported.
     #[error("{option} {value}: {reason}")]
     Invalid {
         /// The option, as on the command line.
         option: &'static str,
-        /// What was given.
+        /// The value that was given.
         value: String,
         /// What is wrong with it and what to give instead.
         reason: String,
@@ -18,17 +18,17 @@ pub enum Error {
     /// No array has this name or device.
     #[error("no array is named or attached as '{0}': see 'foreseek array list'")]
     Unknown(String),
-    /// Someone uses the device.
+    /// The device is in use.
     #[error("{device} is busy: {users}; {remedy}")]
     Busy {
         /// The device.
         device: PathBuf,
-        /// Who uses it.
+        /// Its users.
         users: String,
         /// What to do.
         remedy: &'static str,
     },
-    /// It cannot be done, and why.
+    /// A refusal, with its reason.
     #[error("{0}")]
     Refused(String),
     /// The server is dead.
@@ -40,7 +40,7 @@ pub enum Error {
     /// An operating-system call failed.
     #[error(transparent)]
     Call(#[from] foreseek_server::CallError),
-    /// Only root may do that.
+    /// Only root may do this.
     #[error(transparent)]
     NotRoot(#[from] foreseek_server::NotRoot),
 }

@@ -1,7 +1,8 @@
-//! What the kernel says of where an array's strips lie.
+//! The layout of an array's strips, as the kernel reports it.
 //!
-//! Linux md tells level, chunk, members and layout in `md/` of its device. Other arrays may announce a strip as the smallest and a stripe as
-//! the optimal request in `queue/`; whether one member in a stripe is parity they do not say.
+//! Linux md reports level, chunk, members and layout in `md/` of its device. Other arrays may announce a
+//! strip as the smallest and a stripe as the optimal request in `queue/`; they do not report how many members
+//! of a stripe are parity.
 
 use foreseek_units::{Bytes, Level, PAGE_SIZE};
 use std::fs;
@@ -15,25 +16,26 @@ const REMEDY: &str = "give --strip, --members and --level, or --profile";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) strip: Bytes,
-    /// Those among which strips are dealt out: of RAID-10 with two copies side by side half of its disks.
+    /// The members over which strips are distributed: for RAID-10 with two copies side by side half of its
+    /// disks.
     pub(crate) members: u64,
     pub(crate) level: Level,
-    /// How often each strip is there: more than once of RAID-10.
+    /// The copies of each strip: more than one for RAID-10.
     pub(crate) copies: u64,
 }
 
 impl Found {
-    /// This shape where it has strips that can be served; `who` said it.
-    pub(crate) fn checked(self, who: &str) -> Result<Self, String> {
+    /// This shape, if its strips can be served; `source` reported it.
+    pub(crate) fn checked(self, source: &str) -> Result<Self, String> {
         if self.strip.is_zero() || !self.strip.get().is_multiple_of(PAGE_SIZE) {
             return Err(format!(
-                "{who} says that its chunk is {}: it must be a multiple of 4 KiB",
+                "{source} reports a chunk of {}: it must be a multiple of 4 KiB",
                 self.strip
             ));
         }
         if self.members < self.level.parities() + 2 {
             return Err(format!(
-                "{who} deals its strips out to {} members less {} of parity: there is nothing to stripe",
+                "{source} distributes its strips over {} members less {} of parity: there is nothing to stripe",
                 self.members,
                 self.level.parities()
             ));
@@ -42,18 +44,18 @@ impl Found {
     }
 }
 
-/// The shape of the array whose directory in sysfs this is; `told` is its level where the user has said it. What is wrong
-/// otherwise, and what to do.
-pub(crate) fn geometry(array: &Path, told: Option<Level>) -> Result<Found, String> {
+/// The shape of the array with this directory in sysfs; `given` is the level that the user gave. The error is
+/// the reason, and what to do.
+pub(crate) fn geometry(array: &Path, given: Option<Level>) -> Result<Found, String> {
     let md = array.join("md");
-    if md.exists() { of_md(&md, told) } else { announced(&array.join("queue"), told) }
+    if md.exists() { of_md(&md, given) } else { announced(&array.join("queue"), given) }
 }
 
-fn of_md(md: &Path, told: Option<Level>) -> Result<Found, String> {
+fn of_md(md: &Path, given: Option<Level>) -> Result<Found, String> {
     let text =
         |name: &str| fs::read_to_string(md.join(name)).map(|text| text.trim().to_owned()).unwrap_or_default();
     let number = |name: &str| {
-        text(name).parse::<u64>().map_err(|_| format!("md says '{}' of its {name}: {REMEDY}", text(name)))
+        text(name).parse::<u64>().map_err(|_| format!("md reports '{}' as its {name}: {REMEDY}", text(name)))
     };
     let name = text("level");
     let is_raid10 = name == "raid10";
@@ -63,39 +65,39 @@ fn of_md(md: &Path, told: Option<Level>) -> Result<Found, String> {
         } else {
             "and raid0, raid5, raid6 and raid10 are served"
         };
-        return Err(format!("md says that it is a {name}, {why}"));
+        return Err(format!("md reports a {name}, {why}"));
     };
-    if told.is_some_and(|told| told != level) {
-        return Err(format!("md says that it is a {name}: leave --level out"));
+    if given.is_some_and(|given| given != level) {
+        return Err(format!("md reports a {name}: leave --level out"));
     }
     if !matches!(text("reshape_position").as_str(), "" | "none") {
         return Err("md is reshaping it: wait for the end ('mdadm --wait')".to_owned());
     }
     if level != Level::Raid0 && number("layout")? != LEFT_SYMMETRIC {
-        return Err(format!("md says that its layout is {}: left-symmetric (2) is served", text("layout")));
+        return Err(format!("md reports the layout {}: left-symmetric (2) is supported", text("layout")));
     }
     let (strip, disks) = (Bytes(number("chunk_size")?), number("raid_disks")?);
     let (members, copies) = if is_raid10 { of_raid10(disks, number("layout")?)? } else { (disks, 1) };
     Found { strip, members, level, copies }.checked("md")
 }
 
-/// Members among which a RAID-10 of md deals its strips out, and copies of each. Bits 0 to 7 of its layout are the copies side by
-/// side (`near`), bits 8 to 15 those further in (`far`, `offset`), which md reads only where it must. Source: `setup_geo` in Linux's
-/// `drivers/md/raid10.c`.
+/// The members over which a RAID-10 of md distributes its strips, and the copies of each. Bits 0 to 7 of its
+/// layout are the copies side by side (`near`). Bits 8 to 15 are the copies farther in (`far`, `offset`),
+/// which md reads only where it must. Source: `setup_geo` in Linux's `drivers/md/raid10.c`.
 fn of_raid10(disks: u64, layout: u64) -> Result<(u64, u64), String> {
     let (near, far) = (layout & 0xff, layout >> 8 & 0xff);
     if near == 0 || far == 0 || !disks.is_multiple_of(near) {
         return Err(format!(
-            "md says that it keeps {near} copies side by side on {disks} disks, which do not go into pairs: not served"
+            "md keeps {near} copies side by side on {disks} disks, which do not go into pairs: not served"
         ));
     }
     if disks == near {
-        return Err("md says that all its members are copies, which have no strips".to_owned());
+        return Err("all members of the md array are copies, which have no strips".to_owned());
     }
     Ok((disks / near, near * far))
 }
 
-fn announced(queue: &Path, told: Option<Level>) -> Result<Found, String> {
+fn announced(queue: &Path, given: Option<Level>) -> Result<Found, String> {
     let number = |name: &str| {
         let text = fs::read_to_string(queue.join(name)).unwrap_or_default();
         text.trim().parse::<u64>().unwrap_or_default()
@@ -106,7 +108,7 @@ fn announced(queue: &Path, told: Option<Level>) -> Result<Found, String> {
         return Err(format!("the kernel knows no strips of it: {REMEDY}"));
     }
     let (strip, data) = (Bytes(strip), stripe / strip);
-    match told {
+    match given {
         Some(level) => Ok(Found { strip, members: data + level.parities(), level, copies: 1 }),
         None => Err(format!(
             "it announces {data} strips of {strip} in a stripe, and not its level: give --level raid0, raid5 or raid6"
@@ -144,10 +146,10 @@ mod tests {
     }
 
     #[test]
-    fn an_array_of_md_tells_its_shape() {
+    fn an_array_of_md_reports_its_shape() {
         let raid5 = Found { strip: Bytes::kib(512), members: 5, level: Level::Raid5, copies: 1 };
         assert_eq!(md(&[]), Ok(raid5));
-        // The layout of a raid0 is of another kind.
+        // The layout of a raid0 has another meaning.
         let raid0 = Found { level: Level::Raid0, ..raid5 };
         assert_eq!(md(&[("md/level", "raid0"), ("md/layout", "-1")]), Ok(raid0));
         let raid6 = Found { level: Level::Raid6, ..raid5 };
@@ -156,7 +158,7 @@ mod tests {
 
     /// Layouts as `mdadm --layout` n2, n3, f2, o2 writes them.
     #[test]
-    fn a_raid10_deals_strips_out_as_a_raid0_of_its_pairs() {
+    fn a_raid10_distributes_strips_as_a_raid0_of_its_pairs() {
         let shape = |disks, layout| {
             let found = md(&[("md/level", "raid10"), ("md/raid_disks", disks), ("md/layout", layout)])?;
             Ok::<_, String>((found.level, found.members, found.copies))
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_served_is_refused_with_what_md_says() {
+    fn unsupported_arrays_are_refused_with_the_report_of_md() {
         let refused = |name, text, words: &str| {
             let error = md(&[(name, text)]).expect_err(words);
             assert!(error.contains(words), "{error}");

@@ -1,11 +1,15 @@
 //! A block device that reads an array by strips and stripes.
 //!
-//! [`client::attach`] starts a server process that opens the array's device for itself alone and serves it anew as `/dev/loopN`, through
-//! the strip cache of `foreseek-strips`. `serve` is that process, `served` carries out what the driver says, `below` is the
-//! device, `changes` are the threads that write to it.
+//! [`client::attach`] starts a server process that opens the array's device for itself alone and serves it as
+//! `/dev/loopN`, through the strip cache of `foreseek-strips`. `serve` is that process, `served` carries out
+//! the driver's actions, `below` is the device, `changes` are the threads that write to it.
 //!
-//! Limits: root and `/dev/fuse` are needed; RAID-0, RAID-5 and RAID-6 (left-symmetric), RAID-10 in pairs; writes go through;
-//! a device that grows keeps its size here until it is attached anew.
+//! Limits:
+//!
+//! - Root and `/dev/fuse` are required.
+//! - Supported are RAID-0, RAID-5 and RAID-6 (left-symmetric), and RAID-10 in pairs.
+//! - Writes go through.
+//! - A device that grows keeps its size here until it is attached again.
 #![forbid(unsafe_code)]
 
 mod below;
@@ -27,7 +31,7 @@ pub use options::{AttachOptions, DEFAULT_MEMBER, Shape};
 pub use served::Status;
 pub use state::Attached;
 
-/// The policy of an array unless told otherwise.
+/// The default policy of an array.
 pub use foreseek_strips::registry::DEFAULT as DEFAULT_POLICY;
 
 /// Whether an array can be attached with a policy of this name.

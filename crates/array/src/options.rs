@@ -1,4 +1,4 @@
-//! How to attach an array, and what follows from that for its engine.
+//! The options of an attached array, and the engine that follows from them.
 
 use crate::Error;
 use crate::below::Below;
@@ -12,21 +12,21 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The profile of a member where none is given: the cost test compares costs, and most disks' seeks cost about as much
+/// The default profile of a member. The cost test compares costs, and most disks' seeks cost about as much
 /// relative to their transfers.
 pub const DEFAULT_MEMBER: &str = "barracuda-500g";
-/// Memory for data on their way, once for reads and once for changes: 24 of the largest requests.
+/// Memory for data in transfer, once for reads and once for changes: 24 of the largest requests.
 pub(crate) const DATA_MEMORY: Bytes = Bytes::mib(32);
-/// Frames for holes of fetches: 128 fetches of strips of 128 KiB.
+/// Frames for the holes of fetches: 128 fetches of strips of 128 KiB.
 const SPARE: Pages = Pages(4096);
-/// What a page takes beside its contents at most: its frame's state, its place in two tables that have just grown, and a strip cache
-/// of its own in tables that have just grown.
+/// The most bytes of state for a page beside its contents: its frame's state, its entry in two tables that
+/// have just grown, and a strip of a page in strip tables that have just grown.
 const BOOKS: u64 = 96 + 2 * foreseek_strips::BYTES_PER_STRIP as u64;
 
 /// The layout of an array's strips.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Shape {
-    /// That of an array's profile: a built-in name or a file.
+    /// The layout of an array's profile: a built-in name or a file.
     Profile(String),
     /// As the kernel reports it.
     Found {
@@ -40,7 +40,7 @@ pub enum Shape {
     Given {
         /// Bytes of a strip (md's "chunk").
         strip_bytes: u64,
-        /// Disks, those of parity included.
+        /// Disks, including those of parity.
         members: u64,
         /// `raid0`, `raid5` or `raid6`.
         level: String,
@@ -54,28 +54,28 @@ pub enum Shape {
 pub struct AttachOptions {
     /// The array: a block device or a file.
     pub device: PathBuf,
-    /// Where strips lie.
+    /// The layout of its strips.
     pub shape: Shape,
-    /// All memory of the server's data and their books.
+    /// All memory of the server for data and their state.
     pub memory_bytes: u64,
-    /// What it does: a name of [`foreseek_strips::registry`].
+    /// The policy: a name of [`foreseek_strips::registry`].
     pub policy: String,
-    /// The array's name; the first free `arrayN` where none is given.
+    /// The array's name; by default the first free `arrayN`.
     pub name: Option<String>,
-    /// Whether there is a `/dev/loopN`.
+    /// Whether to make a `/dev/loopN`.
     pub loop_device: bool,
     /// Where it is heard over NBD.
     pub nbd: Option<NbdAddress>,
 }
 
-/// What an array is made of.
+/// The parts of an array.
 pub(crate) struct Parts {
     pub(crate) engine: StripEngine,
     pub(crate) geometry: Geometry,
     pub(crate) stripes: Stripes,
-    /// Frames of the cache and spare ones.
+    /// Frames of the cache, and spare ones.
     pub(crate) frames: Pages,
-    /// What the kernel said of its strips, where it was asked.
+    /// The strips as the kernel reports them, if that was needed.
     pub(crate) found: Option<Found>,
 }
 
@@ -99,7 +99,7 @@ impl AttachOptions {
         Ok(Parts { engine: engine.map_err(refused)?, geometry, stripes, frames, found })
     }
 
-    /// What of the memory the cache holds, and how many frames that needs.
+    /// The share of the memory for the cache, and the number of frames.
     fn share(&self) -> Result<(Pages, Pages), Error> {
         let fixed = DATA_MEMORY * 2 + (SPARE * 2).bytes();
         let given = Bytes(self.memory_bytes);
@@ -116,7 +116,7 @@ impl Shape {
     fn resolve(&self, below: &Below) -> Result<(Stripes, Profile, Option<Found>), Error> {
         let load =
             |name: &str| Profile::load(name, read_text).map_err(|error| Error::Refused(error.to_string()));
-        // Of an array's profile one member.
+        // For an array's profile, the profile of one member.
         let load_member = |name: &str| load(name).map(|profile| profile.member().unwrap_or(profile));
         match self {
             Self::Profile(name) => {

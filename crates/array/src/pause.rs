@@ -1,6 +1,9 @@
-//! What is looked at again and again while an array is served. Prefetching rests while md copies or checks what its members hold, which a
-//! prefetch would hold up, and after the array's shape has changed, where strips are cut in wrong places. A device below that is longer or
-//! shorter than when it was attached is reported.
+//! Periodic checks while an array is served. Prefetching pauses in two cases:
+//!
+//! - while md copies or checks the contents of its members, which prefetches would delay;
+//! - after the array's shape has changed, since strips are then cut at wrong places.
+//!
+//! A device below whose length has changed since it was attached is reported.
 
 use crate::below::Below;
 use crate::found::Found;
@@ -13,16 +16,17 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-/// Between looks: a resync takes hours, and a look reads a few files of sysfs.
+/// The period of the checks: a resync takes hours, and a check reads a few files of sysfs.
 const BETWEEN: Duration = Duration::from_secs(2);
 
-/// Looks until it is dropped.
+/// Checks until it is dropped.
 pub(crate) struct PauseWatch {
     _end: Sender<()>,
 }
 
 impl PauseWatch {
-    /// Of what is served over `below`; `shape` is what that said of its strips, where it was asked.
+    /// Starts the checks of an array over `below`; `shape` is the reported layout of its strips, if that was
+    /// used.
     pub(crate) fn start(served: Weak<Served>, below: Arc<Below>, shape: Option<Found>) -> io::Result<Self> {
         let (end, ended) = channel();
         thread::Builder::new().name("array-pause".to_owned()).spawn(move || {
@@ -40,7 +44,8 @@ impl PauseWatch {
     }
 }
 
-/// Why prefetching is to rest now. `now` answers the array's shape when it was attached and its shape now, where it was asked for it.
+/// Why prefetching has to pause. `now` returns the array's shape at the attach and its current one, if it was
+/// reported.
 fn reason(
     array: Option<&Path>,
     now: impl FnOnce() -> Option<(Found, Result<Found, String>)>,
@@ -68,7 +73,7 @@ mod tests {
     use foreseek_units::{Bytes, Level};
 
     #[test]
-    fn it_rests_while_md_works_and_after_a_reshape() {
+    fn it_pauses_while_md_works_and_after_a_reshape() {
         let place = tempfile::tempdir().expect("a directory");
         let md = place.path().join("md");
         fs::create_dir(&md).expect("a directory");

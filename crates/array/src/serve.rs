@@ -1,5 +1,6 @@
-//! The server's process. `attach` runs `PROGRAM array serve`. It ends when asked to detach or on SIGTERM, SIGINT or SIGHUP: it asks the
-//! kernel for the device back, goes on serving until the last user has closed it, frees everything and exits.
+//! The server's process. `attach` runs `PROGRAM array serve`. It ends on a detach request or on SIGTERM,
+//! SIGINT or SIGHUP: it requests that the kernel free the device, continues to serve until the last user has
+//! closed it, frees everything and exits.
 
 use crate::below::Below;
 use crate::pause::PauseWatch;
@@ -19,11 +20,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Threads that take requests: each holds up one while it copies a hit's answer.
+/// Threads that receive requests: each is busy while it copies a hit's answer.
 const THREADS: usize = 4;
 
 struct Running {
-    // In the order in which they are to be dropped.
+    // In the order of dropping.
     _pause: PauseWatch,
     nbd: Option<NbdExport>,
     export: Option<Export>,
@@ -84,7 +85,7 @@ fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Cont
         precautions: missing,
     };
     if options.loop_device {
-        running.lay((size, block), &mut record, starter)?;
+        running.make_loop_device((size, block), &mut record, starter)?;
     }
     if let Some(address) = &options.nbd {
         let (name, below) = (running.folder.0.name(), record.below.display());
@@ -101,7 +102,7 @@ fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Cont
 
 impl Running {
     /// Makes the loop device.
-    fn lay(
+    fn make_loop_device(
         &mut self,
         (size, block): (Bytes, Bytes),
         record: &mut Record,

@@ -1,7 +1,8 @@
 //! A device that is being served: carries out the driver's actions.
 //!
-//! The driver stands behind one lock, held while it decides and while frames are claimed; I/O is started and answers are copied after it.
-//! A hit is answered in the thread that took the request, the rest by those that complete I/O.
+//! The driver is behind one lock, held while it decides and while frames are claimed. I/O is started and
+//! answers are copied after it. A hit is answered in the thread that received the request; the other requests
+//! are answered by the threads that complete I/O.
 
 use crate::below::Below;
 use crate::changes::Changes;
@@ -27,7 +28,7 @@ pub struct Status {
     pub policy: String,
     /// Bytes of a strip.
     pub strip_bytes: u64,
-    /// Its members, those of parity included.
+    /// Its members, including those of parity.
     pub members: u64,
     /// `raid0`, `raid5` or `raid6`.
     pub level: String,
@@ -39,33 +40,34 @@ pub struct Status {
     pub prefetch_hits: u64,
     /// Blocks that were read from the array for a request.
     pub misses: u64,
-    /// Blocks that were read past the cache.
+    /// Blocks that were read without the cache.
     pub uncached: u64,
     /// The share of the blocks read that were hits of either kind; `None` before the first.
     pub hit_rate: Option<f64>,
-    /// Blocks that strip prefetching has read beside those requested.
+    /// Blocks that strip prefetching has read in addition to those requested.
     pub strip_blocks: u64,
     /// Blocks that massive stripe prefetching has read.
     pub massive_blocks: u64,
-    /// Prefetched blocks that were dropped unused.
+    /// Prefetched blocks that were evicted unused.
     pub culled: u64,
     /// Strips that were evicted.
     pub evicted: u64,
-    /// Strips of the upstream and its limit.
+    /// Strips in the upstream, and its limit.
     pub upstream: (u64, u64),
-    /// Strips of the downstream.
+    /// Strips in the downstream.
     pub downstream: u64,
     /// Bytes in the cache.
     pub cached_bytes: u64,
-    /// What the disks would have spent with strip prefetching and without, in nanoseconds; where the policy compares them.
+    /// The modelled disk time with strip prefetching and without, in nanoseconds; `None` where the policy
+    /// does not compare them.
     pub costs_ns: Option<(u64, u64)>,
-    /// What a read of each member takes beyond its profile, in microseconds, where the policy measures it.
+    /// The time of a read of each member beyond its profile, in microseconds, if the policy measures it.
     #[serde(default)]
     pub beyond_profile_us: Vec<i64>,
-    /// Why nothing is prefetched for now.
+    /// Why prefetching is paused, if it is.
     #[serde(default, alias = "resting")]
     pub paused: Option<String>,
-    /// The present length of the backing device, where that is not what is served.
+    /// The current length of the backing device, if it differs from the served one.
     #[serde(default, alias = "below_bytes")]
     pub backing_bytes: Option<u64>,
     /// Precautions against emergencies that could not be taken, one line each.
@@ -74,7 +76,7 @@ pub struct Status {
     pub clients: Vec<String>,
 }
 
-/// A request that is not answered.
+/// An unanswered request.
 enum Pending {
     Read(DataReply),
     Write(ByteSpan, Buffer, DoneReply),
@@ -84,13 +86,13 @@ enum Pending {
 /// When a read below was handed to the kernel, and when it ended.
 type Times = (Instant, Instant);
 
-/// What a read below is for.
+/// The purpose of a read below.
 enum Under {
     Fetch(FetchId),
     Part(RequestId, usize),
 }
 
-/// A read past the cache.
+/// A read without the cache.
 struct Pass {
     reply: DataReply,
     parts: Vec<Option<Buffer>>,
@@ -104,14 +106,14 @@ struct State {
     requests: u64,
     under: Slab<Under>,
     passes: HashMap<RequestId, Pass>,
-    /// Reads past the cache for which there is no memory yet.
+    /// Reads without the cache that wait for memory.
     short: VecDeque<(RequestId, ByteSpan, DataReply)>,
     paused: Option<String>,
-    /// How long the device below is now, where that has changed.
+    /// The current length of the device below, if it has changed.
     below_now: Option<Bytes>,
 }
 
-/// What is to be done once the lock is free.
+/// What to do once the lock is free.
 #[derive(Default)]
 struct Todo {
     reads: Vec<DiskRead>,
@@ -133,16 +135,16 @@ pub(crate) struct Served {
     policy: String,
     stripes: Stripes,
     copies: u64,
-    /// From which times are counted.
+    /// The origin of times.
     origin: std::time::Instant,
 }
 
-/// A device that is being served from now on.
+/// A device that has just been started.
 pub(crate) struct Started {
     pub(crate) served: Arc<Served>,
     /// To be kept as long.
     pub(crate) pause: PauseWatch,
-    /// What could not be had.
+    /// The warning, if any.
     pub(crate) warning: Option<String>,
 }
 
@@ -200,7 +202,7 @@ impl Served {
         Ok(Started { served, pause: pause.map_err(threads)?, warning })
     }
 
-    /// The device below is so long now.
+    /// The device below has this length now.
     pub(crate) fn below_now(&self, length: Option<Bytes>) {
         let changed = length.filter(|length| *length != self.below.length());
         let mut state = self.lock();
@@ -210,7 +212,7 @@ impl Served {
         state.below_now = changed;
     }
 
-    /// Prefetches nothing for this reason, or goes on.
+    /// Pauses prefetching for this reason, or resumes it.
     pub(crate) fn pause(&self, why: Option<String>) {
         let mut state = self.lock();
         if state.paused == why {
@@ -224,7 +226,7 @@ impl Served {
         state.paused = why;
     }
 
-    /// What it has done.
+    /// Its status.
     pub(crate) fn status(&self) -> Status {
         let state = self.lock();
         let cache = state.driver.cache();
@@ -270,7 +272,7 @@ impl Served {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the driver decide, claims what that needs, and carries it out.
+    /// Has the driver decide, claims the memory, and carries the actions out.
     fn step(&self, decide: impl FnOnce(&mut State, &mut Vec<Action>)) {
         let mut todo = Todo::default();
         {
@@ -293,7 +295,7 @@ impl Served {
                         let under = Under::Fetch(fetch);
                         todo.reads.push(self.read(state, under, range, into, urgency == Urgency::Demand));
                     }
-                    // A slow reply still reads one of them.
+                    // A slow reply still reads one of the frames.
                     None => {
                         let mut more = Vec::new();
                         state.driver.fetched(fetch, Outcome::Failed, &mut more);
@@ -320,7 +322,7 @@ impl Served {
         }
     }
 
-    /// Begins the reads past the cache for which there is memory, in their order.
+    /// Begins the reads without the cache for which there is memory, in order.
     fn begin_passes(&self, state: &mut State, todo: &mut Todo) {
         while let Some((request, range, reply)) = state.short.pop_front() {
             let parts: Vec<ByteSpan> = state.driver.parts(range).collect();
@@ -372,14 +374,14 @@ impl Served {
         }
     }
 
-    /// Makes a change below, and says so.
+    /// Makes a change below, and answers it.
     fn change(&self, request: RequestId, change: Pending) {
         let (result, reply) = match change {
             Pending::Write(range, data, reply) => (self.below.write(range, &data), reply),
             Pending::Discard(range, reply) => (self.below.discard(range), reply),
             Pending::Read(_) => return,
         };
-        // Answered after the cache has forgotten what it held there, and before those that waited go on.
+        // Answered after the cache has dropped its copies, and before the waiting requests continue.
         let now = self.now();
         self.step(|state, actions| {
             state.driver.wide_ends(now);
@@ -388,10 +390,10 @@ impl Served {
         reply.end(result);
     }
 
-    /// Reads below are over.
+    /// Reads below have ended.
     fn ended(&self, ended: Vec<Ended>) {
         let well = |ended: Ended| {
-            // What comes short was cut off by someone.
+            // A short read means that the device was truncated.
             let all = ended.error.is_none() && ended.got == Bytes(ended.read.into.len() as u64);
             let times = (self.at(ended.issued), self.at(ended.ended));
             (ended.read, all.then_some(times))
@@ -399,7 +401,7 @@ impl Served {
         self.over(ended.into_iter().map(well).collect());
     }
 
-    /// These reads are over, with their times where all of it is there.
+    /// These reads have ended, with their times where they are complete.
     fn over(&self, reads: Vec<(DiskRead, Option<Times>)>) {
         if reads.is_empty() {
             return;
@@ -460,7 +462,7 @@ impl Server for Served {
         match request {
             Request::Read { range, reply } => self.take_on(range, Pending::Read(reply)),
             Request::Write { range, data, reply } => {
-                // Waits for memory, which changes under way give back without needing any.
+                // Waits for memory, which changes in flight give back without needing any.
                 let Some(mut buffer) = self.change_memory.take(data.len()) else {
                     return reply.end(Err(Failure::Io));
                 };
@@ -481,7 +483,7 @@ impl Server for Served {
     }
 }
 
-/// Answers with these bytes; copied together only where they lie apart.
+/// Answers with these bytes; they are copied together only if they are in several pieces.
 fn answer(reply: DataReply, slices: &[&[u8]]) {
     match slices {
         [one] => reply.data(one),
@@ -489,7 +491,7 @@ fn answer(reply: DataReply, slices: &[&[u8]]) {
     }
 }
 
-/// Takes no reads: what stands in where no threads could be started, until that is reported.
+/// Accepts no reads: a substitute until it is reported that no threads could be started.
 struct Nothing;
 
 impl DiskReader for Nothing {

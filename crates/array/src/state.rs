@@ -1,4 +1,4 @@
-//! What is known of an array outside its server, and what is said to and by it.
+//! The state of an array as seen from outside its server, and the requests to it.
 
 use crate::{Error, Status};
 use foreseek_export::{Leftovers, NbdAddress};
@@ -9,18 +9,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 const KIND: &str = "arrays";
-/// Arrays at a time; a name is looked for among so many.
+/// The most arrays; a free name is searched among as many.
 const ARRAYS: usize = 64;
 const NAME_LIMIT: usize = 32;
 
-/// What a server says of itself and its array.
+/// A server's record of itself and its array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     #[serde(flatten)]
     pub(crate) server: ServerProcess,
     pub(crate) ready: bool,
     pub(crate) below: PathBuf,
-    /// The path by which it was attached: a link to that, perhaps.
+    /// The path by which it was attached, which may be a link to the device.
     #[serde(default)]
     pub(crate) asked: PathBuf,
     pub(crate) size_bytes: u64,
@@ -35,21 +35,21 @@ pub(crate) struct Record {
 pub struct Attached {
     /// Its name.
     pub name: String,
-    /// The block device, `/dev/loopN`, where one was asked for.
+    /// The block device, `/dev/loopN`, if one was requested.
     pub device: Option<PathBuf>,
-    /// The URI of the NBD export, where one was asked for.
+    /// The URI of the NBD export, if one was requested.
     pub nbd: Option<String>,
-    /// What could not be had, one line each.
+    /// Warnings, one line each.
     #[serde(alias = "remarks")]
     pub warnings: Vec<String>,
 }
 
-/// What a server is asked.
+/// The requests to a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ServerRequest {
     Status,
-    /// Take no clients over NBD any more, and close the connections of all.
+    /// Accept no more clients over NBD, and close all connections.
     Dismiss,
 }
 
@@ -58,7 +58,7 @@ impl foreseek_server::ServerRequest for ServerRequest {
     type Line = ();
 }
 
-/// Lay a loop device over this file: a server that did so itself would wait for its own answers.
+/// Attach a loop device to this file: a server that did so itself would wait for its own answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lay {
     pub(crate) file: PathBuf,
@@ -101,19 +101,19 @@ pub(crate) fn make(name: Option<&str>) -> Result<ServerFolder, Error> {
     )))
 }
 
-/// Every array's folder, in order of name.
+/// The folders of all arrays, in order of name.
 pub(crate) fn all() -> Result<Vec<ServerFolder>, Error> {
     ServerFolder::all(KIND).map_err(|error| error.or_not_root("list arrays"))
 }
 
-/// The folder of the array of this name or block device, or over this device.
+/// The folder of the array with this name, block device, or device below.
 pub(crate) fn find(target: &str) -> Result<ServerFolder, Error> {
     let folders = all()?;
     let device = |folder: &ServerFolder| record(folder).and_then(|record| record.device);
     let is_it = |folder: &&ServerFolder| {
         folder.name() == target || device(folder).is_some_and(|device| device == Path::new(target))
     };
-    // The link by which it was attached may be gone, and another may have come.
+    // The link by which it was attached may be gone or replaced.
     let found = fs::canonicalize(target).ok();
     let serves = |folder: &&ServerFolder| {
         let is_below = |record: Record| {
@@ -141,7 +141,7 @@ pub(crate) fn record(folder: &ServerFolder) -> Option<Record> {
     folder.record().ok().flatten()
 }
 
-/// What is to be freed of it.
+/// What is to be freed for it.
 pub(crate) fn leftovers(folder: &ServerFolder, record: Option<&Record>) -> Leftovers {
     Leftovers {
         mount_point: folder.mount_point(),

@@ -1,4 +1,4 @@
-//! Where a partition or a logical volume lies on its array.
+//! The location of a partition or a logical volume on its array.
 //!
 //! A partition says so in sysfs. A volume of device-mapper does not: its table is asked of `dmsetup`. A volume in one piece
 //! (target `linear`) lies on what is below it from a sector on, and one that device-mapper itself stripes (target `striped`) is
@@ -18,16 +18,16 @@ const LAYERS: usize = 8;
 
 /// Where a device lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Lies {
+pub(crate) struct Location {
     /// The array's directory in sysfs.
     pub(crate) array: PathBuf,
     /// Where on the array it begins.
     pub(crate) origin: Lba,
-    /// The array's shape where device-mapper itself stripes it.
+    /// The array's shape, if device-mapper itself stripes it.
     pub(crate) striped: Option<Found>,
 }
 
-/// Where things are asked.
+/// The source of device information.
 pub(crate) trait System {
     /// The directory in sysfs of a device of this number, `MAJOR:MINOR`.
     fn sysfs(&self, number: &str) -> Result<PathBuf, String>;
@@ -51,36 +51,36 @@ impl System for Machine {
             "where it lies on its array is asked of 'dmsetup': install that, or attach the array itself";
         match asked {
             Ok(asked) if asked.status.success() => Ok(String::from_utf8_lossy(&asked.stdout).into_owned()),
-            Ok(asked) => Err(format!("dmsetup says: {}", String::from_utf8_lossy(&asked.stderr).trim())),
+            Ok(asked) => Err(format!("dmsetup reports: {}", String::from_utf8_lossy(&asked.stderr).trim())),
             Err(error) => Err(format!("{remedy} ({error})")),
         }
     }
 }
 
-/// Where the device of this directory in sysfs lies; else why that cannot be told.
-pub(crate) fn lies(device: &Path, system: &impl System) -> Result<Lies, String> {
-    let mut lies = Lies { array: device.to_owned(), origin: Lba::ZERO, striped: None };
+/// The location of the device with this directory in sysfs; the error is the reason why it is unknown.
+pub(crate) fn locate(device: &Path, system: &impl System) -> Result<Location, String> {
+    let mut location = Location { array: device.to_owned(), origin: Lba::ZERO, striped: None };
     for _ in 0..LAYERS {
-        if lies.array.join("partition").exists() {
-            let start: u64 = text(&lies.array.join("start"))?
+        if location.array.join("partition").exists() {
+            let start: u64 = text(&location.array.join("start"))?
                 .parse()
                 .map_err(|_| "the kernel does not say where it begins".to_owned())?;
-            lies.origin += Sectors(start);
-            lies.array = lies.array.parent().unwrap_or(device).to_owned();
-        } else if lies.array.join("dm").exists() {
-            let table = system.table(&text(&lies.array.join("dev"))?)?;
+            location.origin += Sectors(start);
+            location.array = location.array.parent().unwrap_or(device).to_owned();
+        } else if location.array.join("dm").exists() {
+            let table = system.table(&text(&location.array.join("dev"))?)?;
             match piece(&table)? {
                 Piece::Linear(below, start) => {
-                    lies.origin += start;
-                    lies.array = system.sysfs(below)?;
+                    location.origin += start;
+                    location.array = system.sysfs(below)?;
                 }
                 Piece::Striped(shape) => {
-                    lies.striped = Some(shape);
-                    return Ok(lies);
+                    location.striped = Some(shape);
+                    return Ok(location);
                 }
             }
         } else {
-            return Ok(lies);
+            return Ok(location);
         }
     }
     Err(format!("more than {LAYERS} partitions and volumes lie on one another"))
@@ -92,12 +92,12 @@ fn text(file: &Path) -> Result<String, String> {
     Ok(read.trim().to_owned())
 }
 
-/// What a volume in one piece is.
+/// A volume in one piece.
 #[derive(Debug, PartialEq, Eq)]
 enum Piece<'a> {
     /// On the device of this number, from this sector on.
     Linear(&'a str, Sectors),
-    /// Dealt out over several devices.
+    /// Striped over several devices.
     Striped(Found),
 }
 
@@ -112,7 +112,7 @@ fn piece(table: &str) -> Result<Piece<'_>, String> {
         ));
     };
     let words: Vec<&str> = line.split_whitespace().collect();
-    let unknown = || format!("device-mapper says '{line}' of it: attach the array itself");
+    let unknown = || format!("device-mapper reports '{line}': attach the array itself");
     match words.as_slice() {
         [_, _, "linear", below, offset] => {
             Ok(Piece::Linear(below, Sectors(offset.parse().map_err(|_| unknown())?)))
@@ -156,10 +156,10 @@ mod tests {
             Self { root, devices: HashMap::new(), tables: HashMap::new() }
         }
 
-        fn lies(&self, device: &str) -> Result<(String, u64), String> {
-            let lies = lies(&self.root.path().join(device), self)?;
-            let array = lies.array.strip_prefix(self.root.path()).expect("one of them");
-            Ok((array.display().to_string(), lies.origin.get()))
+        fn locate(&self, device: &str) -> Result<(String, u64), String> {
+            let location = locate(&self.root.path().join(device), self)?;
+            let array = location.array.strip_prefix(self.root.path()).expect("one of them");
+            Ok((array.display().to_string(), location.origin.get()))
         }
     }
 
@@ -174,7 +174,7 @@ mod tests {
         }
     }
 
-    /// As of a volume of LVM on a partition of md.
+    /// A volume of LVM on a partition of md.
     fn machine() -> Copies {
         let mut copies = Copies::new(&[
             ("md0/md/level", "raid5"),
@@ -191,19 +191,19 @@ mod tests {
     #[test]
     fn a_partition_and_a_volume_begin_where_their_layers_begin() {
         let machine = machine();
-        assert_eq!(machine.lies("md0"), Ok(("md0".to_owned(), 0)));
-        assert_eq!(machine.lies("md0/md0p1"), Ok(("md0".to_owned(), 2048)));
-        assert_eq!(machine.lies("dm-0"), Ok(("md0".to_owned(), 2048 + 4096)));
+        assert_eq!(machine.locate("md0"), Ok(("md0".to_owned(), 0)));
+        assert_eq!(machine.locate("md0/md0p1"), Ok(("md0".to_owned(), 2048)));
+        assert_eq!(machine.locate("dm-0"), Ok(("md0".to_owned(), 2048 + 4096)));
     }
 
     #[test]
-    fn a_striped_volume_is_an_array_of_its_own() {
+    fn a_striped_volume_is_an_array_itself() {
         let mut machine = machine();
         machine.tables.insert("253:0", "0 8192 striped 3 128 8:16 2048 8:32 2048 8:48 2048\n");
-        let lies = lies(&machine.root.path().join("dm-0"), &machine).expect("served");
+        let location = locate(&machine.root.path().join("dm-0"), &machine).expect("served");
         let shape = Found { strip: Bytes::kib(64), members: 3, level: Level::Raid0, copies: 1 };
-        assert_eq!((lies.striped, lies.origin), (Some(shape), Lba::ZERO));
-        assert!(lies.array.ends_with("dm-0"));
+        assert_eq!((location.striped, location.origin), (Some(shape), Lba::ZERO));
+        assert!(location.array.ends_with("dm-0"));
     }
 
     #[test]
@@ -211,7 +211,7 @@ mod tests {
         let refused = |table, words: &str| {
             let mut machine = machine();
             machine.tables.insert("253:0", table);
-            let error = machine.lies("dm-0").expect_err(words);
+            let error = machine.locate("dm-0").expect_err(words);
             assert!(error.contains(words) && error.lines().count() == 1, "{error}");
         };
         refused("0 8192 linear 259:1 4096\n8192 8192 linear 259:1 65536\n", "2 pieces");
@@ -226,9 +226,9 @@ mod tests {
     }
 
     #[test]
-    fn layers_that_go_round_end() {
+    fn cyclic_layers_end() {
         let mut machine = machine();
         machine.devices.insert("259:1", "dm-0");
-        assert!(machine.lies("dm-0").expect_err("for ever").contains("on one another"));
+        assert!(machine.locate("dm-0").expect_err("for ever").contains("on one another"));
     }
 }

@@ -1,4 +1,4 @@
-//! The requests of a connection that are not answered, and their replies.
+//! The unanswered requests of a connection, and their replies.
 
 use crate::reader::PART;
 use crate::wire::{
@@ -8,45 +8,45 @@ use crate::wire::{
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 use std::collections::HashMap;
 
-/// A request of a client, or a part of a write that still arrives.
+/// A client's request, or a part of a write that is still arriving.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The client's number of the request.
     pub cookie: u64,
-    /// What is asked.
+    /// The command.
     pub command: Command,
-    /// Whether what it stores is to be durable when it is answered.
+    /// Whether the data must be durable before the answer.
     pub fua: bool,
     /// Whether a read is to be answered by one chunk.
     pub whole: bool,
-    /// Whether nothing more comes of this request.
+    /// Whether it is the last part of its request.
     pub last: bool,
 }
 
-/// Something that the device is to do for a request.
+/// Identifies a command to the device for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PartId(u64, ByteOffset);
 
-/// What comes of an answer of the device.
+/// The result of an answer of the device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answered {
-    /// To be sent.
+    /// The bytes to send.
     pub send: Vec<u8>,
-    /// Whether the data that the device has answered with are to be sent after it.
+    /// Whether the data of the device's answer are sent after them.
     pub data: bool,
-    /// Then the device is to be asked for a flush, which is answered under this number.
+    /// Then the device must be flushed, and the flush answered under this id.
     pub flush: Option<PartId>,
 }
 
-/// A request that is not answered.
+/// An unanswered request.
 struct Open {
     cookie: u64,
     reply: Reply,
     /// Parts that the device has not answered.
     left: usize,
-    /// Bytes that it holds or will answer with.
+    /// Bytes that it holds or will return.
     bytes: Bytes,
-    /// Whether all its parts are here.
+    /// Whether all its parts have arrived.
     entered: bool,
     fua: bool,
     fault: Option<Fault>,
@@ -55,11 +55,11 @@ struct Open {
 enum Reply {
     /// One number.
     Simple,
-    /// The data follow the number: collected from this place on.
+    /// The data follow the number: collected from this offset on.
     Data(ByteOffset, Vec<u8>),
     /// A chunk for each part.
     Chunks,
-    /// One chunk, collected from this place on.
+    /// One chunk, collected from this offset on.
     Chunk(ByteOffset, Vec<u8>),
 }
 
@@ -69,24 +69,25 @@ pub struct Book {
     open: HashMap<u64, Open>,
     next: u64,
     bytes: Bytes,
-    /// The write whose further parts arrive.
+    /// The write with further parts to arrive.
     arriving: Option<u64>,
 }
 
 impl Book {
-    /// Requests that are not answered.
+    /// The number of unanswered requests.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.open.len()
     }
 
-    /// Bytes that these hold or will answer with.
+    /// Bytes that they hold or will return.
     #[must_use]
     pub fn bytes(&self) -> Bytes {
         self.bytes
     }
 
-    /// Enters what a client asks; what the device is to do for it. `structured`: whether reads are answered by chunks.
+    /// Adds a client's request; returns the commands to the device. `structured`: whether reads are answered
+    /// by chunks.
     pub fn enter(&mut self, part: Part, structured: bool) -> Vec<(PartId, Command)> {
         let Part { cookie, command, fua, whole, last } = part;
         let bytes = match &command {
@@ -124,7 +125,7 @@ impl Book {
         commands.into_iter().map(|(place, command)| (PartId(number, place), command)).collect()
     }
 
-    /// Forgets a write whose data do not come to their end, since nothing more is heard of the client.
+    /// Drops a write whose data will not arrive as a whole, since the connection has ended.
     pub fn abandon(&mut self) {
         if let Some(open) = self.arriving.take().and_then(|number| self.open.remove(&number)) {
             self.bytes -= open.bytes;
@@ -137,7 +138,7 @@ impl Book {
         if read && structured { error_chunk(cookie, fault, None, true) } else { simple(cookie, fault as u32) }
     }
 
-    /// The device has answered: a read with exactly the bytes asked for, all else with none.
+    /// The device has answered: a read with exactly the requested bytes, any other command with none.
     pub fn answered(&mut self, part: PartId, answer: Result<&[u8], Fault>) -> Answered {
         let PartId(number, place) = part;
         let Some(open) = self.open.get_mut(&number) else { return Answered::default() };
@@ -189,7 +190,7 @@ impl Book {
     }
 }
 
-/// What the device is asked, in parts of at most [`PART`] where data move.
+/// The commands to the device, with data in parts of at most [`PART`].
 fn parts(command: Command) -> Vec<(ByteOffset, Command)> {
     let cut = |range: ByteSpan, make: fn(ByteSpan) -> Command| {
         let mut rest = range;
@@ -222,7 +223,7 @@ fn chunk(cookie: u64, kind: u16, length: usize, done: bool) -> Message {
     Message::new().u32(STRUCTURED_REPLY).u16(flags).u16(kind).u64(cookie).u32(length as u32)
 }
 
-/// The head of a chunk of so many bytes of data.
+/// The head of a chunk with this many bytes of data.
 fn data_chunk(cookie: u64, place: ByteOffset, length: usize, done: bool) -> Vec<u8> {
     chunk(cookie, CHUNK_DATA, length + 8, done).u64(place.get()).0
 }

@@ -1,12 +1,14 @@
 //! The server's side of the NBD protocol, without I/O: bytes of a client in, requests out; answers in, bytes for the client out.
 //!
-//! A [`Reader`] takes what a client sends, in pieces of any length. It answers the handshake (fixed newstyle) by itself and hands out
-//! what is asked of the device. Large requests come in parts of at most [`PART`]: a write's parts while it still arrives. A [`Book`]
-//! keeps the requests that are not answered, and makes their replies. The two are apart, so that a connection can be read while others answer.
+//! A [`Reader`] takes the bytes of a client, in pieces of any length. It answers the handshake (fixed
+//! newstyle) itself and returns the requests to the device. Large requests have parts of at most [`PART`];
+//! the parts of a write are returned while it is still arriving. A [`Book`] keeps the unanswered requests,
+//! and makes their replies. They are separate, so that one thread can read a connection while others answer.
 //!
 //! Source: the NBD project's `doc/proto.md`. Served are `EXPORT_NAME`, `ABORT`, `LIST`, `INFO`, `GO` and `STRUCTURED_REPLY`; `READ`,
 //! `WRITE`, `DISC`, `FLUSH`, `TRIM`, `CACHE` and `WRITE_ZEROES`. All other options and commands are refused, as the protocol provides.
-//! `STARTTLS` is among them: an export listens on this machine alone unless it is told otherwise, and a tunnel serves the rest.
+//! `STARTTLS` is among the refused ones: by default an export listens only on this machine; for other uses
+//! there are tunnels.
 #![forbid(unsafe_code)]
 
 mod book;

@@ -1,4 +1,4 @@
-//! What a server offers.
+//! The export of a server.
 
 use crate::wire::{
     CAN_MULTI_CONN, HAS_FLAGS, ROTATIONAL, SEND_CACHE, SEND_DF, SEND_FLUSH, SEND_FUA, SEND_TRIM,
@@ -6,12 +6,12 @@ use crate::wire::{
 };
 use foreseek_units::Bytes;
 
-/// The one export of a server. The empty name stands for it, too.
+/// The one export of a server. The empty name selects it as well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Its name, at most 4096 bytes.
     pub name: String,
-    /// What it is, for people; at most 4096 bytes.
+    /// A description for users; at most 4096 bytes.
     pub description: String,
     /// Its size, a multiple of its block.
     pub size: Bytes,
@@ -27,7 +27,7 @@ impl Offer {
     }
 
     pub(crate) fn flags(&self, structured: bool) -> u16 {
-        // A flush covers what was answered on any connection, so that a client may use several.
+        // A flush covers all answers on any connection, so that a client may use several.
         let always =
             HAS_FLAGS | SEND_FLUSH | SEND_FUA | SEND_TRIM | SEND_WRITE_ZEROES | SEND_CACHE | CAN_MULTI_CONN;
         let some = |holds: bool, flag| if holds { flag } else { 0 };

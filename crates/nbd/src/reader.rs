@@ -1,4 +1,4 @@
-//! What a client says: the handshake, then requests.
+//! Parses the bytes of a client: the handshake, then requests.
 
 use crate::book::Part;
 use crate::offer::Offer;
@@ -12,30 +12,31 @@ use crate::wire::{
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, PAGE_SIZE};
 use std::sync::Arc;
 
-/// The longest read or write: what clients take for granted where a server says nothing.
+/// The longest read or write: the default that clients assume.
 pub const LENGTH_MOST: Bytes = Bytes::mib(32);
-/// The longest part of a request: what the block layer of Linux makes of large requests, too.
+/// The longest part of a request: the size into which the block layer of Linux splits large requests as well.
 pub const PART: Bytes = Bytes::mib(1);
-/// The longest option that is looked at: two names of the longest allowed, and more requests for information than exist.
+/// The longest option that is parsed: two names of the greatest length, and more requests for information
+/// than exist.
 const OPTION_MOST: u32 = 16 << 10;
-/// Options that a client may send: a conversation needs five.
+/// The most options of a client: a handshake needs five.
 const OPTIONS_MOST: u32 = 64;
 /// Bytes of a request without its data.
 const REQUEST_LENGTH: usize = 28;
 
-/// Why a connection is to be closed at once.
+/// Why a connection is closed at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
-    /// The handshake does not begin as one.
+    /// The handshake has a wrong beginning.
     #[error("it does not speak the fixed newstyle handshake")]
     Handshake,
-    /// It wants an export that there is not, by an option that cannot be refused otherwise.
+    /// It wants an unknown export, by an option that cannot be refused otherwise.
     #[error("it asks for an export that is not there")]
     Export,
-    /// It talks instead of asking.
+    /// It sends too many options.
     #[error("it sends more options than any client needs")]
     Options,
-    /// A request does not begin as one.
+    /// A request has a wrong beginning.
     #[error("it sends what is no request")]
     Request,
     /// A write is longer than any may be.
@@ -43,30 +44,30 @@ pub enum Broken {
     Length,
 }
 
-/// What comes of what a client said.
+/// The result of a client's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Send this.
+    /// Send these bytes.
     Send(Vec<u8>),
-    /// A request, or a part of one: to be entered into the [`Book`](crate::Book).
+    /// A request, or a part of one: to be added to the [`Book`](crate::Book).
     Part(Part),
-    /// A request that is refused without asking the device; to be answered through the [`Book`](crate::Book).
+    /// A request that is refused without the device; to be answered by the [`Book`](crate::Book).
     Refuse {
         /// The client's number of the request.
         cookie: u64,
-        /// Whether it is a read, which is answered by chunks where the client wants those.
+        /// Whether it is a read, which is answered by chunks if the client wants those.
         read: bool,
-        /// Why.
+        /// The reason.
         fault: Fault,
     },
-    /// The client is done: close the connection once everything is answered.
+    /// The client has finished: close the connection once everything is answered.
     End,
     /// Close the connection.
     Break(Broken),
 }
 
 enum Phase {
-    /// The client's flags are awaited.
+    /// Waits for the client's flags.
     Flags,
     /// Options.
     Options,
@@ -74,17 +75,17 @@ enum Phase {
     Requests,
     /// Data of a write.
     Data(Writing),
-    /// Nothing is heard any more.
+    /// The connection has ended: further bytes are ignored.
     Over,
 }
 
-/// A write whose data arrive.
+/// A write whose data are arriving.
 struct Writing {
     cookie: u64,
-    /// What is still to come.
+    /// The bytes that are still to arrive.
     range: ByteSpan,
     fua: bool,
-    /// Whether the device gets it; else it is skipped.
+    /// The reason if the device does not get it: its data are skipped.
     refused: Option<Fault>,
 }
 
@@ -93,9 +94,9 @@ pub struct Reader {
     offer: Arc<Offer>,
     phase: Phase,
     input: Vec<u8>,
-    /// What of `input` has been used.
+    /// How much of `input` has been used.
     used: usize,
-    /// Bytes to come that nobody wants.
+    /// Bytes to arrive that are skipped.
     skip: u64,
     options: u32,
     structured: bool,
@@ -103,7 +104,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A client that has just connected, and what is to be sent to it.
+    /// For a client that has just connected; returns the bytes to send to it.
     #[must_use]
     pub fn new(offer: Arc<Offer>) -> (Self, Vec<u8>) {
         let greeting = Message::new().u64(GREETING).u64(OPTION).u16(FIXED_NEWSTYLE | NO_ZEROES).0;
@@ -132,7 +133,8 @@ impl Reader {
         matches!(self.phase, Phase::Requests | Phase::Data(_))
     }
 
-    /// Takes what was received; then [`step`](Self::step) until it says nothing. So held are less than [`PART`] and these bytes.
+    /// Adds received bytes; call [`step`](Self::step) then until it returns `None`. It holds less than
+    /// [`PART`] and these bytes.
     pub fn take(&mut self, bytes: &[u8]) {
         self.input.drain(..self.used);
         self.used = 0;
@@ -141,7 +143,7 @@ impl Reader {
         self.input.extend_from_slice(&bytes[skipped as usize..]);
     }
 
-    /// What is to be done next; `None` until more is received.
+    /// The next step; `None` until more is received.
     pub fn step(&mut self) -> Option<Step> {
         loop {
             let step = match &self.phase {
@@ -166,7 +168,7 @@ impl Reader {
         Some(Some(step))
     }
 
-    /// Each of these: `None` where more must be received, `Some(None)` where there is nothing to say.
+    /// For each phase: `None` if more bytes are needed, `Some(None)` if there is nothing to report.
     fn flags(&mut self) -> Option<Option<Step>> {
         let flags = self.rest().u32()?;
         self.used += 4;
@@ -208,7 +210,7 @@ impl Reader {
             }
             OPT_EXPORT_NAME => return self.close(Step::Break(Broken::Export)),
             OPT_ABORT => {
-                // The client may have gone without waiting for this.
+                // The client may have closed the connection without waiting for this.
                 self.phase = Phase::Over;
                 Step::End
             }
@@ -229,11 +231,11 @@ impl Reader {
                 Step::Send(reply(option, REP_ACK, &[]))
             }
             OPT_INFO | OPT_GO => match self.information(option, &data) {
-                Ok(told) => {
+                Ok(answer) => {
                     if option == OPT_GO {
                         self.phase = Phase::Requests;
                     }
-                    Step::Send(told)
+                    Step::Send(answer)
                 }
                 Err(refused) => Step::Send(refused),
             },
@@ -241,7 +243,7 @@ impl Reader {
         }))
     }
 
-    /// What is told of an export; or why not.
+    /// The information about an export; or the refusal.
     fn information(&self, option: u32, data: &[u8]) -> Result<Vec<u8>, Vec<u8>> {
         let mut fields = Fields(data);
         let mut asked = || {
@@ -261,18 +263,18 @@ impl Reader {
         let info =
             |kind: u16, more: Message| reply(option, REP_INFO, &Message::new().u16(kind).bytes(&more.0).0);
         let export = Message::new().u64(offer.size.get()).u16(offer.flags(self.structured));
-        let mut told = info(INFO_EXPORT, export);
+        let mut answer = info(INFO_EXPORT, export);
         if kinds.contains(&INFO_NAME) {
-            told.extend(info(INFO_NAME, Message::new().bytes(offer.name.as_bytes())));
+            answer.extend(info(INFO_NAME, Message::new().bytes(offer.name.as_bytes())));
         }
         if kinds.contains(&INFO_DESCRIPTION) {
-            told.extend(info(INFO_DESCRIPTION, Message::new().bytes(offer.description.as_bytes())));
+            answer.extend(info(INFO_DESCRIPTION, Message::new().bytes(offer.description.as_bytes())));
         }
-        // Told unasked, too: a client that does not ask may still heed it.
+        // Sent without a request, too: a client that does not request it may still use it.
         let sizes = [offer.block.get() as u32, PAGE_SIZE as u32, LENGTH_MOST.get() as u32];
-        told.extend(info(INFO_BLOCK_SIZE, sizes.into_iter().fold(Message::new(), Message::u32)));
-        told.extend(reply(option, REP_ACK, &[]));
-        Ok(told)
+        answer.extend(info(INFO_BLOCK_SIZE, sizes.into_iter().fold(Message::new(), Message::u32)));
+        answer.extend(reply(option, REP_ACK, &[]));
+        Ok(answer)
     }
 
     fn request(&mut self) -> Option<Option<Step>> {
@@ -291,7 +293,7 @@ impl Reader {
             if Bytes(u64::from(length)) > LENGTH_MOST {
                 return self.close(Step::Break(Broken::Length));
             }
-            // Its data come whether it makes sense or not; where it does not, its place is of no account.
+            // Its data arrive in any case; if the request is invalid, their offset does not matter.
             let whole = ByteSpan::at(ByteOffset(0), Bytes(u64::from(length)));
             let (range, refused) = range.map_or_else(|fault| (whole, Some(fault)), |range| (range, None));
             self.phase = Phase::Data(Writing { cookie, range, fua: flags & FUA != 0, refused });
@@ -315,13 +317,13 @@ impl Reader {
         }))
     }
 
-    /// The range of a request that makes sense.
+    /// The range of a valid request.
     fn checked(&self, command: u16, flags: u16, offset: u64, length: u32) -> Result<ByteSpan, Fault> {
         let allowed = match command {
             CMD_READ => FUA | DF,
             CMD_WRITE | CMD_TRIM | CMD_CACHE => FUA,
             CMD_FLUSH => {
-                // Its range is reserved, and says nothing.
+                // Its range is reserved, and ignored.
                 let none = ByteSpan::at(ByteOffset(0), Bytes::ZERO);
                 return if flags & !FUA == 0 { Ok(none) } else { Err(Fault::Invalid) };
             }

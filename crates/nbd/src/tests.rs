@@ -19,7 +19,7 @@ fn offer() -> Arc<Offer> {
     Arc::new(Offer { name, description, size: Bytes(SIZE), block: Bytes(512), rotational: true })
 }
 
-/// A server with a device in memory, which answers the parts of requests in an order of its own.
+/// A server with a device in memory, which answers the parts of requests in its own order.
 struct Naive {
     reader: Reader,
     book: Book,
@@ -40,20 +40,20 @@ impl Naive {
         Self { reader, book, device, sent, waiting, flushes: 0, ended: None, bad: None }
     }
 
-    /// A server whose handshake is over, with what it sent forgotten.
+    /// A server after the handshake, without the bytes that it sent.
     fn served(structured: bool) -> Self {
         let mut naive = Self::new();
-        naive.hear(&3u32.to_be_bytes());
+        naive.receive(&3u32.to_be_bytes());
         if structured {
-            naive.hear(&option(OPT_STRUCTURED_REPLY, &[]));
+            naive.receive(&option(OPT_STRUCTURED_REPLY, &[]));
         }
-        naive.hear(&option(OPT_GO, &go("")));
+        naive.receive(&option(OPT_GO, &go("")));
         assert!(naive.reader.is_served());
         naive.sent.clear();
         naive
     }
 
-    fn hear(&mut self, bytes: &[u8]) {
+    fn receive(&mut self, bytes: &[u8]) {
         self.reader.take(bytes);
         while let Some(step) = self.reader.step() {
             match step {
@@ -70,7 +70,7 @@ impl Naive {
         }
     }
 
-    /// Does and answers what waits there.
+    /// Carries out and answers a waiting command.
     fn answer(&mut self, at: usize) {
         let (part, command) = self.waiting.remove(at);
         let of = |range: ByteSpan| range.start.get() as usize..range.end.get() as usize;
@@ -108,7 +108,7 @@ impl Naive {
         }
     }
 
-    /// What the server replied to requests, by their numbers: the error, and the data where it was a read.
+    /// The server's replies to requests, by their numbers: the error, and the data of a read.
     fn replies(&mut self) -> HashMap<u64, (u32, Vec<u8>)> {
         let sent = std::mem::take(&mut self.sent);
         let mut fields = Fields(&sent);
@@ -118,7 +118,7 @@ impl Naive {
                 SIMPLE_REPLY => {
                     let error = fields.u32().expect("an error");
                     let cookie = fields.u64().expect("a number");
-                    // These tests read by chunks alone, or one read at a time.
+                    // These tests read only by chunks, or one read at a time.
                     let data =
                         if cookie & READ != 0 && error == 0 { std::mem::take(&mut fields.0) } else { &[] };
                     assert!(replies.insert(cookie, (error, data.to_vec())).is_none(), "answered twice");
@@ -172,12 +172,12 @@ fn option_replies(sent: &[u8]) -> Vec<(u32, u32, Vec<u8>)> {
 }
 
 #[test]
-fn a_client_is_greeted_and_told_what_there_is() {
+fn a_client_is_greeted_and_gets_the_export() {
     let mut naive = Naive::new();
     assert_eq!(Fields(&naive.sent).u64(), Some(GREETING));
     assert_eq!(naive.sent.len(), 18);
     naive.sent.clear();
-    naive.hear(&3u32.to_be_bytes());
+    naive.receive(&3u32.to_be_bytes());
     assert!(naive.sent.is_empty());
     let asked = [
         (OPT_LIST, Vec::new()),
@@ -188,7 +188,7 @@ fn a_client_is_greeted_and_told_what_there_is() {
         (OPT_STRUCTURED_REPLY, Vec::new()),
         (OPT_GO, go("disk")),
     ];
-    asked.iter().for_each(|(number, data)| naive.hear(&option(*number, data)));
+    asked.iter().for_each(|(number, data)| naive.receive(&option(*number, data)));
     let replies = option_replies(&naive.sent);
     let kinds: Vec<_> = replies.iter().map(|(option, kind, _)| (*option, *kind)).collect();
     let expected = [
@@ -221,18 +221,18 @@ fn an_old_client_is_served() {
     for (flags, zeroes) in [(1u32, 124), (3, 0)] {
         let mut naive = Naive::new();
         naive.sent.clear();
-        naive.hear(&flags.to_be_bytes());
-        naive.hear(&option(OPT_EXPORT_NAME, b"disk"));
+        naive.receive(&flags.to_be_bytes());
+        naive.receive(&option(OPT_EXPORT_NAME, b"disk"));
         assert_eq!((naive.sent.len(), Fields(&naive.sent).u64()), (10 + zeroes, Some(SIZE)));
         assert!(naive.reader.is_served());
     }
 }
 
 #[test]
-fn who_does_not_speak_the_protocol_is_cut_off() {
-    let cut = |said: &[&[u8]]| {
+fn a_client_of_another_protocol_is_disconnected() {
+    let cut = |messages: &[&[u8]]| {
         let mut naive = Naive::new();
-        said.iter().for_each(|bytes| naive.hear(bytes));
+        messages.iter().for_each(|bytes| naive.receive(bytes));
         naive.ended
     };
     let yes = 3u32.to_be_bytes();
@@ -253,18 +253,18 @@ fn who_does_not_speak_the_protocol_is_cut_off() {
 fn an_option_that_is_too_long_is_skipped() {
     let mut naive = Naive::new();
     naive.sent.clear();
-    naive.hear(&3u32.to_be_bytes());
+    naive.receive(&3u32.to_be_bytes());
     for piece in option(99, &[7; 100_000]).chunks(777) {
-        naive.hear(piece);
+        naive.receive(piece);
         assert!(naive.reader.step().is_none());
     }
-    naive.hear(&option(OPT_LIST, &[]));
+    naive.receive(&option(OPT_LIST, &[]));
     let kinds: Vec<_> = option_replies(&naive.sent).iter().map(|it| it.1).collect();
     assert_eq!(kinds, [REP_ERR_TOO_BIG, REP_SERVER, REP_ACK]);
 }
 
 #[test]
-fn requests_that_make_no_sense_are_refused_and_the_next_is_served() {
+fn invalid_requests_are_refused_and_the_next_is_served() {
     let write = |cookie, offset, length: u32| {
         [request(CMD_WRITE, 0, cookie, offset, length), vec![9; length as usize]].concat()
     };
@@ -283,9 +283,9 @@ fn requests_that_make_no_sense_are_refused_and_the_next_is_served() {
     for structured in [false, true] {
         for (bytes, fault) in &refused {
             let mut naive = Naive::served(structured);
-            // In small pieces, so that the data of a refused write are skipped as they come.
-            bytes.chunks(100_000).for_each(|piece| naive.hear(piece));
-            naive.hear(&request(CMD_FLUSH, 0, 2, 0, 0));
+            // In small pieces, so that the data of a refused write are skipped as they arrive.
+            bytes.chunks(100_000).for_each(|piece| naive.receive(piece));
+            naive.receive(&request(CMD_FLUSH, 0, 2, 0, 0));
             naive.answer_all();
             let replies: HashMap<u64, u32> =
                 naive.replies().into_iter().map(|(cookie, (error, _))| (cookie & !READ, error)).collect();
@@ -295,11 +295,11 @@ fn requests_that_make_no_sense_are_refused_and_the_next_is_served() {
 }
 
 #[test]
-fn a_read_fails_where_the_medium_does_and_nowhere_else() {
+fn only_reads_of_unreadable_bytes_fail() {
     let bad = (2 << 20) + 5;
     let mut naive = Naive::served(true);
     naive.bad = Some(bad);
-    naive.hear(&request(CMD_READ, 0, READ | 1, 0, 4 << 20));
+    naive.receive(&request(CMD_READ, 0, READ | 1, 0, 4 << 20));
     assert_eq!(naive.waiting.len(), 4);
     naive.answer_all();
     let (error, data) = naive.replies().remove(&(READ | 1)).expect("answered");
@@ -308,7 +308,7 @@ fn a_read_fails_where_the_medium_does_and_nowhere_else() {
     for (structured, flags) in [(true, DF), (false, 0)] {
         let mut naive = Naive::served(structured);
         naive.bad = Some(bad);
-        naive.hear(&request(CMD_READ, flags, READ | 1, 0, 4 << 20));
+        naive.receive(&request(CMD_READ, flags, READ | 1, 0, 4 << 20));
         naive.answer_all();
         assert_eq!(naive.replies(), HashMap::from([(READ | 1, (Fault::Io as u32, Vec::new()))]));
     }
@@ -318,8 +318,8 @@ fn a_read_fails_where_the_medium_does_and_nowhere_else() {
 fn fua_is_a_flush_after_all_parts_and_before_the_answer() {
     let mut naive = Naive::served(true);
     let length = 2 << 20;
-    naive.hear(&request(CMD_WRITE, FUA, 1, 0, length));
-    naive.hear(&vec![1; length as usize]);
+    naive.receive(&request(CMD_WRITE, FUA, 1, 0, length));
+    naive.receive(&vec![1; length as usize]);
     assert_eq!(naive.waiting.len(), 2);
     naive.answer(1);
     naive.answer(0);
@@ -331,10 +331,10 @@ fn fua_is_a_flush_after_all_parts_and_before_the_answer() {
 }
 
 #[test]
-fn a_write_whose_end_never_comes_is_forgotten() {
+fn an_unfinished_write_is_dropped() {
     let mut naive = Naive::served(true);
-    naive.hear(&request(CMD_WRITE, 0, 1, 0, 3 << 20));
-    naive.hear(&vec![1; 2 << 20]);
+    naive.receive(&request(CMD_WRITE, 0, 1, 0, 3 << 20));
+    naive.receive(&vec![1; 2 << 20]);
     naive.answer(0);
     assert_eq!((naive.book.requests(), naive.book.bytes()), (1, Bytes::mib(2)));
     naive.book.abandon();
@@ -344,7 +344,7 @@ fn a_write_whose_end_never_comes_is_forgotten() {
 }
 
 #[derive(Clone, Debug)]
-enum Said {
+enum Sent {
     Read { block: u64, blocks: u32, whole: bool },
     Write { block: u64, blocks: u32, mark: u8, fua: bool },
     Zero { block: u64, blocks: u32, allocated: bool },
@@ -352,65 +352,66 @@ enum Said {
     Flush,
 }
 
-fn said() -> impl Strategy<Value = Said> {
+fn sent() -> impl Strategy<Value = Sent> {
     let place = || (0u64..12_288, 1u32..6000).prop_map(|(at, many)| (at, many.min((12_288 - at) as u32)));
     prop_oneof![
-        (place(), any::<bool>()).prop_map(|((block, blocks), whole)| Said::Read { block, blocks, whole }),
-        (place(), any::<u8>(), any::<bool>()).prop_map(|((block, blocks), mark, fua)| Said::Write {
+        (place(), any::<bool>()).prop_map(|((block, blocks), whole)| Sent::Read { block, blocks, whole }),
+        (place(), any::<u8>(), any::<bool>()).prop_map(|((block, blocks), mark, fua)| Sent::Write {
             block,
             blocks,
             mark,
             fua
         }),
-        (place(), any::<bool>()).prop_map(|((block, blocks), allocated)| Said::Zero {
+        (place(), any::<bool>()).prop_map(|((block, blocks), allocated)| Sent::Zero {
             block,
             blocks,
             allocated
         }),
-        place().prop_map(|(block, blocks)| Said::Trim { block, blocks }),
-        Just(Said::Flush),
+        place().prop_map(|(block, blocks)| Sent::Trim { block, blocks }),
+        Just(Sent::Flush),
     ]
 }
 
 proptest! {
-    /// However the bytes are cut, each request has its effect and one answer, and reads answer what the device holds.
+    /// For any split of the bytes, each request has its effect and one answer, and reads return the contents
+    /// of the device.
     #[test]
     fn requests_are_as_on_the_device(
-        said in prop::collection::vec(said(), 1..8),
+        messages in prop::collection::vec(sent(), 1..8),
         cuts in prop::collection::vec(1usize..2_000_000, 1..6),
         order in prop::collection::vec(any::<u8>(), 1..20),
     ) {
         let mut naive = Naive::served(true);
         let mut model = naive.device.clone();
-        for (cookie, said) in (1u64..).zip(&said) {
+        for (cookie, messages) in (1u64..).zip(&messages) {
             let range = |block: u64, blocks: u32| {
                 let start = (block * 512) as usize;
                 start..start + blocks as usize * 512
             };
-            let bytes = match *said {
-                Said::Read { block, blocks, whole } => {
+            let bytes = match *messages {
+                Sent::Read { block, blocks, whole } => {
                     request(CMD_READ, if whole { DF } else { 0 }, cookie | READ, block * 512, blocks * 512)
                 }
-                Said::Write { block, blocks, mark, fua } => {
+                Sent::Write { block, blocks, mark, fua } => {
                     model[range(block, blocks)].fill(mark);
                     let head = request(CMD_WRITE, u16::from(fua), cookie, block * 512, blocks * 512);
                     [head, vec![mark; blocks as usize * 512]].concat()
                 }
-                Said::Zero { block, blocks, allocated } => {
+                Sent::Zero { block, blocks, allocated } => {
                     model[range(block, blocks)].fill(0);
                     request(CMD_WRITE_ZEROES, if allocated { NO_HOLE } else { 0 }, cookie, block * 512, blocks * 512)
                 }
-                Said::Trim { block, blocks } => {
+                Sent::Trim { block, blocks } => {
                     model[range(block, blocks)].fill(0);
                     request(CMD_TRIM, 0, cookie, block * 512, blocks * 512)
                 }
-                Said::Flush => request(CMD_FLUSH, 0, cookie, 0, 0),
+                Sent::Flush => request(CMD_FLUSH, 0, cookie, 0, 0),
             };
             let mut rest = &bytes[..];
             for cut in cuts.iter().cycle() {
                 let (now, later) = rest.split_at((*cut).min(rest.len()));
-                naive.hear(now);
-                // Parts of one request in any order: requests after each other, as the model has them.
+                naive.receive(now);
+                // Parts of one request in any order; requests one after the other, as in the model.
                 if !naive.waiting.is_empty() {
                     let pick = order[cookie as usize % order.len()] as usize;
                     naive.answer(pick % naive.waiting.len());
@@ -428,9 +429,9 @@ proptest! {
             prop_assert_eq!(replies.len(), 1);
             let (error, data) = replies.into_values().next().expect("one");
             prop_assert_eq!(error, 0);
-            if let Said::Read { block, blocks, .. } = *said {
+            if let Sent::Read { block, blocks, .. } = *messages {
                 let range = range(block, blocks);
-                // Chunks come with their places on the device.
+                // Chunks have their offsets on the device.
                 prop_assert!(data[range.clone()] == model[range]);
             }
         }
@@ -438,7 +439,7 @@ proptest! {
         prop_assert_eq!((naive.book.requests(), naive.book.bytes()), (0, Bytes::ZERO));
     }
 
-    /// Whatever a client sends, the server does not panic and holds no more than a part.
+    /// For any bytes of a client, the server does not panic and holds no more than a part.
     #[test]
     fn nonsense_does_no_harm(
         handshake in any::<bool>(),
@@ -454,7 +455,7 @@ proptest! {
     ) {
         let mut naive = if handshake { Naive::served(true) } else { Naive::new() };
         for piece in pieces {
-            naive.hear(&piece);
+            naive.receive(&piece);
             naive.answer_all();
             prop_assert!(naive.book.bytes() <= LENGTH_MOST);
         }

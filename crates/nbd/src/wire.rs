@@ -1,4 +1,4 @@
-//! Numbers of the protocol, and how they are read and written.
+//! Numbers of the protocol, and their encoding.
 
 use foreseek_units::ByteSpan;
 
@@ -9,7 +9,7 @@ pub(crate) const REQUEST: u32 = 0x2560_9513;
 pub(crate) const SIMPLE_REPLY: u32 = 0x6744_6698;
 pub(crate) const STRUCTURED_REPLY: u32 = 0x668e_33ef;
 
-/// Flags of the greeting, and of the client's answer: newstyle is fixed; no zeroes after the export's flags.
+/// Flags of the greeting, and of the client's answer: fixed newstyle; no zeroes after the export's flags.
 pub(crate) const FIXED_NEWSTYLE: u16 = 1;
 pub(crate) const NO_ZEROES: u16 = 1 << 1;
 
@@ -63,24 +63,24 @@ pub(crate) const CHUNK_ERROR: u16 = 1 << 15 | 1;
 pub(crate) const CHUNK_ERROR_OFFSET: u16 = 1 << 15 | 2;
 pub(crate) const CHUNK_DONE: u16 = 1;
 
-/// What a client asks of the device.
+/// A client's command to the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Answer with these bytes.
+    /// Return these bytes.
     Read(ByteSpan),
     /// Store these bytes there.
     Write(ByteSpan, Vec<u8>),
-    /// Make durable what was answered before.
+    /// Make all earlier answers durable.
     Flush,
     /// These bytes are not needed any more.
     Trim(ByteSpan),
-    /// Have these bytes at hand: they will be read.
+    /// Load these bytes into a cache: they will be read.
     Cache(ByteSpan),
-    /// These bytes are zero from now on; `allocated`: with room of their own.
+    /// These bytes become zero; with `allocated` their space stays allocated.
     Zero {
-        /// Which.
+        /// The bytes.
         range: ByteSpan,
-        /// Whether they must have room of their own.
+        /// Whether their space must stay allocated.
         allocated: bool,
     },
 }
@@ -89,7 +89,7 @@ pub enum Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Fault {
-    /// The medium cannot read or write there.
+    /// The medium cannot read or write the bytes.
     Io = 5,
     /// The request makes no sense.
     Invalid = 22,
@@ -128,7 +128,7 @@ impl Message {
     }
 }
 
-/// Bytes that were received, taken from the front.
+/// Received bytes, taken from the front.
 #[derive(Clone, Copy)]
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 

@@ -1,37 +1,37 @@
-//! What must hold in an engine, checked in every build.
+//! The invariants of an engine, checked in every build.
 //!
-//! An engine is notified by a driver, and keeps books of its own. Where the two, or its books among themselves, contradict
-//! each other there is an error in one of them. Prefetching must not change what a program reads, nor end it, for
-//! that: the engine counts it, leaves its books so that nothing is used twice, and lets the reads concerned go their
-//! ordinary way ([`Command::Pass`](crate::Command::Pass)).
+//! An engine gets events from a driver, and keeps state of its own. If these contradict each other, one of
+//! them has an error. Such an error must not change what a program reads, nor end the program. The engine
+//! counts it, leaves its state such that nothing is used twice, and passes the reads concerned
+//! ([`Command::Pass`](crate::Command::Pass)).
 
-/// Counts what cannot be and was.
+/// Counts failed checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checks {
     internal_errors: u64,
 }
 
 impl Checks {
-    /// Answers whether what must hold does; counts it where it does not.
+    /// Returns whether an invariant holds; counts it if it does not.
     #[must_use]
     pub fn holds(&mut self, holds: bool) -> bool {
         self.internal_errors += u64::from(!holds);
         holds
     }
 
-    /// Something was found that cannot be.
+    /// Counts a failed check.
     pub fn broken(&mut self) {
         self.internal_errors += 1;
     }
 
-    /// What must be there; counted where it is not.
+    /// Passes a value through; counts it if it is missing.
     #[must_use]
     pub fn some<T>(&mut self, found: Option<T>) -> Option<T> {
         self.internal_errors += u64::from(found.is_none());
         found
     }
 
-    /// How often.
+    /// The number of failed checks.
     #[must_use]
     pub fn internal_errors(self) -> u64 {
         self.internal_errors

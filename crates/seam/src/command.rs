@@ -1,97 +1,97 @@
-//! What an engine asks for.
+//! The commands of an engine.
 
 use crate::{Epoch, FetchId, FrameId, ObjectId, QueryId, RequestId};
 use foreseek_units::{PageIndex, PageSpan};
 
-/// Where fetched pages go.
+/// The destination of fetched pages.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Destination {
     /// The kernel's page cache.
     PageCache,
-    /// Frames of ours, one a page in the order of the range, in no particular order themselves.
+    /// Frames of ours, one for each page in the order of the range; their numbers have no order.
     Frames(Vec<FrameId>),
 }
 
-/// How soon a fetch is wanted.
+/// The urgency of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Urgency {
     /// A reader waits for it.
     Demand,
-    /// Read ahead of need.
+    /// Read ahead.
     Prefetch,
 }
 
-/// What an engine asks its driver to do: what any may ask, and what one kind of engine alone may.
+/// A command of an engine to its driver: common ones, and those of one kind of engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Bring a range in.
+    /// Fetch a range.
     Fetch {
-        /// Names it in `Done` or `Refused`.
+        /// Its id, for `Done` or `Refused`.
         fetch: FetchId,
-        /// Of what.
+        /// The object.
         object: ObjectId,
-        /// Which pages.
+        /// The pages.
         range: PageSpan,
         /// The object's epoch as the engine knows it.
         epoch: Epoch,
-        /// Where to.
+        /// The destination.
         into: Destination,
-        /// How soon.
+        /// The urgency.
         urgency: Urgency,
-        /// Hand it to the device at once and by itself, before those that follow: it is to be over before
-        /// they are. All others of one call are best handed on together.
+        /// Whether it goes to the device at once and by itself, before those that follow: it is to end before
+        /// they do. All others of one call are best passed on together.
         apart: bool,
     },
-    /// Let a read go its ordinary way.
+    /// Pass a read: it is made without the engine.
     Pass {
         /// The read.
         request: RequestId,
     },
-    /// What an engine that follows hints asks.
+    /// A command of an engine that follows hints.
     Hint(HintCommand),
-    /// What an engine that serves reads asks.
+    /// A command of an engine that serves reads.
     Serving(ServingCommand),
 }
 
-/// What an engine that follows hints asks of a kernel's page cache and of the program.
+/// The commands of an engine that follows hints, to a kernel's page cache and to the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HintCommand {
-    /// Ask the application for its coming accesses; hints and then `Answered` follow (ATC'09
-    /// section 4.1: the callback and its arguments).
+    /// Request the application's next accesses; hints and then `Answered` follow (ATC'09 section 4.1: the
+    /// callback and its arguments).
     Callback {
         /// The read that waits.
         request: RequestId,
         /// The most recently accessed marked entry.
         marked: Option<(ObjectId, PageIndex)>,
-        /// The access that led to the question.
+        /// The access that caused the request.
         requested: (ObjectId, PageIndex),
     },
     /// Give pages back to the kernel (`POSIX_FADV_DONTNEED`).
     Forget {
-        /// Of what.
+        /// The object.
         object: ObjectId,
-        /// Which pages.
+        /// The pages.
         range: PageSpan,
     },
-    /// Say which pages of a range are in the page cache.
+    /// Query which pages of a range are in the page cache.
     AskResident {
-        /// Names the answer.
+        /// Its id, for the answer.
         query: QueryId,
-        /// Of what.
+        /// The object.
         object: ObjectId,
-        /// Which pages.
+        /// The pages.
         range: PageSpan,
     },
 }
 
-/// What an engine that serves reads asks.
+/// The commands of an engine that serves reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServingCommand {
     /// Answer a read out of frames.
     Serve {
         /// The read.
         request: RequestId,
-        /// One frame a page of the read's range, from its first page on; fewer where the object ends
+        /// One frame for each page of the read's range, from its first page on; fewer if the object ends
         /// before the range does. They are pinned until `Unpinned`.
         frames: Vec<FrameId>,
     },
@@ -99,18 +99,18 @@ pub enum ServingCommand {
     Fail {
         /// The read.
         request: RequestId,
-        /// The fetch that was made for it alone and failed; the driver knows how.
+        /// The fetch that was made for it alone and failed; the driver knows the error.
         fetch: FetchId,
     },
     /// The memory of these frames may be given back; a later fetch may name them again.
     Drop {
-        /// Which.
+        /// The frames.
         frames: Vec<FrameId>,
     },
 }
 
-/// How many commands an engine may emit at one event. Enough to keep a device's queue of 32 full
-/// many times over; small enough that a driver's buffer of them stays in a processor's cache.
+/// The most commands for one event. Enough to fill a device's queue of 32 many times over; small enough that
+/// a driver's buffer of them stays in a processor's cache.
 pub const COMMANDS_LIMIT: usize = 1024;
 
 /// The commands that answer one event.
@@ -129,7 +129,7 @@ impl<C, const LIMIT: usize> Default for CommandBuffer<C, LIMIT> {
 }
 
 impl<C, const LIMIT: usize> CommandBuffer<C, LIMIT> {
-    /// None yet.
+    /// Without commands.
     #[must_use]
     pub fn new() -> Self {
         Self { items: Vec::with_capacity(LIMIT) }
@@ -144,19 +144,19 @@ impl<C, const LIMIT: usize> CommandBuffer<C, LIMIT> {
     /// Adds a command.
     ///
     /// # Panics
-    /// When there is no room: an engine asks first. This is a bug in the engine.
+    /// There is no room: an engine checks that first. This is a bug in the engine.
     pub fn push(&mut self, command: C) {
         assert!(self.room() > 0, "an engine emitted more than {LIMIT} commands at once");
         self.items.push(command);
     }
 
-    /// What was added so far.
+    /// The commands so far.
     #[must_use]
     pub fn as_slice(&self) -> &[C] {
         &self.items
     }
 
-    /// Takes all of them out, in order.
+    /// Takes all commands out, in order.
     pub fn drain(&mut self) -> std::vec::Drain<'_, C> {
         self.items.drain(..)
     }

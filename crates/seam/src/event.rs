@@ -1,4 +1,4 @@
-//! What an engine is notified of.
+//! The events of an engine.
 
 use crate::{Epoch, Extent, FetchId, FrameId, Measured, ObjectId, ProcessId, QueryId, RequestId, StreamId};
 use foreseek_units::{ByteSpan, Bytes, PageIndex, PageSpan, Pages};
@@ -8,7 +8,7 @@ use foreseek_units::{ByteSpan, Bytes, PageIndex, PageSpan, Pages};
 pub struct Access {
     /// The object.
     pub object: ObjectId,
-    /// The page of it.
+    /// Its page.
     pub page: PageIndex,
     /// Whether it is a landmark for the application's callback.
     pub mark: bool,
@@ -28,27 +28,28 @@ pub enum HintMode {
 /// How a fetch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FetchOutcome {
-    /// The pages are there.
+    /// The pages have arrived.
     Arrived,
-    /// The request was handed on; the driver cannot tell when the pages arrive (fadvise).
+    /// The request was passed on; the driver does not see when the pages arrive (fadvise).
     Issued,
-    /// An I/O error right after what arrived. Where the kernel reads, the reader will meet it by
-    /// itself; who serves reads ([`ServingCommand::Serve`](crate::ServingCommand::Serve)) fetches what they want once more, alone.
+    /// An I/O error right after the pages that arrived. If the kernel reads, the reader itself meets the
+    /// error. An engine that serves reads ([`ServingCommand::Serve`](crate::ServingCommand::Serve)) fetches
+    /// the pages of each read once more, alone.
     Failed,
 }
 
-/// Why a driver did not take a fetch.
+/// Why a driver refused a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// Too much is in flight: try again later.
     Busy,
-    /// The driver can't do it for this object at all.
+    /// The driver cannot do it for this object.
     Unsupported,
     /// The object is gone, or shorter than the range.
     Gone,
 }
 
-/// What is known of a stream beside its length: whatever the driver can see, empty where it cannot.
+/// What is known about a stream beside its length: as far as the driver can see it, otherwise empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct StreamInfo<'a> {
     /// The file's extension.
@@ -59,19 +60,19 @@ pub struct StreamInfo<'a> {
     pub program: &'a str,
 }
 
-/// What happened. What every engine hears of stands here; what concerns one kind of engine alone is a kind of
-/// its own, which the others pass over in one line.
+/// An event. Common events are listed here. Events of one kind of engine have a type of their own, which the
+/// others ignore in one line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event<'a> {
     /// A stream was opened on an object of `length` bytes.
     Opened {
         /// The new stream.
         stream: StreamId,
-        /// What it reads.
+        /// The object that it reads.
         object: ObjectId,
         /// Length of the object.
         length: Bytes,
-        /// Who opened it.
+        /// The process that opened it.
         who: ProcessId,
     },
     /// A stream was closed.
@@ -79,99 +80,99 @@ pub enum Event<'a> {
         /// The stream.
         stream: StreamId,
     },
-    /// Where an object lies on the device, in pages ascending; pages in no extent are unplaced.
+    /// The location of an object on its device, in pages ascending; pages in no extent have no known address.
     Placed {
         /// The object.
         object: ObjectId,
         /// Its extents.
         extents: &'a [Extent],
     },
-    /// A reader asks for a range and waits for [`Command::Pass`](crate::Command::Pass) or `Serve`.
+    /// A reader requests a range and waits for [`Command::Pass`](crate::Command::Pass) or `Serve`.
     Read {
-        /// Names this read.
+        /// Its id.
         request: RequestId,
-        /// Who reads what.
+        /// Its stream.
         stream: StreamId,
-        /// Which bytes.
+        /// The bytes.
         range: ByteSpan,
-        /// Who reads, where that is known of each read; else it is who opened the stream.
+        /// The process that reads, if it is known for each read; otherwise it is the opener of the stream.
         who: Option<ProcessId>,
     },
     /// A fetch ended.
     Done {
-        /// Which.
+        /// The fetch.
         fetch: FetchId,
-        /// The object's epoch when it was asked for.
+        /// The object's epoch when the fetch was requested.
         epoch: Epoch,
-        /// How much of it arrived, from its start: a page that the end of the object cuts counts. Less
-        /// than was asked for, and no failure: the object ends there.
+        /// How many pages of it arrived, from its start; a page that the end of the object cuts counts. Fewer
+        /// than requested without a failure: the object ends there.
         got: Pages,
-        /// How.
+        /// How it ended.
         outcome: FetchOutcome,
-        /// How many fetches are still under way.
+        /// How many fetches are still in flight.
         in_flight: u32,
     },
-    /// The driver did not take a fetch.
+    /// The driver refused a fetch.
     Refused {
-        /// Which.
+        /// The fetch.
         fetch: FetchId,
-        /// Why.
+        /// The reason.
         why: Refusal,
     },
-    /// An object's contents changed; what was fetched before is stale. Sent when the object has the
-    /// new contents and before the change is acknowledged.
+    /// An object's contents have changed; pages fetched before are stale. Sent once the object has the new
+    /// contents, and before the change is acknowledged.
     Changed {
         /// The object.
         object: ObjectId,
-        /// Where.
+        /// The changed bytes.
         range: ByteSpan,
-        /// Its epoch from now on.
+        /// Its new epoch.
         epoch: Epoch,
     },
-    /// An object has this length from now on, for all its streams.
+    /// The length of an object has changed, for all its streams.
     Resized {
         /// The object.
         object: ObjectId,
         /// Its length.
         length: Bytes,
     },
-    /// How much memory there is for what we fetch.
+    /// The memory for fetched pages.
     Budget {
         /// In pages.
         pages: Pages,
     },
-    /// What concerns an engine that follows hints.
+    /// An event of an engine that follows hints.
     Hint(HintEvent<'a>),
-    /// What concerns an engine that serves reads.
+    /// An event of an engine that serves reads.
     Serving(ServingEvent<'a>),
-    /// Time has come to the engine's deadline.
+    /// The engine's deadline has passed.
     Tick,
 }
 
-/// What happened, for an engine that follows hints and gives advice.
+/// The events of an engine that follows hints and gives advice.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HintEvent<'a> {
-    /// Reads of this range are to be watched (ATC'09: `register_region`).
+    /// Begin to watch reads of this range (ATC'09: `register_region`).
     Watched {
         /// The object.
         object: ObjectId,
         /// The range.
         range: ByteSpan,
     },
-    /// Reads of this range are no longer to be watched.
+    /// Stop watching reads of this range.
     Unwatched {
         /// The object.
         object: ObjectId,
-        /// The range, as it was given when it was watched.
+        /// The range, as it was given for watching.
         range: ByteSpan,
     },
-    /// The application tells what it will read, in order.
+    /// The application announces its reads, in order.
     Hinted {
-        /// What it does to the list.
+        /// The effect on the list.
         mode: HintMode,
         /// The reads, in order of access.
         accesses: &'a [Access],
-        /// Whether the application has no more to tell for now (ATC'09: `PF_DONE`).
+        /// Whether the application has no more hints for now (ATC'09: `PF_DONE`).
         done: bool,
     },
     /// The application has answered [`HintCommand::Callback`](crate::HintCommand::Callback), with or without hints.
@@ -181,52 +182,53 @@ pub enum HintEvent<'a> {
     },
     /// The answer to [`HintCommand::AskResident`](crate::HintCommand::AskResident): the resident pages, ascending.
     Resident {
-        /// The question.
+        /// The query.
         query: QueryId,
-        /// The resident runs; `None` where the driver can't know.
+        /// The resident runs; `None` if the driver cannot know them.
         runs: Option<&'a [PageSpan]>,
     },
 }
 
-/// What happened, for an engine that answers reads out of its own frames.
+/// The events of an engine that answers reads out of its own frames.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ServingEvent<'a> {
-    /// More is known of an open stream: what learning policies use. Sent right after `Opened`, or never.
+    /// More is known about an open stream, for learning policies. Sent right after `Opened`, or never.
     Described {
         /// The stream.
         stream: StreamId,
         /// What is known.
         about: StreamInfo<'a>,
     },
-    /// What an engine like this one had learnt before, in an earlier run. Sent before any stream, or never.
+    /// The state that such an engine has learnt in an earlier run. Sent before any stream, or never.
     Restored {
-        /// What its policy had learnt, as it was saved. Of
-        /// what cannot be read nothing after it counts.
+        /// The learnt state of its policy, as it was saved. If a line is invalid, it and all lines after it
+        /// are ignored.
         learnt: &'a str,
-        /// What its device cost; `None` where that is known better.
+        /// The costs of its device; `None` if they are known better.
         device: Option<Measured>,
     },
-    /// A program waits in a call for bytes that come in several reads, as they are longer than what the cache in front asks
-    /// for at a time: all of them will be read. Sent before one of those reads, or never.
+    /// A program waits in a call for bytes that arrive in several reads, since the call is longer than a
+    /// request of the cache in front: all of them will be read. Sent before one of those reads, or never.
     Called {
         /// The stream.
         stream: StreamId,
-        /// The bytes of the call; they may go beyond the object's end.
+        /// The bytes of the call; they may exceed the object's end.
         range: ByteSpan,
     },
-    /// Replies are over: what [`ServingCommand::Serve`](crate::ServingCommand::Serve) gave them is used no longer.
+    /// Replies are over: the frames of their [`ServingCommand::Serve`](crate::ServingCommand::Serve) are not
+    /// used any more.
     Unpinned {
-        /// Which, each as often as it was served.
+        /// The frames, each as often as it was served.
         frames: &'a [FrameId],
     },
     /// A process has run since it was last reported.
     Ran {
-        /// Which.
+        /// The process.
         who: ProcessId,
     },
     /// A process has ended.
     Exited {
-        /// Which.
+        /// The process.
         who: ProcessId,
     },
 }

@@ -1,19 +1,19 @@
-//! Where the pages of an object lie on its device.
+//! The location of an object's pages on its device.
 
 use foreseek_units::{Lba, PageIndex, Pages};
 
-/// A piece of an object that lies in one piece on its device.
+/// A part of an object that is contiguous on its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// First page within the object.
     pub page: PageIndex,
     /// Length.
     pub pages: Pages,
-    /// Where it starts on the device.
+    /// Its start on the device.
     pub lba: Lba,
 }
 
-/// Where a page of an object lies on the device, for sorting in disk order.
+/// The address of a page of an object on the device, for sorting in disk order.
 #[must_use]
 pub fn lba_of(extents: &[Extent], page: PageIndex) -> Option<Lba> {
     let at = extents.partition_point(|extent| extent.page <= page).checked_sub(1)?;

@@ -1,4 +1,4 @@
-//! Names of what events and commands are about.
+//! Identifiers in events and commands.
 
 macro_rules! id {
     ($($(#[$doc:meta])* $name:ident($raw:ty);)*) => {$(
@@ -9,19 +9,19 @@ macro_rules! id {
 }
 
 id! {
-    /// A file, block device or remote object: what page numbers count within.
+    /// A file, block device or remote object: the scope of page numbers.
     ObjectId(u64);
-    /// One opener's way through one object: an open file description.
+    /// One opening of one object: an open file description.
     StreamId(u64);
     /// A read that waits for an answer.
     RequestId(u64);
-    /// A fetch that the engine asked for.
+    /// A fetch that the engine requested.
     FetchId(u64);
-    /// A question about residency.
+    /// A query of residency.
     QueryId(u64);
     /// A page-sized buffer; the engine owns the number, the driver the memory.
     FrameId(u32);
-    /// A reader: its process id, where the driver can see that.
+    /// A reading process: its id, if the driver can see that.
     ProcessId(u32);
     /// A version of an object's contents. It rises with each change that overtakes fetches.
     Epoch(u32);

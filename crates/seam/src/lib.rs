@@ -1,10 +1,9 @@
-//! The seam between what decides and what acts: what an [`Engine`] is told ([`Event`]), what it may ask
-//! for ([`Command`]), and recordings of both that hold a real run to a virtual one.
+//! The interface between decisions and actions: the events of an [`Engine`] ([`Event`]), its commands
+//! ([`Command`]), and recordings of both that compare a real run with a virtual one.
 //!
-//! The crate holds no policy. `foreseek-hints` and `foreseek-readahead` implement [`Engine`];
-//! drivers in real and in virtual time tell them what happens. [`PageCache`] is what the driver of
-//! an engine that gives advice needs of a kernel. [`objects`] is the table of files that every engine
-//! keeps.
+//! The crate contains no policy. `foreseek-hints` and `foreseek-readahead` implement [`Engine`]; drivers in
+//! real and in virtual time send the events. [`PageCache`] is the part of a kernel that the driver of an
+//! engine with advice needs. [`objects`] is the table of files that every engine keeps.
 #![forbid(unsafe_code)]
 
 mod checks;

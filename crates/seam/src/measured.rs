@@ -1,23 +1,23 @@
-//! What a device costs, as two numbers.
+//! The costs of a device, as two numbers.
 
 use foreseek_units::{Bytes, Nanos, Rate};
 
-/// The longest switch that is believed: a tape library's.
+/// The longest plausible positioning time: a tape library's.
 const SWITCH_MOST: Nanos = Nanos::from_secs(600);
-/// A switch time and a rate.
+/// A positioning time and a rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// How long going to another place takes, until the first byte of it comes.
+    /// The time to move to another place, until its first byte arrives.
     pub switch: Nanos,
-    /// The rate of reading on from there.
+    /// The transfer rate from there on.
     pub rate: Rate,
 }
 
 impl Measured {
-    /// Rates are between those of a tape library and of memory, in bytes a second.
+    /// Plausible rates, from a tape library to memory, in bytes per second.
     pub const RATES: (f64, f64) = (1e4, 1e12);
 
-    /// What a device can be like, as far as these numbers go: for what was read from somewhere.
+    /// The costs, if they are plausible for a device: for values from a file.
     #[must_use]
     pub fn plausible(switch: Nanos, rate: Rate) -> Option<Self> {
         let bytes = rate.as_bytes_per_second();
@@ -25,20 +25,20 @@ impl Measured {
             .then_some(Self { switch, rate })
     }
 
-    /// The competitive depth: what passes in the time of a switch.
+    /// The competitive depth: the bytes transferred in a positioning time.
     #[must_use]
     pub fn depth(&self) -> Bytes {
         self.rate.in_time(self.switch)
     }
 
-    /// How large a gap passes under the head: reading on behind it is no switch.
+    /// The largest gap that passes under the head: reading beyond it is no positioning.
     #[must_use]
     pub fn gap(&self) -> Bytes {
         self.depth().scale(NEAR)
     }
 }
 
-/// A gap of up to this share of what passes during a switch is no switch: it passes under the head. Indirect
-/// blocks lie between a file's pages, and counting them as switches would make a device look faster
-/// than it is.
+/// A gap of up to this share of the competitive depth passes under the head and is no positioning. Indirect
+/// blocks lie between a file's pages, and counting them as positionings would make a device look faster than
+/// it is.
 const NEAR: f64 = 0.25;

@@ -1,19 +1,18 @@
-//! What an engine knows about the objects it was told of: length, layout, epoch, and what is the
-//! engine's own ([`Own`]).
+//! An engine's table of objects: length, layout, epoch, and the engine's own state ([`Own`]).
 //!
-//! Objects are numbered by small slots so that an access-list entry and a page's key fit into one
-//! word each ([`PageKey`]).
+//! Objects are numbered by small slots, so that an access-list entry and a page's key fit into one word each
+//! ([`PageKey`]).
 
 use crate::{Epoch, Extent, ObjectId, StreamId, lba_of};
 use foreseek_units::{Bytes, Lba, PageIndex, Pages, SECTORS_PER_PAGE};
 use rustc_hash::FxHashMap;
 
-/// How many objects are known at once. A process has rarely more than some thousand files open;
-/// what is neither open nor watched nor on the list makes room for others.
+/// The most objects at once. A process rarely has more than some thousand files open; an object that is not
+/// open, watched or on the list makes room for others.
 pub const OBJECTS_LIMIT: usize = 1 << 16;
 
-/// How many extents of one object are kept: 6 MiB of them. Pages beyond them count as unplaced and
-/// are fetched in file order.
+/// The most extents of one object: 6 MiB of them. Pages beyond them have no known address and are fetched in
+/// file order.
 pub const EXTENTS_LIMIT: usize = 1 << 18;
 
 /// Bits of a [`PageKey`] that hold the page: objects of up to 4 PiB.
@@ -31,30 +30,30 @@ impl PageKey {
     /// The page after the last one that any object has.
     pub const END: PageIndex = PageIndex(1 << PAGE_BITS);
 
-    /// Of a page below [`END`](Self::END).
+    /// The key of a page below [`END`](Self::END).
     ///
     /// # Panics
-    /// For any other page: its key would be that of another object's page, and who reads it would get other bytes. All
-    /// ranges are cut to that when they are told, so this is a bug.
+    /// For any other page: its key would be that of another object's page, and its reader would get other
+    /// bytes. All ranges are cut to that when they arrive, so that this is a bug.
     #[must_use]
     pub fn within(slot: Slot, page: PageIndex) -> Self {
         assert!(page < Self::END, "no object has {page:?}");
         Self(u64::from(slot.0) << PAGE_BITS | page.get())
     }
 
-    /// `None` for a page that no real object has.
+    /// The key; `None` for a page that no real object has.
     #[must_use]
     pub fn new(slot: Slot, page: PageIndex) -> Option<Self> {
         (page < Self::END).then(|| Self::within(slot, page))
     }
 
-    /// Of which object.
+    /// Its object.
     #[must_use]
     pub fn slot(self) -> Slot {
         Slot((self.0 >> PAGE_BITS) as u32)
     }
 
-    /// Which page of it.
+    /// Its page.
     #[must_use]
     pub fn page(self) -> PageIndex {
         PageIndex(self.0 & ((1 << PAGE_BITS) - 1))
@@ -73,35 +72,35 @@ impl PageKey {
     }
 }
 
-/// What one engine keeps of each object besides.
+/// The additional state of one engine for each object.
 pub trait Own: Default {
-    /// Whether it holds nothing, so that the object may be forgotten.
+    /// Whether it is empty, so that the object may be forgotten.
     fn is_idle(&self) -> bool;
 }
 
-/// An engine that keeps nothing besides.
+/// An engine without additional state.
 impl Own for () {
     fn is_idle(&self) -> bool {
         true
     }
 }
 
-/// What is known of one object.
+/// What is known about one object.
 #[derive(Debug)]
 pub struct Object<O = ()> {
     /// Its name.
     pub id: ObjectId,
     /// `None` until it was opened.
     pub length: Option<Bytes>,
-    /// Where it lies, ascending by page.
+    /// Its location, ascending by page.
     pub extents: Vec<Extent>,
     /// The version of its contents.
     pub epoch: Epoch,
-    /// What the engine keeps of it.
+    /// The engine's own state.
     pub own: O,
-    /// The page cache does not take fetches of it.
+    /// Whether the page cache does not take fetches of it.
     pub unfetchable: bool,
-    /// How many pages of it are kept or on their way under its slot.
+    /// How many pages of it are kept or in flight under its slot.
     pub kept: u64,
     streams: u32,
 }
@@ -126,14 +125,14 @@ impl<O: Own> Object<O> {
         !self.unfetchable && self.length.is_some_and(|length| Pages(page.get()) < length.pages_ceil())
     }
 
-    /// Where a page lies.
+    /// The address of a page.
     #[must_use]
     pub fn lba(&self, page: PageIndex) -> Option<Lba> {
         lba_of(&self.extents, page)
     }
 
-    /// Takes over a layout: extents ascending by page; those that overlap an earlier one, that no
-    /// device has, or that are too many are left out.
+    /// Replaces the layout: extents ascending by page. Extents that overlap an earlier one, that no device
+    /// has, or that are too many are left out.
     pub fn place(&mut self, extents: &[Extent]) {
         self.extents.clear();
         let mut free_from = PageIndex::ZERO;
@@ -154,7 +153,7 @@ impl<O: Own> Object<O> {
     }
 }
 
-/// All of them, and who has which open.
+/// All objects, and the streams that have them open.
 #[derive(Debug)]
 pub struct Objects<O = ()> {
     slots: Vec<Object<O>>,
@@ -171,7 +170,7 @@ impl<O: Own> Default for Objects<O> {
 }
 
 impl<O: Own> Objects<O> {
-    /// None yet.
+    /// Without objects.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -189,13 +188,13 @@ impl<O: Own> Objects<O> {
         self.by_id.get(&id).copied()
     }
 
-    /// The slot of what a stream reads.
+    /// The slot of a stream's object.
     #[must_use]
     pub fn of_stream(&self, stream: StreamId) -> Option<Slot> {
         self.streams.get(&stream).copied()
     }
 
-    /// What is known of the object of a slot.
+    /// The object of a slot.
     ///
     /// # Panics
     /// For a slot of another table.
@@ -204,7 +203,7 @@ impl<O: Own> Objects<O> {
         &self.slots[slot.0 as usize]
     }
 
-    /// The same, to be changed.
+    /// The same, mutable.
     ///
     /// # Panics
     /// For a slot of another table.
@@ -218,7 +217,7 @@ impl<O: Own> Objects<O> {
         self.get(slot).id
     }
 
-    /// The object's slot, made where there is none; `None` when there are too many objects.
+    /// The object's slot, which is added if it is missing; `None` if there are too many objects.
     pub fn intern(&mut self, id: ObjectId) -> Option<Slot> {
         if let Some(slot) = self.find(id) {
             return Some(slot);
@@ -238,7 +237,7 @@ impl<O: Own> Objects<O> {
         Some(slot)
     }
 
-    /// A stream was opened on the object. A stream that was open already moves over.
+    /// A stream was opened on the object. If it was open on another object, it moves.
     pub fn open(&mut self, stream: StreamId, slot: Slot, length: Bytes) {
         self.close(stream);
         self.streams.insert(stream, slot);
@@ -255,14 +254,14 @@ impl<O: Own> Objects<O> {
         }
     }
 
-    /// Whether it is time to look for objects that nobody uses.
+    /// Whether unused objects should be removed.
     #[must_use]
     pub fn crowded(&self) -> bool {
         self.by_id.len() >= self.sweep_at
     }
 
-    /// Forgets the idle objects of which `referenced` holds nothing. The next sweep comes when the
-    /// number of objects has doubled, so that sweeping costs O(1) an object.
+    /// Removes the idle objects that are not in `referenced`. The next sweep follows when the number of
+    /// objects has doubled, so that sweeping costs O(1) for each object.
     pub fn sweep(&mut self, referenced: impl Iterator<Item = Slot>) {
         let mut keep = vec![false; self.slots.len()];
         for slot in referenced {

@@ -1,4 +1,5 @@
-//! Names within lines of text: whatever is no plain letter of a path stands as `%` and two digits.
+//! Names within lines of text: every byte that is not a plain character of a path is written as `%` and two
+//! digits.
 
 use std::fmt::Write;
 
@@ -17,7 +18,7 @@ pub fn encoded(name: &str) -> String {
     text
 }
 
-/// The name that was written so; `None` for what was not.
+/// The name that was encoded as this word; `None` for an invalid word.
 #[must_use]
 pub fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());

@@ -18,7 +18,7 @@ impl<'a> Fields<'a> {
         Self { words: line.split_ascii_whitespace() }
     }
 
-    /// The next word, which is a `what`.
+    /// The next word; `what` names it in an error.
     ///
     /// # Errors
     /// The line ends before it.
@@ -26,10 +26,10 @@ impl<'a> Fields<'a> {
         self.words.next().ok_or_else(|| format!("the line ends before the {what}"))
     }
 
-    /// The next word is this one.
+    /// Checks that the next word is this one.
     ///
     /// # Errors
-    /// It is another.
+    /// It is another word.
     pub fn expect(&mut self, word: &str) -> Result<(), Reason> {
         match self.word(word)? {
             found if found == word => Ok(()),
@@ -42,17 +42,17 @@ impl<'a> Fields<'a> {
         number(word).map_err(|reason| format!("{what}: {reason}"))
     }
 
-    /// The value of the next word, which reads `key=value`.
+    /// The value of the next word, which must be `key=value`.
     ///
     /// # Errors
-    /// It does not.
+    /// It is not.
     pub fn value(&mut self, key: &str) -> Result<&'a str, Reason> {
         let word = self.word(key)?;
         let value = word.strip_prefix(key).and_then(|rest| rest.strip_prefix('='));
         value.ok_or_else(|| format!("'{word}' should be '{key}=...'"))
     }
 
-    /// The same of a text that was written as one word.
+    /// The same for a text that was encoded as one word.
     pub(super) fn text(&mut self, key: &str) -> Result<String, Reason> {
         let word = self.value(key)?;
         percent::decoded(word).ok_or_else(|| format!("{key}: '{word}' is no text"))
@@ -63,7 +63,7 @@ impl<'a> Fields<'a> {
         Ok(Span::new(ByteOffset(start), ByteOffset(end)))
     }
 
-    /// All words that are left.
+    /// All remaining words.
     ///
     /// # Errors
     /// One of them cannot be read.
@@ -79,7 +79,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// The next word, where there is one.
+    /// The next word, if there is one.
     pub(super) fn next(&mut self) -> Option<&'a str> {
         self.words.next()
     }
@@ -97,12 +97,12 @@ impl<'a> Fields<'a> {
 /// A number of any type.
 ///
 /// # Errors
-/// It is none, or too large.
+/// It is not a number, or too large.
 pub fn number<T: FromStr>(word: &str) -> Result<T, Reason> {
     word.parse().map_err(|_| format!("'{word}' is no number, or too large a one"))
 }
 
-/// Pages, or `-` for none.
+/// Pages, or `-` for `None`.
 ///
 /// # Errors
 /// It is neither.

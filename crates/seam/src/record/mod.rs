@@ -1,7 +1,7 @@
-//! Recording what an engine is told and says, and holding another run of it to that.
+//! Recording the events and commands of an engine, and comparing another run with it.
 //!
-//! A recording is text: a line that names the format, a line with the settings, then a line for each
-//! event with its time, followed by a line for each command that the engine gave:
+//! A recording is text: a line that names the format, a line with the settings, then a line for each event
+//! with its time, followed by a line for each command of the engine:
 //!
 //! ```text
 //! foreseek-recording 2
@@ -18,10 +18,10 @@
 //! The second line is the engine's own ([`Header`]): an access-list engine's begins with `settings`, a serving
 //! engine's with `serving`.
 //!
-//! Times are nanoseconds of the driver's clock, ranges half-open, `read` in bytes and the others in
-//! pages; `-` is none. [`replay`] feeds the events to an engine in virtual time and compares its
-//! commands one by one: what runs in a program and what runs in the simulator are the same policy
-//! (rule 1 of the house). An engine that depended on anything but its events would be found out.
+//! Times are nanoseconds of the driver's clock. Ranges are half-open, those of `read` in bytes and the others
+//! in pages; `-` is none. [`replay`] feeds the events to an engine in virtual time and compares its commands
+//! one by one: programs and the simulator run the same policy (rule 1 of the house). The replay detects an
+//! engine that depends on anything except its events.
 
 pub mod fields;
 mod read;
@@ -36,23 +36,23 @@ use foreseek_units::Instant;
 use std::fmt::Write as _;
 use std::io::Write;
 
-/// The version of the format: raised when a line changes its meaning.
+/// The version of the format, raised when a line changes its meaning.
 pub const FORMAT: u32 = 2;
 
 /// The first word of a recording.
 const MAGIC: &str = "foreseek-recording";
 
-/// What begins a line with a command.
+/// The prefix of a line with a command.
 const COMMAND: &str = "> ";
 
 /// The last line of a recording that was cut at [`RECORDING_LIMIT`].
 const CUT: &str = "cut";
 
-/// A recording ends when it is this long: about ten million reads. It is meant for a test or an
-/// afternoon, and a forgotten one must not fill a disk.
+/// A recording ends at this length: about ten million reads. It is meant for a test or an afternoon, and a
+/// forgotten one must not fill a disk.
 pub const RECORDING_LIMIT: u64 = 1 << 30;
 
-/// The settings that an engine was made with: the second line of its recording.
+/// The settings of an engine: the second line of its recording.
 pub trait Header: Sized {
     /// Adds them to the line.
     fn write(&self, line: &mut String);
@@ -60,12 +60,12 @@ pub trait Header: Sized {
     /// Reads what [`write`](Self::write) has written.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The reason why it cannot be read.
     fn read(fields: &mut Fields<'_>) -> Result<Self, Reason>;
 }
 
-/// Writes a recording. A failure to write ends it without a word to the program; whoever owns the
-/// sink can see it there.
+/// Writes a recording. A failed write ends it without an error in the program; the owner of the sink can
+/// detect it there.
 pub struct Recorder {
     sink: Option<Box<dyn Write + Send>>,
     line: String,
@@ -80,15 +80,15 @@ impl Recorder {
         Self { sink: Some(sink), line: String::new(), written: 0, limit: RECORDING_LIMIT }
     }
 
-    /// The same, to end after so many bytes.
+    /// The same, with a limit of this many bytes.
     #[must_use]
     pub fn with_limit(mut self, limit: u64) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Begins the recording of a new engine. Its driver then hands over each [`event`](Self::event) that
-    /// it tells, and the [`commands`](Self::commands) that answer it.
+    /// Begins the recording of a new engine. Its driver then calls [`event`](Self::event) for each event, and
+    /// [`commands`](Self::commands) for the commands that follow.
     pub fn begin(&mut self, settings: &impl Header) {
         // Writing to a string cannot fail.
         self.line.clear();
@@ -98,7 +98,7 @@ impl Recorder {
         self.put();
     }
 
-    /// An engine is told this.
+    /// Records an event.
     pub fn event(&mut self, now: Instant, event: &Event<'_>) {
         if self.sink.is_some() {
             self.line.clear();
@@ -107,7 +107,7 @@ impl Recorder {
         }
     }
 
-    /// It said this.
+    /// Records commands.
     pub fn commands(&mut self, commands: &[Command]) {
         if self.sink.is_some() && !commands.is_empty() {
             self.line.clear();
@@ -120,7 +120,7 @@ impl Recorder {
         }
     }
 
-    /// Writes the line; ends the recording when that fails or it is long enough.
+    /// Writes the line; ends the recording on an error or at the limit.
     fn put(&mut self) {
         let Some(sink) = &mut self.sink else { return };
         self.written += self.line.len() as u64;

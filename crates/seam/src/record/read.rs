@@ -1,5 +1,4 @@
-//! Reads the lines of a recording. What is wrong with one is told as a reason; the caller knows the
-//! line's number.
+//! Reads the lines of a recording. The error of a line is a reason; the caller knows the line's number.
 
 use super::fields::{Fields, Reason, number, range};
 use super::{FORMAT, MAGIC};
@@ -9,7 +8,7 @@ use crate::{
 };
 use foreseek_units::{Bytes, Instant, Lba, Nanos, PageIndex, PageSpan, Pages, Rate, Span};
 
-/// Memory for the parts of an event that it borrows; used again for each line.
+/// Memory for the parts of an event that it borrows; reused for each line.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     extents: Vec<Extent>,
@@ -150,7 +149,7 @@ fn extent(word: &str) -> Result<Extent, Reason> {
     Ok(Extent { page: PageIndex(number(page)?), pages: Pages(number(pages)?), lba: Lba(number(lba)?) })
 }
 
-/// An access; one without an object is of the same as the last.
+/// An access; without an object it has the object of the last one.
 fn access(word: &str, last: &mut Option<ObjectId>) -> Result<Access, Reason> {
     let (unmarked, mark) = word.strip_suffix('*').map_or((word, false), |rest| (rest, true));
     let page = match unmarked.split_once(':') {

@@ -1,4 +1,4 @@
-//! Feeds a recording's events to an engine and compares what it says.
+//! Feeds a recording's events to an engine and compares its commands.
 
 use super::fields::{Fields, Reason};
 use super::read::{self, Parts};
@@ -8,7 +8,7 @@ use foreseek_units::Instant;
 use std::iter::{Enumerate, Peekable};
 use std::str::Lines;
 
-/// Why a replay ended before its end.
+/// Why a replay ended early.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
     /// The recording cannot be read.
@@ -19,41 +19,41 @@ pub enum ReplayError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The engine said something else than it was recorded to have said.
+    /// A command of the engine differs from the recorded one.
     #[error(
         "recording, line {line}: at {} ns, event {event}, the engine was recorded to answer {}, and answers {}",
-        at.get(), said(recorded), said(replayed)
+        at.get(), shown(recorded), shown(replayed)
     )]
     Mismatch {
         /// The line of the first difference, counted from 1.
         line: usize,
-        /// Which event it answers, counted from 0.
+        /// The number of the event that it answers, counted from 0.
         event: usize,
         /// The time of the event.
         at: Instant,
-        /// What the recording has.
+        /// The recorded command.
         recorded: Option<String>,
-        /// What the engine says.
+        /// The engine's command.
         replayed: Option<String>,
     },
 }
 
-fn said(command: &Option<String>) -> String {
+fn shown(command: &Option<String>) -> String {
     command.as_ref().map_or("nothing more".to_owned(), |command| format!("'{command}'"))
 }
 
-/// What was compared, all of it equal.
+/// The compared items, all of them equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
-    /// Events told.
+    /// Events sent.
     pub events: usize,
     /// Commands compared.
     pub commands: usize,
-    /// The recording was cut at its limit; what was recorded of it is equal.
+    /// Whether the recording was cut at its limit; the recorded part is equal.
     pub cut: bool,
 }
 
-/// A recording whose first lines have been read.
+/// A recording whose first lines are parsed.
 #[derive(Clone, Debug)]
 pub struct Recording<'a, S> {
     settings: S,
@@ -64,7 +64,7 @@ impl<'a, S: Header> Recording<'a, S> {
     /// Reads the format and the settings of an engine.
     ///
     /// # Errors
-    /// Where the text is no recording, or one of another version or engine.
+    /// The text is not a recording, or one of another version or engine.
     pub fn open(text: &'a str) -> Result<Self, ReplayError> {
         let mut lines = text.lines().enumerate();
         let malformed = |line: usize| move |reason: Reason| ReplayError::Malformed { line, reason };
@@ -75,7 +75,7 @@ impl<'a, S: Header> Recording<'a, S> {
         Ok(Self { settings, lines })
     }
 
-    /// With which settings the engine ran.
+    /// The settings of the recorded engine.
     #[must_use]
     pub fn settings(&self) -> &S {
         &self.settings
@@ -90,8 +90,8 @@ fn header<S: Header>(line: &str) -> Result<S, Reason> {
     Ok(settings)
 }
 
-/// Tells an engine what the recorded one was told, at the same times, and compares its commands one
-/// by one with the recorded ones.
+/// Sends an engine the recorded events, at the same times, and compares its commands one by one with the
+/// recorded ones.
 ///
 /// # Errors
 /// At the first line that cannot be read, or command that differs.
@@ -189,7 +189,7 @@ mod tests {
         }
     }
 
-    /// Says the same whatever it is told.
+    /// Emits the same commands for any event.
     struct Parrot(Vec<Command>);
 
     impl Engine for Parrot {
@@ -202,9 +202,9 @@ mod tests {
         }
     }
 
-    fn try_replay(lines: &str, says: Vec<Command>) -> Result<Replayed, ReplayError> {
+    fn try_replay(lines: &str, commands: Vec<Command>) -> Result<Replayed, ReplayError> {
         let text = format!("{HEAD}{lines}");
-        replay(&mut Parrot(says), &Recording::<Nothing>::open(&text)?)
+        replay(&mut Parrot(commands), &Recording::<Nothing>::open(&text)?)
     }
 
     #[test]
@@ -312,8 +312,8 @@ mod tests {
 
     #[test]
     fn the_first_difference_is_named_with_its_line_event_and_time() {
-        let says = vec![Command::Pass { request: RequestId(1) }];
-        let error = try_replay("5 tick\n> pass 1\n6 tick\n> pass 2\n7 tick\n", says.clone());
+        let commands = vec![Command::Pass { request: RequestId(1) }];
+        let error = try_replay("5 tick\n> pass 1\n6 tick\n> pass 2\n7 tick\n", commands.clone());
         assert_eq!(
             error.map_err(|error| error.to_string()),
             Err(
@@ -323,7 +323,7 @@ mod tests {
             )
         );
         for (lines, line) in [("5 tick\n6 tick\n", 3), ("5 tick\n> pass 1\n> pass 1\n", 5)] {
-            let Err(ReplayError::Mismatch { line: at, .. }) = try_replay(lines, says.clone()) else {
+            let Err(ReplayError::Mismatch { line: at, .. }) = try_replay(lines, commands.clone()) else {
                 panic!("{lines} is taken for equal");
             };
             assert_eq!(at, line);
