@@ -1,10 +1,10 @@
-//! What the caches cost: operations a second on one core.
+//! The costs of the caches: operations per second on one core.
 //!
-//! `cargo bench -p foreseek-cache`. Two sizes: 128 Ki pages (512 MB of memory), whose books are larger than
-//! the second-level cache of a core, and 4 Mi pages (16 GB), whose books are larger than any cache. Keys
-//! are an object and a page of 64 bits each, values a frame number, as in the file system. *Random* order is the worst case;
-//! *runs* are what readers do: 32 pages one after the other of one object, objects at random. Time is the
-//! thread's processor time, so that what else runs on the machine matters little.
+//! `cargo bench -p foreseek-cache`. There are two sizes: 128 Ki pages (512 MB of memory), whose state exceeds
+//! the second-level cache of a core, and 4 Mi pages (16 GB), whose state exceeds any cache. A key is an
+//! object and a page of 64 bits each, a value a frame number, as in the file system. *Random* order is the
+//! worst case. *Runs* are typical of readers: 32 consecutive pages of one object, objects at random. Time is
+//! the thread's processor time, so that other load on the machine matters little.
 
 #![allow(missing_docs, reason = "criterion's macro makes a function without documentation")]
 
@@ -72,7 +72,7 @@ fn key(page: u64) -> Key {
     (page / LENGTH, page % LENGTH)
 }
 
-/// A generator that costs next to nothing, so that what is measured is the cache.
+/// A generator that costs next to nothing, so that the cache is measured.
 struct Draw(u64);
 
 impl Draw {
@@ -96,7 +96,7 @@ fn full(pages: u64) -> PrefetchCache<Key, u32> {
     cache
 }
 
-/// The processes, all of which have run at a time.
+/// The processes, all of which ran at this time.
 fn activity(at: u64) -> Activity {
     let mut activity = Activity::new();
     (0..PROCESSES).for_each(|process| activity.ran(Process(process as u32), Instant(at)));
@@ -128,8 +128,8 @@ fn lookups(group: &mut BenchmarkGroup<'_, ProcessorTime>, name: &str, pages: u64
 
 /// One page in, one page out, in a full cache.
 fn turnover(group: &mut BenchmarkGroup<'_, ProcessorTime>, name: &str, pages: u64) {
-    // Who has run after every prefetch has passed the page over; who ran before all of them may still come:
-    // then each page is met twice.
+    // A process that has run after every prefetch has had its opportunity. A process that ran before all of
+    // them may still read the pages: then each page is met twice.
     for (label, ran) in [("insert + evict", u64::MAX), ("insert + second chance + evict", 0)] {
         let (mut cache, activity) = (full(pages), activity(ran));
         let mut next = pages;

@@ -1,18 +1,17 @@
-//! Which processes live, and when each ran last.
+//! The living processes, and when each ran last.
 //!
-//! The table holds living processes only: an exit takes one entry out and looks at nothing else. A
-//! page whose process is not in the table was prefetched for one that has ended. When the table is full, the process
-//! that has not run for longest is forgotten, and counts as ended until it runs again.
+//! The table contains living processes only: an exit removes one entry. A page whose process is not in the
+//! table was prefetched for a process that has ended. When the table is full, the process that has not run
+//! for longest is removed, and counts as ended until it runs again.
 
 use crate::queue::Queue;
 use foreseek_units::Instant;
 
-/// Names a process or thread that reads.
+/// A process or thread that reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Process(pub u32);
 
-/// Processes that are known at a time: twice the process ids of a stock kernel's default
-/// (`pid_max` 32,768); 3 MB.
+/// The most processes: twice the process ids of a stock kernel's default (`pid_max` 32,768); 3 MB.
 pub const PROCESSES_LIMIT: usize = 1 << 16;
 
 /// The living processes.
@@ -29,13 +28,13 @@ impl Activity {
         Self::with_limit(PROCESSES_LIMIT)
     }
 
-    /// A table of at most so many processes, and of at least one.
+    /// A table of at most `most` processes, and of at least one.
     #[must_use]
     pub fn with_limit(most: usize) -> Self {
         Self { ran: Queue::with_capacity(0), most: most.max(1) }
     }
 
-    /// A process runs, or is known to have run at that time.
+    /// A process runs, or ran at that time.
     pub fn ran(&mut self, process: Process, now: Instant) {
         if let Some(slot) = self.ran.find(&process) {
             if let Some(last) = self.ran.at(slot) {
@@ -60,7 +59,7 @@ impl Activity {
         }
     }
 
-    /// When a process ran last; none where it has ended, or was never seen.
+    /// When a process ran last; `None` if it has ended, or was never seen.
     #[must_use]
     pub fn last_ran(&self, process: Process) -> Option<Instant> {
         self.ran.get(&process).copied()
@@ -95,7 +94,7 @@ mod tests {
         assert_eq!(activity.last_ran(Process(1)), None);
         activity.ran(Process(1), Instant(5));
         activity.ran(Process(1), Instant(9));
-        // What is told late takes nothing back.
+        // A late report of an earlier time changes nothing.
         activity.ran(Process(1), Instant(7));
         assert_eq!(activity.last_ran(Process(1)), Some(Instant(9)));
         activity.exited(Process(1));
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_forgets_who_has_not_run_for_longest() {
+    fn a_full_table_forgets_the_process_that_has_not_run_for_longest() {
         let mut activity = Activity::with_limit(2);
         for (process, at) in [(1, 1), (2, 2), (1, 3), (3, 4)] {
             activity.ran(Process(process), Instant(at));

@@ -1,43 +1,46 @@
-//! How large the prefetch cache may be: gradient descent on the miss rate (TR-840 section 4.1).
+//! The ceiling of the prefetch cache: gradient descent on the miss rate (TR-840 section 4.1).
 //!
-//! The ceiling x is to make the misses of both kinds fewest: those on pages that were in the LRU lists
-//! (the ceiling was too high) and those on pages that were prefetched and evicted unused (it was
-//! too low). It starts with 25 % of memory and is moved by one unit after each epoch of 4 s: at first in a
-//! direction that the caller gives (the paper draws it), then in the direction of the step before, unless the
-//! rate has risen by more than a threshold; then in the other.
+//! The ceiling x should minimise the sum of two kinds of misses: on pages that were in the LRU lists (the
+//! ceiling was too high), and on pages that were prefetched and evicted unused (it was too low). It starts
+//! with 25 % of memory and moves by one unit after each epoch of 4 s. The first direction is given by the
+//! caller (in the paper it is random). It keeps its direction until the rate has risen by more than a
+//! threshold, and then reverses it.
 //!
-//! What the paper leaves open, and what is done here:
+//! The paper leaves some points open. Here they are decided as follows:
 //!
-//! - *The rate* is that of misses among the pages referenced, as a moving average over epochs. Misses a
-//!   second would fall with the throughput: a ceiling so low that streams are read in small pieces has
-//!   few of them.
-//! - *The threshold* for "increases obviously" is what the rate changes by from one epoch to the next by itself,
-//!   measured as a mean, and at least one page in a thousand.
-//! - *Since when* it has risen: since it was lowest on the way that is gone now. From one epoch to the next a
-//!   slow rise would never be obvious.
-//! - *A plateau.* The paper takes for granted that the rate has one lowest place. It has not: a ceiling that bounds
-//!   nothing costs nothing anywhere, and one that cuts fetches short causes no miss by that. By the paper's rule
-//!   the ceiling then walks from limit to limit, and streams are read page by page at the lower one. Here the
-//!   rate bears a penalty for each unit that the ceiling is away from where it began, so that there is one lowest
-//!   place: a walk that gains nothing obvious is turned after [`Settings::reach`] units. Where all misses are fewer
-//!   than the least threshold no step can gain anything, and the ceiling goes back to where it began.
-//! - *At a limit* (nothing, or all memory that can be cache) a step is no step, and the rate tells nothing
-//!   about it. The ceiling goes back by a unit; if the rate rises with that, the next step leads to the limit
-//!   again. Where memory has less than the ceiling began with, that limit is where it belongs, and it stays
-//!   for a minute, or until the rate rises.
-//! - *Memory that shrinks* bounds the ceiling at once; when it grows back before the next step, the ceiling
-//!   is what it was.
+//! - *The rate* is that of misses among the pages referenced, as a moving average over epochs. Misses per
+//!   second would fall with the throughput: a ceiling so low that streams are read in small pieces has few of
+//!   them.
+//! - *The threshold* for "increases obviously" is the mean change of the rate from one epoch to the next, as
+//!   measured, and at least one page in a thousand.
+//! - *The reference* of a rise is the lowest rate in the current direction. From one epoch to the next a slow
+//!   rise would never be obvious.
+//! - *A plateau.* The paper assumes that the rate has one minimum. It does not: a ceiling that limits nothing
+//!   costs the same anywhere, and one that cuts fetches short causes no miss by that. By the paper's rule the
+//!   ceiling then walks from limit to limit, and streams are read page by page at the lower one. Here the
+//!   rate has a penalty for each unit of distance from the start, so that there is one minimum: a walk
+//!   without an obvious gain is reversed after [`Settings::reach`] units. If all misses are fewer than the
+//!   least threshold, no step can gain anything, and the ceiling returns to its start.
+//! - *At a limit* (nothing, or all memory that can be cache) a step has no effect, and the rate shows nothing
+//!   about it. The ceiling goes back by a unit; if the rate then rises, the next step leads to the limit
+//!   again. If memory is less than the start, that limit is the right place. The ceiling then stays there for
+//!   a minute, or until the rate rises.
+//! - *Memory that shrinks* bounds the ceiling at once; if it grows back before the next step, the ceiling is
+//!   restored.
 //!
-//! Limits: a gain of less than the penalty a step is not followed, though it may add up. In a steep valley it
-//! swings widely, for what its own steps change counts as noise, too: within fifteen units of the start it stays a
-//! dozen units from the bottom on average at worst; farther away it may be drawn back to the start for a minute.
-//! Misses are all that is seen: whether fetches have become short is not.
+//! Limits:
+//!
+//! - A gain of less than the penalty of a step is ignored, although such gains may add up.
+//! - In a steep valley it swings widely, since the changes of its own steps count as noise, too. Within
+//!   fifteen units of the start it stays a dozen units from the minimum on average at worst; farther away it
+//!   may be drawn back to the start for a minute.
+//! - Only misses are observed: fetches that have become short are not.
 
 use foreseek_units::{Instant, Nanos, Pages};
 
 use crate::history::Status;
 
-/// Which way the ceiling moves.
+/// The direction in which the ceiling moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// To a larger prefetch cache.
@@ -47,7 +50,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// The other one.
+    /// The opposite direction.
     #[must_use]
     pub fn turned(self) -> Self {
         match self {
@@ -57,29 +60,30 @@ impl Direction {
     }
 }
 
-/// The weight of the newest epoch in the mean change of the rate: half a minute's epochs count.
+/// The weight of the newest epoch in the mean change of the rate: the epochs of half a minute count.
 const CHANGE_WEIGHT: f64 = 0.125;
 
-/// How many epochs it stays at a limit where it belongs before it looks whether less would be better: a
-/// minute, so that looking, which takes up to six epochs, is the exception.
+/// How many epochs it stays at the right limit before it tries less: a minute, so that trying, which takes up
+/// to six epochs, is the exception.
 const PATIENCE: u32 = 16;
 
-/// What moves a ceiling.
+/// The settings of a ceiling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// The share of all memory that it starts with.
+    /// The initial share of all memory.
     pub start: f64,
-    /// How long one setting is tried.
+    /// How long one ceiling is tried.
     pub epoch: Nanos,
-    /// By how much it moves: the kernel's low mark of free memory, in the paper.
+    /// The size of a step: in the paper the kernel's low mark of free memory.
     pub unit: Pages,
-    /// Where the first step leads.
+    /// The direction of the first step.
     pub first: Direction,
-    /// By how many misses a page referenced the rate has to rise to turn the ceiling, at least.
+    /// The least rise of the rate, in misses for each page referenced, that reverses the direction.
     pub rise: f64,
-    /// By how many times its mean change from one epoch to the next the rate has to rise, at least.
+    /// The least rise that reverses the direction, as a multiple of the rate's mean change from one epoch to
+    /// the next.
     pub rise_changes: f64,
-    /// How many units a walk goes away from the start that gains nothing obvious.
+    /// How many units a walk without an obvious gain may go away from the start.
     pub reach: u32,
     /// The weight of the newest epoch in the moving average, above 0 up to 1.
     pub weight: f64,
@@ -88,12 +92,14 @@ pub struct Settings {
 impl Settings {
     /// The paper's start and epoch with this unit and first step.
     ///
-    /// The paper tells neither its threshold nor its weights. An average that gives the newest epoch a
-    /// quarter of the weight has four tenths of the spread of an epoch's rate, of which the mean change from
-    /// epoch to epoch is 1.1 times: such a change of the average is seldom chance. Less than one page in a
-    /// thousand is not worth a step: at 30 pages a fetch a page read again alone costs a disk as much as
-    /// 20 to 30 others, which is some three hundredths of its time. Two units are the least reach on which a
-    /// rise can be told from the step that turned.
+    /// The paper gives neither its threshold nor its weights.
+    ///
+    /// - With a quarter of the weight for the newest epoch, the average has four tenths of the spread of an
+    ///   epoch's rate. The mean change from epoch to epoch is 1.1 times that spread: a change of this size of
+    ///   the average is seldom chance.
+    /// - Less than one page in a thousand is not worth a step. At 30 pages a fetch, a page that is read again
+    ///   alone costs a disk as much as 20 to 30 others, some three hundredths of its time.
+    /// - Two units are the least reach at which a rise can be distinguished from the step that caused it.
     #[must_use]
     pub fn paper(unit: Pages, first: Direction) -> Self {
         Self {
@@ -118,7 +124,7 @@ pub struct Ceiling {
     /// All the memory that can be cache: `x_max`.
     most: Pages,
     direction: Direction,
-    /// For how many epochs it has stayed at a limit.
+    /// How many epochs it has stayed at a limit.
     stayed: u32,
     began: Instant,
     /// Pages referenced before this epoch.
@@ -126,24 +132,24 @@ pub struct Ceiling {
     /// Misses of this epoch, and of all before it.
     epoch: Misses,
     total: Misses,
-    /// What the epochs before this one told.
+    /// The rates of the earlier epochs.
     known: Option<Known>,
 }
 
-/// What epochs have told of the miss rate.
+/// The miss rates of the earlier epochs.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    /// The rate of the last one.
+    /// The rate of the last epoch.
     last: f64,
     /// The moving average.
     average: f64,
-    /// The moving average of how much it changes from one epoch to the next, either way.
+    /// The moving average of its absolute change from one epoch to the next.
     change: f64,
-    /// The least cost of this way: average and penalty.
+    /// The least cost in this direction: average and penalty.
     least: f64,
 }
 
-/// Misses by what the page had been.
+/// Misses by the earlier status of the page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Misses {
     /// On pages that were in the LRU lists.
@@ -159,7 +165,7 @@ impl Misses {
 }
 
 impl Ceiling {
-    /// The ceiling of a memory of so many pages, of which `most` can be cache.
+    /// The ceiling for a memory of this size, of which `most` can be cache.
     #[must_use]
     pub fn new(settings: Settings, memory: Pages, most: Pages, now: Instant) -> Self {
         Self {
@@ -177,7 +183,7 @@ impl Ceiling {
         }
     }
 
-    /// How many pages the prefetch cache may have.
+    /// The ceiling in pages.
     #[must_use]
     pub fn pages(&self) -> Pages {
         self.at.min(self.most)
@@ -192,7 +198,7 @@ impl Ceiling {
         }
     }
 
-    /// A page was missed that had been evicted as this.
+    /// A page was missed that had been evicted with this status.
     pub fn missed(&mut self, status: Status) {
         match status {
             Status::Lru => self.epoch.lru += 1,
@@ -200,20 +206,20 @@ impl Ceiling {
         }
     }
 
-    /// The memory that can be cache has become more or less.
+    /// The memory that can be cache has changed.
     pub fn resized(&mut self, most: Pages) {
         self.most = most;
     }
 
-    /// When the epoch ends: [`Self::tick`] is due.
+    /// The end of the epoch: [`Self::tick`] is due.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         self.began + self.settings.epoch
     }
 
-    /// Ends the epoch if it is over. `referenced` is how many pages have been referenced since the start,
-    /// missed or not. An epoch that is ended late is one longer epoch; where nothing was referenced, nothing
-    /// is known, and it goes on.
+    /// Ends the epoch if it is over. `referenced` is the number of pages referenced since the start, missed
+    /// or not. An epoch that ends late is one longer epoch. If nothing was referenced, nothing is known, and
+    /// the epoch continues.
     pub fn tick(&mut self, now: Instant, referenced: Pages) {
         if now < self.deadline() {
             return;
@@ -229,7 +235,7 @@ impl Ceiling {
         self.referenced = referenced;
     }
 
-    /// What an epoch with this rate tells, and the step that follows from it.
+    /// Evaluates an epoch with this rate, and makes the next step.
     fn decide(&mut self, rate: f64) {
         let Settings { rise, rise_changes, reach, weight, first, .. } = self.settings;
         let Some(known) = self.known.as_mut() else {
@@ -257,7 +263,7 @@ impl Ceiling {
         }
     }
 
-    /// Where it began, as far as there is memory.
+    /// The start, as far as memory permits.
     fn home(&self) -> Pages {
         self.start.min(self.most)
     }
@@ -267,7 +273,7 @@ impl Ceiling {
         away as f64 / self.settings.unit.get().max(1) as f64
     }
 
-    /// Moves by a unit at most towards where it began.
+    /// Moves by at most a unit towards the start.
     fn return_home(&mut self) {
         let (here, home) = (self.pages(), self.home());
         if here == home {
@@ -278,7 +284,8 @@ impl Ceiling {
         self.at = if here < home { next.min(home) } else { next.max(home) };
     }
 
-    /// Moves by a unit; back, where that is beyond a limit, but not at once where it belongs there.
+    /// Moves by a unit. If that exceeds a limit, it moves back, but not at once where the limit is the right
+    /// place.
     fn step(&mut self, direction: Direction) {
         let here = self.pages();
         self.direction = direction;
@@ -313,7 +320,7 @@ mod tests {
         Ceiling::new(Settings::paper(UNIT, first), Pages(memory), Pages(most), Instant::ZERO)
     }
 
-    /// Ends an epoch in which so many of 1000 pages were missed. Answers the ceiling.
+    /// Ends an epoch with this many misses in 1000 pages. Returns the ceiling.
     fn epoch(ceiling: &mut Ceiling, misses: u64) -> u64 {
         for miss in 0..misses {
             ceiling.missed(if miss % 2 == 0 { Status::Lru } else { Status::Prefetched });
@@ -323,10 +330,10 @@ mod tests {
     }
 
     #[test]
-    fn golden_it_goes_on_while_the_rate_does_not_rise_and_turns_when_it_does() {
+    fn golden_it_continues_until_the_rate_rises_and_then_reverses() {
         let mut one = ceiling(Direction::Up, 400, 400);
         assert_eq!(one.pages(), Pages(100));
-        // It falls: on. It stays what it is: on, until the way has not paid; then back, past the start.
+        // It falls: onward. It is constant: onward, until the walk has not paid; then back, past the start.
         let way: Vec<u64> = [60, 50, 40, 40, 40].map(|rate| epoch(&mut one, rate)).into();
         assert_eq!(way, [110, 120, 130, 140, 150]);
         let way: Vec<u64> = [80, 80, 80, 80].map(|rate| epoch(&mut one, rate)).into();
@@ -341,11 +348,11 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_to_be_gained_it_goes_back_to_where_it_began() {
+    fn without_a_gain_it_returns_to_its_start() {
         let mut one = ceiling(Direction::Down, 400, 400);
         let mut way: Vec<u64> = std::iter::repeat_with(|| epoch(&mut one, 0)).take(3).collect();
         assert_eq!(way, [90, 100, 100]);
-        // Less memory than that bounds it; with more it comes back by units.
+        // Less memory than that bounds it; with more it returns by units.
         one.resized(Pages(75));
         way = std::iter::repeat_with(|| epoch(&mut one, 0)).take(2).collect();
         one.resized(Pages(400));
@@ -354,13 +361,13 @@ mod tests {
     }
 
     #[test]
-    fn at_the_limit_where_it_belongs_it_stays_until_the_rate_rises() {
+    fn at_the_right_limit_it_stays_until_the_rate_rises() {
         let mut one = ceiling(Direction::Up, 400, 60);
         let mut way: Vec<u64> = std::iter::repeat_with(|| epoch(&mut one, 50)).take(16).collect();
         way.dedup();
         assert_eq!(way, [60]);
         assert_eq!([400, 400].map(|rate| epoch(&mut one, rate)), [50, 60], "down, and back as it rises on");
-        // Once a minute it looks below, and comes back as that is no better.
+        // Once a minute it tries less, and returns as that is no better.
         for _ in 0..60 {
             epoch(&mut one, 400);
         }
@@ -394,7 +401,7 @@ mod tests {
         one.resized(Pages(400));
         assert_eq!(one.pages(), Pages(100));
         one.resized(Pages(30));
-        // At the limit it stays, and is what it is then, not what it was.
+        // It stays at the limit, with the current value, not the earlier one.
         assert_eq!(epoch(&mut one, 20), 30);
         one.resized(Pages(400));
         assert_eq!(one.pages(), Pages(30));
@@ -410,7 +417,7 @@ mod tests {
         let before = one.pages();
         one.tick(Instant::ZERO + Nanos::from_secs(7), Pages(2500));
         assert_eq!(one.pages(), before, "an epoch that is not over");
-        // 20 misses of 2000 pages are the same 10 of 1000.
+        // 20 misses in 2000 pages are the same as 10 in 1000.
         one.tick(Instant::ZERO + Nanos::from_secs(12), Pages(3000));
         assert_eq!(one.pages(), before + UNIT);
         assert_eq!(one.deadline(), Instant::ZERO + Nanos::from_secs(16));
@@ -421,7 +428,7 @@ mod tests {
         let mut one = ceiling(Direction::Up, 400, 400);
         epoch(&mut one, 10);
         let before = one.pages();
-        // Twice as many misses of twice as many pages.
+        // Twice as many misses in twice as many pages.
         (0..20).for_each(|_| one.missed(Status::Prefetched));
         one.tick(one.deadline(), Pages(3000));
         assert_eq!(one.pages(), before + UNIT);
@@ -434,15 +441,15 @@ mod tests {
         assert_eq!((one.pages(), one.deadline()), (Pages(100), Instant::ZERO + Nanos::from_secs(8)));
     }
 
-    /// How near to the bottom of a steep valley it stays on average, in units: the average lags behind by four
-    /// epochs, and the change that its own steps cause raises threshold and penalty.
+    /// How near to the minimum of a steep valley it stays on average, in units. The average lags by four
+    /// epochs, and the changes of its own steps raise the threshold and the penalty.
     const AROUND: u64 = 12;
 
     fn units(ceiling: &Ceiling) -> u64 {
         ceiling.pages().get() / UNIT.get()
     }
 
-    /// Numbers that look random (xorshift).
+    /// Pseudo-random numbers (xorshift).
     struct Noise(u64);
 
     impl Noise {
@@ -456,8 +463,8 @@ mod tests {
     }
 
     proptest! {
-        /// On a valley of misses that is steep enough to be seen it comes to the bottom and stays near; when
-        /// the bottom moves it follows.
+        /// In a valley of misses that is steep enough to be detected it reaches the minimum and stays near;
+        /// when the minimum moves it follows.
         #[test]
         fn it_finds_the_bottom_of_a_valley_and_follows_it(
             bottoms in [5..=35u64, 5..=35u64], up: bool,
@@ -468,7 +475,7 @@ mod tests {
                 let mut sum = 0;
                 for round in 0..200 {
                     let steps = units(&one).abs_diff(bottom);
-                    // Each step away costs 10 misses of 1000 pages and a tenth of what there is.
+                    // Each step away costs 10 misses in 1000 pages and a tenth of the rest.
                     let rate = 10.0 * 1.1f64.powi(steps as i32) + 10.0 * steps as f64;
                     epoch(&mut one, rate as u64);
                     sum += if round < 120 { 0 } else { units(&one).abs_diff(bottom) };
@@ -478,8 +485,8 @@ mod tests {
             }
         }
 
-        /// Where one side is better it is found, though the rate changes more by itself than by a step. That is
-        /// said of the mean: one time in some ten thousands noise alone keeps it near the middle for 300 epochs.
+        /// It finds the better side even if the rate changes more by itself than by a step. This holds in the
+        /// mean: once in some ten thousand times noise alone keeps it near the middle for 300 epochs.
         #[test]
         fn it_comes_to_the_better_side_under_noise(better_up: bool, up: bool, seed: u64) {
             const TIMES: u64 = 4;
@@ -499,9 +506,9 @@ mod tests {
             prop_assert!((mean > 20) == better_up, "{mean} units on average");
         }
 
-        /// Where the misses are the same everywhere it stays about where it began, however they change.
+        /// If the misses are the same everywhere it stays near its start, however they change.
         #[test]
-        fn on_a_plateau_it_stays_about_where_it_began(rate in 0..300u64, spread in 1..200u64, seed: u64) {
+        fn on_a_plateau_it_stays_near_its_start(rate in 0..300u64, spread in 1..200u64, seed: u64) {
             let mut one = ceiling(Direction::Up, 80 * UNIT.get(), 40 * UNIT.get());
             let mut noise = Noise(seed);
             let mut sum = 0;
@@ -512,7 +519,7 @@ mod tests {
             prop_assert!(sum <= 300 * 5, "{sum} units away in 300 epochs");
         }
 
-        /// It is never beyond its limits, whatever is missed and however memory changes.
+        /// It never exceeds its limits, for any misses and any changes of memory.
         #[test]
         fn it_stays_within_memory(ops in proptest::collection::vec((0..100u64, 0..300u64), 1..100)) {
             let mut one = ceiling(Direction::Up, 400, 300);

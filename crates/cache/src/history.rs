@@ -1,18 +1,17 @@
-//! A short memory of what was evicted, and of what it was (TR-840 section 4.1).
+//! A short history of evictions, with the status of each page (TR-840 section 4.1).
 //!
-//! A miss on a page that was in the LRU lists asks for longer lists, one on a page that was prefetched
-//! and never referenced for a larger prefetch cache. The history tells which of both a miss is. It is
-//! bounded; what was evicted first is forgotten first. A miss on what is forgotten, or was never there,
-//! is neither.
+//! A miss on a page that was in the LRU lists calls for longer lists, one on a page that was prefetched and
+//! never referenced for a larger prefetch cache. The history distinguishes the two. It is bounded; the oldest
+//! eviction is forgotten first. A miss on a page that is forgotten, or was never there, is neither.
 //!
-//! An entry takes 16 to 32 bytes in the index and 32 in the slab where a key has 16: with a fifth of the
-//! pages 0.3 % of memory (the paper reckons with 40 bytes and 0.2 %).
+//! An entry takes 16 to 32 bytes in the index and 32 in the slab for a key of 16: with a fifth of the pages
+//! 0.3 % of memory (the paper assumes 40 bytes and 0.2 %).
 
 use crate::queue::Queue;
 use foreseek_units::Pages;
 use std::hash::Hash;
 
-/// What a page was when it was evicted.
+/// The status of a page at its eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
     /// It had been referenced.
@@ -29,22 +28,22 @@ pub struct EvictionHistory<K> {
 }
 
 impl<K: Copy + Eq + Hash> EvictionHistory<K> {
-    /// The share of all pages that a history has entries for (TR-840 section 4.1).
+    /// The entries of a history as a share of all pages (TR-840 section 4.1).
     pub const SHARE: f64 = 0.2;
 
-    /// A history of so many evictions.
+    /// A history of this many evictions.
     #[must_use]
     pub fn new(most: Pages) -> Self {
         Self { entries: Queue::with_capacity(0), most: entries(most) }
     }
 
-    /// The history of a memory of so many pages: of [`Self::SHARE`] of them.
+    /// The history of a memory of this many pages: [`Self::SHARE`] of them.
     #[must_use]
     pub fn of(memory: Pages) -> Self {
         Self::new(memory.scale(Self::SHARE))
     }
 
-    /// Bounds it anew; what is too much is forgotten, oldest first.
+    /// Sets the bound; entries beyond it are forgotten, oldest first.
     pub fn resize(&mut self, most: Pages) {
         self.most = entries(most);
         while self.entries.len() > self.most {
@@ -65,25 +64,25 @@ impl<K: Copy + Eq + Hash> EvictionHistory<K> {
         self.entries.push(key, status);
     }
 
-    /// What a page was, if it was evicted lately.
+    /// The status of a page, if it was evicted lately.
     #[must_use]
     pub fn status(&self, key: &K) -> Option<Status> {
         self.entries.get(key).copied()
     }
 
-    /// A page is in memory again, or will never be wanted again: forgets it. Answers what it was.
+    /// Forgets a page that is in memory again, or will never be read again. Returns its status.
     pub fn take(&mut self, key: &K) -> Option<Status> {
         let slot = self.entries.find(key)?;
         self.entries.remove(slot).map(|(_, status)| status)
     }
 
-    /// How many evictions it remembers.
+    /// The number of evictions in the history.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether it remembers none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -96,7 +95,7 @@ impl<K: Copy + Eq + Hash> EvictionHistory<K> {
     }
 }
 
-/// Slots are counted in 32 bits.
+/// Slots have numbers of 32 bits.
 fn entries(pages: Pages) -> usize {
     pages.get().min(u64::from(u32::MAX - 1)) as usize
 }

@@ -1,17 +1,17 @@
-//! Finds slots by the hash of the keys that they hold.
+//! Finds slots by the hash of their keys.
 //!
-//! Open addressing with linear probing, at most half full, and removal that shifts back what follows,
-//! so that nothing is left behind to be probed over. A cell is 8 bytes: 32 bits of the hash and a
-//! slot number. The keys stay with the slots, so that eight cells share a cache line, a search for what is not
-//! there touches one line as a rule, and growth reads no key.
+//! It uses open addressing with linear probing, at most half full. A removal shifts the following cells back,
+//! so that no deleted cells remain. A cell is 8 bytes: 32 bits of the hash and a slot number. The keys stay
+//! with the slots: eight cells share a cache line, a search for a missing key usually touches one line, and
+//! growth reads no key.
 //!
-//! Hashing is FxHash, so that runs repeat; whoever may choose the keys may make them collide. Pages
-//! of files, which a reader may choose, differ in their low bits, which it spreads.
+//! Hashing is FxHash, so that runs repeat; a user that chooses the keys can make them collide. Pages of
+//! files, which a reader can choose, differ in their low bits, which it spreads.
 
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 
-/// No slot. Slots are numbered in 32 bits, so that no other cell looks like it.
+/// No slot. Slots have numbers of 32 bits, so that no other cell has this value.
 const EMPTY: u64 = u64::MAX;
 
 /// The fewest cells, as a power of two: one cache line.
@@ -20,7 +20,7 @@ const LEAST_BITS: u32 = 3;
 /// The golden ratio in 64 bits: a last multiplication, since FxHash leaves its low bits poor.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What the index keeps of a key's hash.
+/// The part of a key's hash in the index.
 pub(crate) fn tag<K: Hash>(key: &K) -> u32 {
     let mut hasher = FxHasher::default();
     key.hash(&mut hasher);
@@ -36,18 +36,18 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Room for so many slots without growth.
+    /// An index with room for this many slots without growth.
     pub(crate) fn with_capacity(slots: usize) -> Self {
         let bits = (slots * 2).next_power_of_two().trailing_zeros().max(LEAST_BITS);
         Self { cells: vec![EMPTY; 1 << bits], bits, used: 0 }
     }
 
-    /// The slot with this tag that is the right one.
+    /// The slot with this tag for which `is_it` is true.
     pub(crate) fn find(&self, tag: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         self.position(tag, is_it).map(|at| self.cells[at] as u32)
     }
 
-    /// Adds a slot, whose key is not there yet.
+    /// Adds a slot, whose key must be new.
     pub(crate) fn insert(&mut self, tag: u32, slot: u32) {
         if (self.used + 1) * 2 > self.cells.len() {
             self.grow();
@@ -56,7 +56,7 @@ impl Index {
         self.used += 1;
     }
 
-    /// Takes a slot out.
+    /// Removes a slot.
     pub(crate) fn remove(&mut self, tag: u32, slot: u32) {
         let Some(mut hole) = self.position(tag, |one| one == slot) else { return };
         let mask = self.cells.len() - 1;
@@ -67,7 +67,7 @@ impl Index {
             if cell == EMPTY {
                 break;
             }
-            // What lies as far from its home as from the hole, or farther, may lie in the hole.
+            // A cell that is at least as far from its home as from the hole may move into the hole.
             let home = self.home((cell >> 32) as u32);
             if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
                 self.cells[hole] = cell;

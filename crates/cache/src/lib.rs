@@ -1,13 +1,13 @@
-//! What to keep in memory.
+//! Caches and their controllers: which pages stay in memory.
 //!
-//! [`TwoLists`] are the active and the inactive list by which Linux reclaims pages. [`PrefetchCache`]
-//! holds pages that were prefetched and not referenced yet, apart from those lists (TR-840 section
-//! 4.1): what has been referenced last is what is wanted next only for pages that have been
-//! referenced. [`Ceiling`] moves the size that the prefetch cache may have, by the misses that an
-//! [`EvictionHistory`] tells apart. [`depth_cap`] divides that size among the streams (section 4.2) that
-//! a [`StreamCount`] counts.
+//! - [`TwoLists`] are the active and the inactive list by which Linux reclaims pages.
+//! - [`PrefetchCache`] holds pages that were prefetched and not referenced yet, separate from those lists
+//!   (TR-840 section 4.1): recency predicts the next use only for pages that have been referenced.
+//! - [`Ceiling`] controls the size of the prefetch cache by the misses that an [`EvictionHistory`]
+//!   distinguishes.
+//! - [`depth_cap`] divides that size among the streams (section 4.2) that a [`StreamCount`] counts.
 //!
-//! No clock, no I/O, no page or frame type: keys and values are the caller's, time is an argument. One
+//! It has no clock, no I/O, no page or frame type: keys and values are the caller's, time is an argument. One
 //! access costs O(1) in each of them.
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,8 @@
-//! A queue whose entries are found by key: a slab of entries, linked from old to young, and an
-//! [`Index`].
+//! A queue with look-up by key: a slab of entries, linked from old to young, and an [`Index`].
 //!
-//! Every operation is O(1). An entry may be taken off the queue and stay in the table (*parked*). Links
-//! are slot numbers of 32 bits; freed slots are given again first, so that a queue of steady length
-//! stays in the same memory.
+//! Every operation is O(1). An entry may be removed from the queue and stay in the table (*parked*). Links
+//! are slot numbers of 32 bits. Freed slots are reused first, so that a queue of constant length stays in the
+//! same memory.
 
 use crate::index::{Index, tag};
 use std::hash::Hash;
@@ -14,9 +13,9 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 struct Node<K, T> {
     key: K,
-    /// None where the slot is free.
+    /// `None` for a free slot.
     value: Option<T>,
-    /// The next younger one; the next free slot where this one is free; itself where it is parked.
+    /// The next younger one; for a free slot the next free one; for a parked one itself.
     young: u32,
     old: u32,
 }
@@ -32,12 +31,12 @@ pub(crate) struct Queue<K, T> {
     entries: usize,
 }
 
-/// Where an entry is, until it is removed.
+/// The slot of an entry, until it is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot(u32);
 
 impl<K: Copy + Eq + Hash, T> Queue<K, T> {
-    /// An empty queue with room for so many entries; it grows when more come.
+    /// An empty queue with room for this many entries; it grows beyond.
     pub(crate) fn with_capacity(entries: usize) -> Self {
         Self {
             index: Index::with_capacity(entries),
@@ -49,7 +48,7 @@ impl<K: Copy + Eq + Hash, T> Queue<K, T> {
         }
     }
 
-    /// How many entries there are, parked ones among them.
+    /// The number of entries, including parked ones.
     pub(crate) fn len(&self) -> usize {
         self.entries
     }
@@ -66,7 +65,7 @@ impl<K: Copy + Eq + Hash, T> Queue<K, T> {
         self.find(key).and_then(|slot| self.at(slot))
     }
 
-    /// What is in a slot that was found.
+    /// The value in a slot that was found.
     pub(crate) fn at(&mut self, slot: Slot) -> Option<&mut T> {
         self.nodes[slot.0 as usize].value.as_mut()
     }
@@ -76,7 +75,7 @@ impl<K: Copy + Eq + Hash, T> Queue<K, T> {
         (self.oldest != NONE).then_some(Slot(self.oldest))
     }
 
-    /// Adds an entry at the young end. Its key is not there yet.
+    /// Adds an entry at the young end. Its key must be new.
     pub(crate) fn push(&mut self, key: K, value: T) {
         let node = Node { key, value: Some(value), young: NONE, old: NONE };
         let slot = if self.free == NONE {
@@ -93,7 +92,7 @@ impl<K: Copy + Eq + Hash, T> Queue<K, T> {
         self.link_young(slot);
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<(K, T)> {
         let value = self.nodes[slot.0 as usize].value.take()?;
         let key = self.nodes[slot.0 as usize].key;
@@ -111,14 +110,14 @@ impl<K: Copy + Eq + Hash, T> Queue<K, T> {
         self.link_young(slot.0);
     }
 
-    /// Takes an entry off the queue, but leaves it in the table.
+    /// Removes an entry from the queue, but keeps it in the table.
     pub(crate) fn park(&mut self, slot: Slot) {
         self.unlink(slot.0);
         let node = &mut self.nodes[slot.0 as usize];
         (node.young, node.old) = (slot.0, slot.0);
     }
 
-    /// Makes a parked entry the oldest of the queue; others stay where they are.
+    /// Makes a parked entry the oldest of the queue; other entries are unchanged.
     pub(crate) fn unpark(&mut self, slot: Slot) {
         if self.parked(slot.0) {
             self.link_old(slot.0);

@@ -1,26 +1,25 @@
-//! How many streams share the prefetch cache, and how deep each may prefetch (TR-840 section 4.2).
+//! How many streams share the prefetch cache, and how far each may prefetch (TR-840 section 4.2).
 //!
-//! When the streams alone want more than the prefetch cache holds, no order of eviction helps: each gets
-//! an equal part. The paper counts the files that are open in all processes. That is too many
-//! where files are open and not read (a database, a server's document cache); [`ActiveStreams`] counts those
-//! that have read within a window of time.
+//! If the streams together want more than the prefetch cache holds, no order of eviction helps: each gets an
+//! equal part. The paper counts the files that are open in all processes. That is too many if files are open
+//! and not read (a database, a server's document cache). [`ActiveStreams`] counts those that were read within
+//! a window of time.
 
 use crate::queue::Queue;
 use foreseek_units::{Instant, Nanos, Pages};
 use std::hash::Hash;
 
-/// Active streams that are known at a time: as many files as a Linux system allows to be open by
-/// default for one process of a server (`nr_open` is 1 Mi, servers raise their limit to 64 Ki); 3 MB.
+/// The most active streams: as many files as a server process on Linux may usually have open (`nr_open` is 1
+/// Mi, servers raise their limit to 64 Ki); 3 MB.
 pub const STREAMS_LIMIT: usize = 1 << 16;
 
-/// The most that one of so many streams may prefetch: an equal part of the ceiling, and at least a
-/// page.
+/// The most that each stream may prefetch: an equal part of the ceiling, and at least a page.
 #[must_use]
 pub fn depth_cap(ceiling: Pages, streams: usize) -> Pages {
     (ceiling / (streams as u64).max(1)).max(Pages(1))
 }
 
-/// What counts as a stream.
+/// The streams that are counted.
 #[derive(Clone, Debug)]
 pub enum StreamCount<S> {
     /// Every open file, as in the paper.
@@ -44,7 +43,7 @@ impl<S: Copy + Eq + Hash> StreamCount<S> {
         }
     }
 
-    /// How many streams there are, of so many open ones.
+    /// The number of streams, with this many open ones.
     pub fn count(&mut self, now: Instant, open: usize) -> usize {
         match self {
             Self::Open => open,
@@ -53,8 +52,8 @@ impl<S: Copy + Eq + Hash> StreamCount<S> {
     }
 }
 
-/// Streams that have been read within a window of time. One that is beyond [`STREAMS_LIMIT`] takes the place of
-/// the one that has not been read for longest.
+/// Streams that were read within a window of time. A stream beyond [`STREAMS_LIMIT`] replaces the one that
+/// has not been read for longest.
 #[derive(Clone, Debug)]
 pub struct ActiveStreams<S> {
     touched: Queue<S, Instant>,
@@ -62,7 +61,7 @@ pub struct ActiveStreams<S> {
 }
 
 impl<S: Copy + Eq + Hash> ActiveStreams<S> {
-    /// No streams. One that is not read for the length of `window` is no longer active.
+    /// Without streams. A stream that is not read for the length of `window` is not active any more.
     #[must_use]
     pub fn new(window: Nanos) -> Self {
         Self { touched: Queue::with_capacity(0), window }
@@ -90,7 +89,7 @@ impl<S: Copy + Eq + Hash> ActiveStreams<S> {
         }
     }
 
-    /// How many are active. Each stream is forgotten once, so that this is O(1) for each touch.
+    /// The number of active streams. Each stream is removed once, so that this is O(1) for each touch.
     pub fn count(&mut self, now: Instant) -> usize {
         while let Some(slot) = self.touched.oldest() {
             if self.touched.at(slot).is_none_or(|last| *last + self.window > now) {
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn open_counts_what_is_open_and_active_no_more_than_that() {
+    fn open_counts_open_streams_and_active_at_most_these() {
         let mut open = StreamCount::Open;
         open.touched(Instant::ZERO, 1u32);
         assert_eq!(open.count(Instant::ZERO, 700), 700);
@@ -132,7 +131,7 @@ mod tests {
         assert_eq!(active.count(Instant(4), 700), 5);
         assert_eq!(active.count(Instant(4), 3), 3);
         active.closed(&4);
-        // The one that was read at 0 is no longer active 10 later.
+        // The stream that was read at 0 is not active any more 10 later.
         assert_eq!(active.count(Instant(10), 700), 3);
     }
 

@@ -1,30 +1,30 @@
 //! An active and an inactive list of frames: the lists by which Linux chooses what it reclaims.
 //!
-//! A frame enters at the young end of the *inactive* list. The first reference marks it, the second
-//! moves it to the young end of the *active* list. Reclaim takes from the old end of the inactive
-//! list, marked or not (pages that are not mapped get no second chance there). Frames that are held
-//! (locked by I/O, or about to be copied) are not taken: one that is met at the old end goes round to
-//! the young end, as `shrink_list` puts back what it cannot free.
+//! A frame is inserted at the young end of the *inactive* list. The first reference marks it, the second
+//! moves it to the young end of the *active* list. Reclaim takes from the old end of the inactive list,
+//! marked or not (unmapped pages get no second chance there). Held frames (locked by I/O, or about to be
+//! copied) are not taken: a held frame at the old end moves to the young end, as `shrink_list` puts back the
+//! frames that it cannot free.
 //!
-//! Before it takes one, reclaim moves frames from the old end of the active list to the inactive
-//! one. How many is the [`Balance`].
+//! Before it takes one, reclaim moves frames from the old end of the active list to the inactive one. The
+//! [`Balance`] decides how many.
 //!
-//! Each list is a ring with a hand at its oldest frame, so that those that go round are only passed over, and knows how
-//! many of its frames are at rest: where memory is full of reads under way, next to all are held.
+//! Each list is a ring with a hand at its oldest frame, so that held frames are only skipped. It counts its
+//! frames that are not held: where memory is full of reads in flight, nearly all are held.
 //!
 //! Left out: the detection of refaults (since 3.15) and the multi-generational lists.
 
-/// No frame; a frame that is in no list has it for its neighbours.
+/// No frame; the neighbours of a frame that is in no list.
 const NONE: u32 = u32::MAX;
 
 /// How reclaim refills the inactive list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Balance {
-    /// While the active list is the longer one: today's rule for a small memory.
+    /// While the active list is the longer one: the current rule of Linux for a small memory.
     Equal,
-    /// For each frame that is looked at, active / 2 inactive frames, fractions carried over: the rule
-    /// of `shrink_zone` up to 2.6.27, which keeps at most two thirds of the cache active and lets
-    /// a short active list age slowly.
+    /// For each frame examined, active / 2 inactive frames, with fractions carried over: the rule of
+    /// `shrink_zone` up to 2.6.27. It keeps at most two thirds of the cache active and lets a short active
+    /// list age slowly.
     Proportional,
 }
 
@@ -67,13 +67,13 @@ impl TwoLists {
         Self { links: Vec::new(), inactive: List::EMPTY, active: List::EMPTY, balance, due: 0 }
     }
 
-    /// How many frames there are in both.
+    /// The number of frames in both.
     #[must_use]
     pub fn frames(&self) -> u64 {
         self.inactive.frames + self.active.frames
     }
 
-    /// How many frames are in the active list.
+    /// The number of frames in the active list.
     #[must_use]
     pub fn active(&self) -> u64 {
         self.active.frames
@@ -90,7 +90,7 @@ impl TwoLists {
         self.link(frame, false);
     }
 
-    /// Keeps reclaim from a frame, or lets it.
+    /// Protects a frame from reclaim, or ends that.
     pub fn hold(&mut self, frame: u32, held: bool) {
         let link = &mut self.links[frame as usize];
         let (active, before, listed) =
@@ -101,7 +101,7 @@ impl TwoLists {
         }
     }
 
-    /// Whether reclaim is kept from a frame.
+    /// Whether a frame is protected from reclaim.
     #[must_use]
     pub fn held(&self, frame: u32) -> bool {
         self.links[frame as usize].held
@@ -119,18 +119,18 @@ impl TwoLists {
         }
     }
 
-    /// Puts a frame to the young end of the inactive list, as if it had just come.
+    /// Moves a frame to the young end of the inactive list, as if it were new.
     pub fn renew(&mut self, frame: u32) {
         self.unlink(frame);
         self.link(frame, false);
     }
 
-    /// Takes a frame out.
+    /// Removes a frame.
     pub fn remove(&mut self, frame: u32) {
         self.unlink(frame);
     }
 
-    /// Takes out the frame that is to be reclaimed first; none where every one is held.
+    /// Removes the frame to reclaim first; `None` if every frame is held.
     pub fn victim(&mut self) -> Option<u32> {
         self.refill();
         let frame = self.oldest_at_rest(false).or_else(|| self.oldest_at_rest(true))?;
@@ -157,10 +157,10 @@ impl TwoLists {
         }
     }
 
-    /// The oldest frame of a list that is not held; those that are held go round.
+    /// The oldest frame of a list that is not held; held frames are skipped.
     fn oldest_at_rest(&mut self, active: bool) -> Option<u32> {
         let list = *self.list(active);
-        // All of them going round changes nothing.
+        // Skipping all of them changes nothing.
         if list.resting == 0 {
             return None;
         }
@@ -176,7 +176,7 @@ impl TwoLists {
         if active { &mut self.active } else { &mut self.inactive }
     }
 
-    /// Links a frame in at the young end: in front of the oldest.
+    /// Links a frame at the young end: in front of the oldest.
     fn link(&mut self, frame: u32, active: bool) {
         let held = self.links[frame as usize].held;
         let list = self.list(active);
@@ -221,12 +221,12 @@ mod tests {
     }
 
     #[test]
-    fn held_frames_go_round() {
+    fn held_frames_are_skipped() {
         let mut lists = with(3, Balance::Equal);
         lists.hold(0, true);
         assert_eq!(lists.victim(), Some(1));
         lists.hold(0, false);
-        // 0 went behind 2.
+        // 0 moved behind 2.
         assert_eq!([lists.victim(), lists.victim(), lists.victim()], [Some(2), Some(0), None]);
     }
 
@@ -237,7 +237,7 @@ mod tests {
             lists.referenced(frame);
         }
         assert_eq!(lists.active(), 2);
-        // 2 of 2 * 8 + 1, then of 15, 13, 11 and so on: the seventh look moves one.
+        // 2 of 2 * 8 + 1, then of 15, 13, 11 and so on: the seventh examination moves one.
         let victims: Vec<u32> = (0..6).filter_map(|_| lists.victim()).collect();
         assert_eq!(victims, [2, 3, 4, 5, 6, 7]);
         assert!(lists.active() < 2, "an active frame has aged");

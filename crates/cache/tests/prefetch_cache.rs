@@ -10,7 +10,7 @@ fn mark(process: u32, at: u64) -> Mark {
     Mark { process: Process(process), at: Instant(at) }
 }
 
-/// A cache with the pages 0, 1, ... of these processes, prefetched at time 10; all processes ran then.
+/// A cache with the pages 0, 1, ... of these processes, prefetched at time 10, when all processes ran.
 fn with(processes: &[u32]) -> (PrefetchCache<u32, char>, Activity) {
     let (mut cache, mut activity) = (PrefetchCache::new(OPPORTUNITY), Activity::new());
     for (page, process) in (0..).zip(processes) {
@@ -46,19 +46,19 @@ fn a_process_that_has_run_since_has_had_its_opportunity() {
 fn a_second_chance_is_the_last() {
     let (mut cache, activity) = with(&[1, 1]);
     assert_eq!(evicted(&mut cache, &activity), Some((0, Reason::Again)));
-    // Both had their chance; a page that comes now has one.
+    // Both have had their chance; a page that is inserted now has one.
     cache.insert(7, 'a', mark(1, 20), false);
     assert_eq!(evicted(&mut cache, &activity), Some((1, Reason::Again)));
     assert_eq!(evicted(&mut cache, &activity), Some((7, Reason::Again)));
 }
 
 #[test]
-fn what_is_held_stays_and_is_the_oldest_again_when_it_is_released() {
+fn a_held_page_stays_and_is_the_oldest_again_when_it_is_released() {
     let (mut cache, activity) = with(&[1, 1, 1]);
     assert!(cache.hold(&0) && cache.is_held(&0));
     assert_eq!(evicted(&mut cache, &activity), Some((1, Reason::Again)));
     assert!(cache.release(&0) && !cache.is_held(&0));
-    // It has its second chance still, which makes it the youngest.
+    // It still has its second chance, which makes it the youngest.
     assert_eq!(evicted(&mut cache, &activity), Some((2, Reason::Again)));
     cache.hold(&0);
     assert_eq!(evicted(&mut cache, &activity), None);
@@ -103,7 +103,7 @@ struct Page {
     held: bool,
 }
 
-/// The rules, one page after the other. `aside` are held pages that reclaim has met.
+/// The rules, one page after the other. `aside` has the held pages that reclaim has met.
 #[derive(Default)]
 struct Model {
     queue: Vec<Page>,

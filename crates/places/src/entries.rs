@@ -1,4 +1,4 @@
-//! What a directory lists.
+//! The entries of a directory.
 
 use rustix::fs::{AtFlags, FileType, RawDir};
 use rustix::io::Errno;
@@ -6,35 +6,35 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
-/// The buffer for directory entries, per directory being read: what glibc takes.
+/// The buffer for directory entries, for each directory being read: as large as glibc's.
 const BUFFER: usize = 32 * 1024;
 
 /// One entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name, in the names of all.
+    /// The range of its name in [`Entries::names`].
     pub name: Range<usize>,
-    /// What it is.
+    /// Its type.
     pub kind: FileType,
     /// Its inode number.
     pub inode: u64,
 }
 
-/// All of a directory, without itself and the one above.
+/// All entries of a directory, except itself and its parent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entries {
     /// The names, one after the other.
     pub names: Vec<u8>,
     /// The entries, in the order in which the directory lists them.
     pub list: Vec<Entry>,
-    /// Whether there were more than `most`.
+    /// Whether there were more entries than the limit.
     pub cut_short: bool,
 }
 
-/// Lists an open directory: at most so many entries.
+/// Lists an open directory: at most `most` entries.
 ///
 /// # Errors
-/// What the kernel said.
+/// The kernel's error.
 pub fn entries_of(directory: BorrowedFd<'_>, most: usize) -> Result<Entries, Errno> {
     let mut buffer = vec![MaybeUninit::uninit(); BUFFER];
     let mut listing = RawDir::new(directory, &mut buffer);
@@ -50,7 +50,7 @@ pub fn entries_of(directory: BorrowedFd<'_>, most: usize) -> Result<Entries, Err
             break;
         }
         let kind = match entry.file_type() {
-            // Some file systems do not say.
+            // Some file systems do not report the type.
             FileType::Unknown => match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => FileType::from_raw_mode(stat.st_mode),
                 Err(_) => FileType::Unknown,
@@ -70,7 +70,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn a_directory_tells_names_kinds_and_inodes_and_no_more_than_was_asked() {
+    fn a_listing_has_names_types_and_inodes_and_at_most_the_limit() {
         let place = tempfile::tempdir().unwrap();
         std::fs::write(place.path().join("file\n"), "").unwrap();
         std::fs::create_dir(place.path().join("directory")).unwrap();

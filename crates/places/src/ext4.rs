@@ -1,20 +1,19 @@
-//! Where ext4 keeps its inodes: the superblock and the group descriptors, read from bytes.
+//! The addresses of ext4's inodes: the superblock and the group descriptors, parsed from bytes.
 //!
-//! An inode's number gives its group and its index there; the group's descriptor gives the block
-//! where the group's inode table starts. The descriptors follow the superblock in one piece, or,
-//! with `meta_bg`, lie in the first group of each set of groups that one block describes.
-//! `flex_bg` moves inode tables together, which the descriptors tell like any other place.
-//! ext2 and ext3 have the same structures.
+//! An inode's number gives its group and its index there. The group's descriptor gives the block where the
+//! group's inode table starts. The descriptors follow the superblock contiguously, or, with `meta_bg`, are in
+//! the first group of each set of groups that one block describes. `flex_bg` moves inode tables together,
+//! which the descriptors show like any other address. ext2 and ext3 have the same structures.
 //!
 //! Source: the kernel's `Documentation/filesystems/ext4` and `descriptor_loc` in `fs/ext4/super.c`.
 //!
-//! Limits: nothing else of the file system is interpreted. The bytes are not trusted: every place
-//! that comes out lies on the device, by the superblock's own count of blocks; checksums are not
-//! checked, since a wrong place only costs a useless read. Fuzzed by `ext4` under `fuzz/`.
+//! Limits: nothing else of the file system is interpreted. The bytes are not trusted: every resulting address
+//! is on the device, by the superblock's own count of blocks. Checksums are not checked, since a wrong
+//! address only costs a useless read. Fuzzed by `ext4` under `fuzz/`.
 
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Span};
 
-/// Where the superblock lies, and how long it is.
+/// The address of the superblock.
 pub const SUPERBLOCK: ByteSpan = Span::new(ByteOffset(1024), ByteOffset(2048));
 
 const MAGIC: u16 = 0xEF53;
@@ -22,7 +21,7 @@ const MAGIC: u16 = 0xEF53;
 const LOG_BLOCK_LIMIT: u32 = 6;
 /// A descriptor without the feature `64bit`.
 const SHORT_DESCRIPTOR: u64 = 32;
-/// The shortest descriptor that has the upper half of the table's place.
+/// The shortest descriptor with the upper half of the table's address.
 const LONG_DESCRIPTOR: u64 = 64;
 
 const COMPAT_SPARSE_SUPER2: u32 = 0x200;
@@ -31,12 +30,12 @@ const INCOMPAT_META_BG: u32 = 0x10;
 const INCOMPAT_64BIT: u32 = 0x80;
 const RO_COMPAT_SPARSE_SUPER: u32 = 0x1;
 
-/// Why bytes are no superblock that can be used.
+/// Why bytes are no usable superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("ext4 superblock at offset 1024: {0}")]
 pub struct NotExt4(&'static str);
 
-/// How a file system is laid out.
+/// The layout of a file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
     block: u64,
@@ -52,7 +51,7 @@ pub struct Geometry {
     backups: Backups,
 }
 
-/// Which groups begin with a copy of the superblock.
+/// The groups that begin with a copy of the superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Backups {
     Every,
@@ -66,7 +65,7 @@ impl Geometry {
     /// From the bytes of [`SUPERBLOCK`].
     ///
     /// # Errors
-    /// Where they are no superblock of ext2, ext3 or ext4, or one with impossible numbers.
+    /// They are no superblock of ext2, ext3 or ext4, or one with impossible numbers.
     pub fn parse(bytes: &[u8]) -> Result<Self, NotExt4> {
         let superblock = bytes.get(..1024).ok_or(NotExt4("cut short"))?;
         let u16_at = |at: usize| u64::from(u16::from_le_bytes([superblock[at], superblock[at + 1]]));
@@ -100,7 +99,7 @@ impl Geometry {
             blocks_per_group: long_at(0x20),
             inodes: long_at(0x0),
             inodes_per_group: long_at(0x28),
-            // The first revision had one size.
+            // The first revision had only one size.
             inode_size: if u32_at(0x4C) == 0 { 128 } else { u16_at(0x58) },
             descriptor: if long { u16_at(0xFE) } else { SHORT_DESCRIPTOR },
             groups: 0,
@@ -118,7 +117,7 @@ impl Geometry {
         if !self.inode_size.is_power_of_two() || !(128..=self.block).contains(&self.inode_size) {
             return Err(NotExt4("an impossible size of inodes"));
         }
-        // One block of bitmap each; with bigalloc a bit stands for a cluster, up to 2^15 blocks.
+        // The bitmap of a group is one block; with bigalloc a bit stands for a cluster, up to 2^15 blocks.
         if self.inodes_per_group == 0 || self.inodes_per_group > 8 * self.block {
             return Err(NotExt4("an impossible number of inodes in a group"));
         }
@@ -132,13 +131,13 @@ impl Geometry {
         Ok(self)
     }
 
-    /// A block's length.
+    /// The length of a block.
     #[must_use]
     pub fn block_size(&self) -> Bytes {
         Bytes(self.block)
     }
 
-    /// How many groups there are.
+    /// The number of groups.
     #[must_use]
     pub fn groups(&self) -> u64 {
         self.groups
@@ -151,8 +150,8 @@ impl Geometry {
         (inode <= self.inodes && group < self.groups).then_some(group)
     }
 
-    /// The block of the device that holds a group's descriptor, and the descriptor's place in it.
-    /// `None` beyond the last group, or where the superblock contradicts itself.
+    /// The block of the device that contains a group's descriptor, and the descriptor's offset in it. `None`
+    /// beyond the last group, or if the superblock contradicts itself.
     #[must_use]
     pub fn descriptor_of(&self, group: u64) -> Option<(ByteSpan, usize)> {
         if group >= self.groups {
@@ -162,14 +161,14 @@ impl Geometry {
         let number = group / per_block;
         let block = match self.first_meta_bg {
             Some(first) if number >= first => self.meta_descriptors(number, per_block)?,
-            // Right after the superblock, which lies in block 1 where blocks are of 1 KiB.
+            // Right after the superblock, which is in block 1 if blocks have 1 KiB.
             _ => 1024 / self.block + number + 1,
         };
         let within = usize::try_from((group % per_block) * self.descriptor).ok()?;
         Some((self.address_of(block)?, within))
     }
 
-    /// The block of descriptors of a set of groups, which lies in the first of them.
+    /// The block of descriptors of a set of groups, which is in the first of them.
     fn meta_descriptors(&self, number: u64, per_block: u64) -> Option<u64> {
         let group = number.checked_mul(per_block)?;
         let mut after = u64::from(self.has_superblock(group));
@@ -195,7 +194,7 @@ impl Geometry {
         }
     }
 
-    /// The first block of a group's inode table, from the block that holds its descriptor.
+    /// The first block of a group's inode table, from the block with its descriptor.
     #[must_use]
     pub fn table_in(&self, descriptors: &[u8], within: usize) -> Option<u64> {
         let descriptor = descriptors.get(within..within.checked_add(self.descriptor as usize)?)?;
@@ -205,7 +204,7 @@ impl Geometry {
         (block > 0 && block < self.blocks).then_some(block)
     }
 
-    /// The block of the device that holds an inode, whose group's table starts at block `table`.
+    /// The block of the device that contains an inode, whose group's table starts at block `table`.
     #[must_use]
     pub fn inode_block(&self, inode: u64, table: u64) -> Option<ByteSpan> {
         let index = inode.checked_sub(1)? % self.inodes_per_group;
@@ -247,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inode_lies_in_the_table_of_its_group() {
+    fn an_inode_is_in_the_table_of_its_group() {
         let geometry = Geometry::parse(&superblock(&[])).unwrap();
         assert_eq!((geometry.groups(), geometry.block_size()), (128, Bytes::kib(4)));
         assert_eq!(geometry.group_of(1), Some(0));
@@ -255,7 +254,7 @@ mod tests {
         assert_eq!(geometry.group_of(8193), Some(1));
         assert_eq!(geometry.group_of(0), None);
         assert_eq!(geometry.group_of(8192 * 128 + 1), None);
-        // Sixteen inodes of 256 bytes in a block.
+        // A block has sixteen inodes of 256 bytes.
         assert_eq!(block(geometry.inode_block(8193 + 16, 1000)), Some(1001));
         assert_eq!(block(geometry.inode_block(8193 + 15, 1000)), Some(1000));
         assert_eq!(block(geometry.inode_block(1, u64::MAX)), None);
@@ -278,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_lies_on_the_device_or_nowhere() {
+    fn a_table_is_on_the_device_or_none() {
         let geometry = Geometry::parse(&superblock(&[])).unwrap();
         let mut descriptors = vec![0; 4096];
         assert_eq!(geometry.table_in(&descriptors, 0), None);

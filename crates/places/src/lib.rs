@@ -1,9 +1,9 @@
-//! Where files, directories and inodes lie on their disk, and the order of one pass over it.
+//! The disk addresses of files, directories and inodes, and the order of one pass over a disk.
 //!
-//! Shared by whatever reads trees ahead of a program: `warm`, which is told what to read, and `watch`, which
-//! finds out. A directory lists its entries ([`entries_of`]); a file's missing pages lie in pieces
-//! ([`Map`]); ext4's inodes and directories are read through the block device ([`Metadata`]); what is known of a
-//! file system decides by what its files are ordered ([`Volume`], [`c_look`]).
+//! It is shared by the programs that read trees ahead: `warm`, which gets the names to read, and `watch`,
+//! which detects them. A directory lists its entries ([`entries_of`]); a file's missing pages have addresses
+//! in pieces ([`Map`]); ext4's inodes and directories are read through the block device ([`Metadata`]). The
+//! properties of a file system decide the order of its files ([`Volume`], [`c_look`]).
 //!
 //! Nothing is written and nothing is evicted.
 #![forbid(unsafe_code)]

@@ -1,55 +1,55 @@
-//! Where the missing pages of one file lie.
+//! The disk addresses of one file's missing pages.
 //!
-//! Nothing is written back for it (`FIEMAP_FLAG_SYNC` is left out). What has no place of its own is
-//! left out: holes, preallocated and delayed blocks (those are in memory), inline data (read with
-//! the inode), encoded extents (compressed or encrypted: their place is not that of their pages).
-//! What is in memory already is left out as far as this process may know it (`cachestat`: root, the
-//! owner, whoever may write).
+//! Nothing is written back for it (`FIEMAP_FLAG_SYNC` is left out). Extents without an own address are left
+//! out: holes, preallocated and delayed blocks (those are in memory), inline data (read with the inode),
+//! encoded extents (compressed or encrypted: their address is not that of their pages). Pages in memory are
+//! left out as far as this process may know them (`cachestat`: root, the owner, a process with write
+//! permission).
 //!
-//! Limits: of a file with more than [`EXTENTS_A_FILE`] extents the rest is one piece that follows
-//! the last extent, holes included.
+//! Limits: of a file with more than [`EXTENTS_PER_FILE`] extents the rest is one piece that follows the last
+//! extent, holes included.
 
 use foreseek_storage::{HostFd, Layout, Residency};
 use foreseek_units::{Bytes, Lba, PageIndex, PageSpan, Pages, SECTORS_PER_PAGE, Sectors, Span};
 use rustix::io::Errno;
 
-/// How many extents of one file are placed: 128 KiB of memory. A file with more has extents of 4 KiB
-/// at most in its first 16 MiB, and the pass over it is long whatever is done.
+/// The most extents of one file that are read: 128 KiB of memory. A file with more is so fragmented that the
+/// pass over it is long in any case.
 pub const EXTENTS_PER_FILE: usize = 4096;
 
-/// Whether pages that are in memory already are left out.
+/// Whether pages in memory are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cached {
-    /// They need not be read.
+    /// They are left out, since they need not be read.
     LeftOut,
-    /// Only the place matters.
+    /// They are kept: only the address is needed.
     Kept,
 }
 
-/// Missing pages that lie in one piece.
+/// Missing pages that are contiguous on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskRun {
-    /// Which pages.
+    /// The pages.
     pub pages: PageSpan,
     /// Their first sector on the disk.
     pub lba: Lba,
 }
 
-/// What one file told.
+/// The missing pages of one file.
 #[derive(Clone, Debug)]
 pub struct Map {
-    /// In memory already.
+    /// The number of pages in memory.
     pub resident: Pages,
-    /// Whether its residency could be known.
+    /// Whether the residency is known.
     pub residency_known: bool,
-    /// The pages that are not in memory, as far as that is known.
+    /// The pages that are not in memory, as far as known.
     pub missing: Vec<PageSpan>,
-    /// Where its extents lie on its partition; nothing where nothing is missing.
+    /// The layout of its extents on its partition; empty if no page is missing.
     pub layout: Result<Layout, Errno>,
 }
 
 impl Map {
-    /// Asks an open file of this size; for its places only if `by_place`.
+    /// Queries an open file of this size; its addresses only if `by_address`.
     #[must_use]
     pub fn of(fd: HostFd, size: Bytes, by_address: bool, cached: Cached) -> Self {
         let whole = PageSpan::at(PageIndex::ZERO, size.pages_ceil());
@@ -70,7 +70,7 @@ impl Map {
     }
 }
 
-/// The missing pages of a file, cut by its extents, on a partition that starts at `start`.
+/// The missing pages of a file, split by its extents, on a partition that starts at `start`.
 #[must_use]
 pub fn placed(layout: &Layout, missing: &[PageSpan], start: Sectors, size: Bytes) -> Vec<DiskRun> {
     let end = PageIndex(size.pages_ceil().get());
@@ -93,7 +93,7 @@ pub fn placed(layout: &Layout, missing: &[PageSpan], start: Sectors, size: Bytes
     runs
 }
 
-/// What of a range is in none of the runs, which ascend.
+/// The parts of a range that are in none of the runs, which are ascending.
 #[must_use]
 pub fn missing(whole: PageSpan, resident: &[PageSpan]) -> Vec<PageSpan> {
     let mut missing = Vec::new();
@@ -119,7 +119,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_missing_and_what_is_there_make_the_whole(
+        fn missing_and_resident_pages_make_the_whole(
             length in 0..60u64, cuts in prop::collection::btree_set(0..60u64, 0..12),
         ) {
             let cuts: Vec<u64> = cuts.into_iter().filter(|cut| *cut < length).collect();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_cut_by_its_extents_and_by_what_is_missing() {
+    fn a_file_is_split_by_its_extents_and_missing_pages() {
         let extent = |page, pages, lba| foreseek_storage::Extent {
             page: PageIndex(page),
             pages: Pages(pages),
@@ -143,7 +143,7 @@ mod tests {
         let layout = Layout { extents: vec![extent(0, 4, 800), extent(8, 2, 80)], cut_short: true };
         let runs = placed(&layout, &[span(1, 3), span(9, 14)], Sectors(1000), Bytes(4096 * 12));
         let run = |start, end, lba| DiskRun { pages: span(start, end), lba: Lba(lba) };
-        // The hole between the extents is nothing to read; what follows the last follows it.
+        // The hole between the extents is not read; the pages after the last extent follow it.
         assert_eq!(runs, [run(1, 3, 1808), run(9, 10, 1088), run(10, 12, 1096)]);
     }
 }

@@ -1,18 +1,17 @@
-//! Inodes and directories of ext4, brought into memory in order, many at a time.
+//! Inodes and directories of ext4, read into memory in order, many at a time.
 //!
-//! ext4 keeps the blocks of inode tables and directories in the page cache of its block device, the
-//! same that a program reading `/dev/sda1` fills. So what a listing names can be asked for there,
-//! sorted by place (`WILLNEED`), before a program asks for one after the other: a listing of 30,000
-//! files took 3.8 s instead of 27.8. Elsewhere, and where the device may not be opened, `stat` and
-//! `open` in the order of inodes have to do.
+//! ext4 keeps the blocks of inode tables and directories in the page cache of its block device, the same that
+//! a program reading `/dev/sda1` fills. The blocks of a listing can therefore be requested there, sorted by
+//! address (`WILLNEED`), before a program requests one after the other: a listing of 30,000 files took 3.8 s
+//! instead of 27.8. On other file systems, and if the device may not be opened, `stat` and `open` in the
+//! order of inodes have to do.
 //!
-//! Only the device of the file system itself is opened (`st_dev`), never one below it. Only blocks
-//! of inodes and directories that a listing named are asked for. Of the device's contents only the
-//! superblock and group descriptors are looked at ([`crate::ext4`]); the kernel has those in memory
-//! while the file system is mounted.
+//! Only the device of the file system itself is opened (`st_dev`), never one below it. Only blocks of inodes
+//! and directories from a listing are requested. Of the device's contents only the superblock and group
+//! descriptors are parsed ([`crate::ext4`]); the kernel has those in memory while the file system is mounted.
 //!
-//! Limits: blocks of extended attributes and of the extent trees of fragmented files are not
-//! foreseen. It needs the right to read the block device: root, or the group `disk`.
+//! Limits: blocks of extended attributes and of the extent trees of fragmented files are not predicted. It
+//! needs the permission to read the block device: root, or the group `disk`.
 
 use crate::ext4::{Geometry, SUPERBLOCK};
 use crate::volume::Volume;
@@ -22,19 +21,19 @@ use rustc_hash::FxHashMap;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-/// The last pieces of a batch that are waited for: the kernel's queue holds 128 requests at most
-/// ahead of whoever waits, and twice that is sure.
+/// How many of the last pieces of a batch are awaited: the kernel's queue has at most 128 requests before an
+/// awaited one; twice that is safe.
 const TAIL: usize = 256;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub struct Metadata {
     readers: FxHashMap<u16, Option<Reader>>,
-    /// What could not be done, to be told once each.
+    /// Failures, to be reported once each.
     pub notes: Vec<String>,
-    /// How much was asked for.
+    /// The bytes requested.
     pub bytes: Bytes,
-    /// In how many pieces.
+    /// The number of pieces requested.
     pub pieces: u64,
 }
 
@@ -43,15 +42,15 @@ struct Reader {
     device: File,
     geometry: Geometry,
     call: Bytes,
-    /// Where the inode tables of groups start, as far as they were needed.
+    /// The start of the inode tables of groups, as far as they were needed.
     tables: FxHashMap<u64, Option<u64>>,
-    /// The last that was asked for.
+    /// The last pieces requested.
     tail: Vec<PageSpan>,
 }
 
 impl Metadata {
-    /// Whether the metadata of a volume can be read beforehand. Opens its device when it is first
-    /// asked, and notes why it cannot be.
+    /// Whether the metadata of a volume can be read ahead. The first call opens its device, and adds a note
+    /// if it cannot be opened.
     pub fn reads(&mut self, index: u16, volume: &Volume) -> bool {
         let notes = &mut self.notes;
         let open = || match Reader::open(volume) {
@@ -64,7 +63,7 @@ impl Metadata {
         self.readers.entry(index).or_insert_with(open).is_some()
     }
 
-    /// Asks for the blocks that hold these inodes, in order.
+    /// Requests the blocks with these inodes, in order.
     pub fn prefetch_inodes(&mut self, index: u16, inodes: impl IntoIterator<Item = u64>) {
         if let Some(Some(reader)) = self.readers.get_mut(&index) {
             let blocks = inodes.into_iter().filter_map(|inode| reader.block_of(inode)).collect();
@@ -72,19 +71,19 @@ impl Metadata {
         }
     }
 
-    /// The block of the device that holds an inode, where the metadata of its volume can be read.
+    /// The block of the device that contains an inode, if the metadata of its volume can be read.
     pub fn address_of(&mut self, index: u16, inode: u64) -> Option<ByteSpan> {
         self.readers.get_mut(&index)?.as_mut()?.block_of(inode)
     }
 
-    /// Whether a block of the device is in memory, as far as that is known.
+    /// Whether a block of the device is in memory, as far as known.
     #[must_use]
     pub fn holds(&self, index: u16, block: ByteSpan) -> bool {
         let reader = self.readers.get(&index).and_then(Option::as_ref);
         reader.is_some_and(|reader| reader.holds(block.pages()))
     }
 
-    /// Asks for blocks of the device, in order; those that are in memory are left out.
+    /// Requests blocks of the device, in order; those in memory are left out.
     pub fn prefetch(&mut self, index: u16, blocks: Vec<ByteSpan>) {
         if let Some(Some(reader)) = self.readers.get_mut(&index) {
             let mut pieces = merged(blocks);
@@ -97,7 +96,7 @@ impl Metadata {
         }
     }
 
-    /// Waits until what was asked for has come.
+    /// Waits until the requested blocks have arrived.
     pub fn wait(&mut self) {
         for reader in self.readers.values_mut().flatten() {
             reader.wait();
@@ -106,7 +105,7 @@ impl Metadata {
 }
 
 impl Reader {
-    /// Nothing for what is no ext4; a note where its device cannot be read.
+    /// `None` for another file system; an error if its device cannot be read.
     fn open(volume: &Volume) -> Result<Option<Self>, String> {
         if !volume.is_ext4() {
             return Ok(None);
@@ -151,13 +150,13 @@ impl Reader {
         self.geometry.table_in(&block[..read], within)
     }
 
-    /// Whether all of a piece is in memory, as far as that is known.
+    /// Whether a whole piece is in memory, as far as known.
     fn holds(&self, piece: PageSpan) -> bool {
         self.fd().is_some_and(|fd| cachestat(fd, piece).is_ok_and(|cached| cached >= piece.len()))
     }
 
     fn ask(&mut self, piece: PageSpan) {
-        // A refusal leaves the block to be read when it is needed.
+        // After a refusal the block is read when it is needed.
         let asked = self.fd().map(|fd| will_need(fd, piece.bytes(), self.call, Means::default()));
         if matches!(asked, Some(Ok(_))) {
             if self.tail.len() >= TAIL {
@@ -170,13 +169,13 @@ impl Reader {
     fn wait(&mut self) {
         let Some(fd) = self.fd() else { return };
         for piece in self.tail.drain(..) {
-            // It is in memory or on its way; a bad sector is met again by whoever needs it.
+            // It is in memory or in flight; the program that needs it meets a bad sector again.
             let _ = fd.read_at(&mut [0], (piece.end.offset()) - Bytes(1));
         }
     }
 }
 
-/// Blocks as runs of pages: ascending, disjoint, neighbours made one.
+/// Blocks as runs of pages: ascending, disjoint, with neighbours merged.
 fn merged(mut blocks: Vec<ByteSpan>) -> Vec<PageSpan> {
     blocks.sort_unstable_by_key(|block| block.start);
     let mut runs: Vec<PageSpan> = Vec::new();

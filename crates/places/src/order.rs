@@ -1,32 +1,32 @@
-//! In which order files and pieces of files are read.
+//! The order in which files and pieces of files are read.
 //!
-//! One device after the other. On a device whose places are known, by place, ascending (a C-LOOK
-//! pass that begins at `head`, since nothing is gained by going back and forth: ATC'09 section 3.5);
-//! on others by inode number, which on most file systems is nearly the order of creation. What
-//! has no place follows, by inode number.
+//! One device follows the other. On a device with known addresses the order is ascending: a C-LOOK pass that
+//! begins at `head`, since going back and forth gains nothing (ATC'09 section 3.5). On others it is by inode
+//! number, which on most file systems is nearly the order of creation. Files without an address follow, by
+//! inode number.
 
-/// A place on a device that sorts: known sectors first, then inode numbers.
+/// A sortable position on a device: known sectors first, then inode numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DiskPosition {
     /// The first sector.
     Sector(u64),
-    /// The place is not known; the inode's number stands for it.
+    /// The address is unknown; the inode's number replaces it.
     Inode(u64),
 }
 
-/// Something to be read.
+/// Something to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stop {
     /// The device: one is finished before the next.
     pub device: u16,
-    /// Where it lies there.
+    /// Its position there.
     pub place: DiskPosition,
-    /// What it is; equal places keep this order.
+    /// An identifier; equal positions are sorted by it.
     pub what: u32,
 }
 
-/// Sorts stops into the order of one pass over each device. On the device `head.0` the pass begins
-/// at the sector `head.1` and goes on from the lowest when it has reached the highest.
+/// Sorts stops into the order of one pass over each device. On the device `head.0` the pass begins at the
+/// sector `head.1` and continues from the lowest when it has reached the highest.
 pub fn c_look(stops: &mut [Stop], head: Option<(u16, u64)>) {
     stops.sort_unstable();
     let Some((device, sector)) = head else { return };

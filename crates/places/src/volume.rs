@@ -1,14 +1,14 @@
-//! The file systems that a listing meets, and what each tells about places.
+//! The file systems of a listing, and their properties for the order of files.
 //!
-//! Known by the number that `fstatfs` gives. Where FIEMAP is missing or tells addresses that are
-//! not those of a disk (btrfs, ZFS, NFS, overlayfs), files are ordered by inode number. A file
-//! system that is not in the list is asked for places if it lies on a block device.
+//! They are identified by the number from `fstatfs`. If FIEMAP is missing or reports addresses that are not
+//! those of a disk (btrfs, ZFS, NFS, overlayfs), files are ordered by inode number. A file system that is not
+//! in the list is queried for addresses if it is on a block device.
 
 use foreseek_storage::{BackingDevice, DeviceNumber};
 use rustix::fs::FsWord;
 use std::os::fd::BorrowedFd;
 
-/// By what files are ordered.
+/// The order of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderBy {
     /// Their addresses on the device.
@@ -17,18 +17,18 @@ pub enum OrderBy {
     Inode,
     /// Nothing: they are in memory (tmpfs).
     InMemory,
-    /// They are made up when they are read (`/proc`): left alone.
+    /// They are generated when they are read (`/proc`): not read ahead.
     None,
 }
 
-/// One mounted file system, known by its device number.
+/// One mounted file system, identified by its device number.
 #[derive(Clone, Debug)]
 pub struct Volume {
     /// `st_dev` of its files.
     pub device: DeviceNumber,
     /// Its kind.
     pub name: &'static str,
-    /// By what its files are ordered.
+    /// The order of its files.
     pub by: OrderBy,
     /// The device below it.
     pub backing: BackingDevice,
@@ -78,11 +78,11 @@ impl Volume {
     /// The file system of an open file or directory.
     #[must_use]
     pub fn of(fd: BorrowedFd<'_>, device: DeviceNumber) -> Self {
-        let magic = rustix::fs::fstatfs(fd).map_or(0, |told| told.f_type);
+        let magic = rustix::fs::fstatfs(fd).map_or(0, |stat| stat.f_type);
         let backing = BackingDevice::of(device);
         let known = KNOWN.iter().find(|(number, ..)| *number == magic);
         let (name, by) = match known {
-            // Its files may lie on another device than it says, or on several.
+            // Its files may be on another device than it reports, or on several.
             Some((_, name, OrderBy::Address)) if backing.length.is_none() => (*name, OrderBy::Inode),
             Some((_, name, by)) => (*name, *by),
             None if backing.length.is_some() => ("a file system of an unknown kind", OrderBy::Address),
@@ -98,19 +98,19 @@ impl Volume {
     }
 }
 
-/// The file systems met so far: as many as there are mounts below the trees.
+/// The file systems found so far: as many as there are mounts below the trees.
 #[derive(Clone, Debug, Default)]
 pub struct Volumes {
     list: Vec<Volume>,
 }
 
 impl Volumes {
-    /// The number of the volume with this device number; found out about where it is new.
+    /// The index of the volume with this device number; it is added if it is new.
     pub fn index_of(&mut self, fd: BorrowedFd<'_>, device: DeviceNumber) -> u16 {
         self.find(device).unwrap_or_else(|| self.index_as(Volume::of(fd, device)))
     }
 
-    /// The number of a volume; added where it is new.
+    /// The index of a volume; it is added if it is new.
     pub fn index_as(&mut self, volume: Volume) -> u16 {
         self.find(volume.device).unwrap_or_else(|| {
             self.list.push(volume);
@@ -119,7 +119,7 @@ impl Volumes {
         })
     }
 
-    /// The number of a volume that was met before.
+    /// The index of a volume that was found before.
     #[must_use]
     pub fn find(&self, device: DeviceNumber) -> Option<u16> {
         let found = self.list.iter().position(|volume| volume.device == device)?;
@@ -132,7 +132,7 @@ impl Volumes {
         &self.list[usize::from(index)]
     }
 
-    /// All of them.
+    /// All volumes.
     pub fn iter(&self) -> impl Iterator<Item = (u16, &Volume)> {
         (0..=u16::MAX).zip(&self.list)
     }

@@ -1,5 +1,5 @@
-//! The parser of superblocks and group descriptors against file systems made by `mkfs.ext4`, and
-//! against what `debugfs` says of them.
+//! The parser of superblocks and group descriptors, compared with `debugfs` on file systems made by
+//! `mkfs.ext4`.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 
 use foreseek_places::ext4::{Geometry, SUPERBLOCK};
@@ -24,7 +24,7 @@ const KINDS: [&[&str]; 11] = [
     &["-t", "ext2", "-O", "^sparse_super,^resize_inode"],
 ];
 
-/// Where administrators' programs are, which a user's path may lack.
+/// Programs for administrators may be missing in a user's path.
 fn tool(name: &str) -> Command {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(name);
@@ -38,8 +38,8 @@ fn bytes(image: &File, span: ByteSpan) -> Vec<u8> {
     bytes
 }
 
-/// Block of each inode, as debugfs says.
-fn told(image: &Path, inodes: &[u64]) -> Vec<u64> {
+/// The block of each inode, from debugfs.
+fn reported(image: &Path, inodes: &[u64]) -> Vec<u64> {
     let requests: String = inodes.iter().map(|inode| format!("imap <{inode}>\n")).collect();
     let script = image.with_extension("requests");
     std::fs::write(&script, requests).expect("written");
@@ -80,10 +80,10 @@ fn inodes_are_found_where_debugfs_finds_them() {
                 geometry.inode_block(*inode, table).expect("a place").start.get() / block
             })
             .collect();
-        let told = told(&path, &inodes);
-        assert_eq!(told.len(), inodes.len(), "{kind:?}");
-        for ((inode, found), told) in inodes.iter().zip(&found).zip(&told) {
-            assert_eq!(found, told, "inode {inode} of {kind:?}");
+        let reported = reported(&path, &inodes);
+        assert_eq!(reported.len(), inodes.len(), "{kind:?}");
+        for ((inode, found), reported) in inodes.iter().zip(&found).zip(&reported) {
+            assert_eq!(found, reported, "inode {inode} of {kind:?}");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! How much: bytes, pages of 4 KiB, sectors of 512 bytes.
+//! Amounts: bytes, pages of 4 KiB, sectors of 512 bytes.
 
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, Rem, Sub, SubAssign};
 
-/// Bytes in a page. The kernel's page on every machine that this project supports; the papers' too.
+/// Bytes in a page. It is the kernel's page on every machine that this project supports, and the papers'.
 pub const PAGE_SIZE: u64 = 4096;
 /// Bytes in a sector: the unit of a logical block address in the kernel's block layer.
 pub const SECTOR_SIZE: u64 = 512;
@@ -17,7 +17,7 @@ macro_rules! amount {
         pub struct $name(pub u64);
 
         impl $name {
-            /// None of it.
+            /// Zero.
             pub const ZERO: Self = Self(0);
 
             /// The plain number.
@@ -26,13 +26,13 @@ macro_rules! amount {
                 self.0
             }
 
-            /// Whether it is none.
+            /// Whether it is zero.
             #[must_use]
             pub const fn is_zero(self) -> bool {
                 self.0 == 0
             }
 
-            /// `self - other`, or zero where `other` is the larger.
+            /// `self - other`, or zero if `other` is larger.
             #[must_use]
             pub const fn saturating_sub(self, other: Self) -> Self {
                 Self(self.0.saturating_sub(other.0))
@@ -138,7 +138,7 @@ impl Bytes {
         Pages(self.0 / PAGE_SIZE)
     }
 
-    /// Pages that hold it.
+    /// The pages that contain it.
     #[must_use]
     pub const fn pages_ceil(self) -> Pages {
         Pages(self.0.div_ceil(PAGE_SIZE))
@@ -150,7 +150,7 @@ impl Bytes {
         Sectors(self.0 / SECTOR_SIZE)
     }
 
-    /// Sectors that hold it.
+    /// The sectors that contain it.
     #[must_use]
     pub const fn sectors_ceil(self) -> Sectors {
         Sectors(self.0.div_ceil(SECTOR_SIZE))
@@ -178,7 +178,7 @@ impl Sectors {
         Bytes(self.0 * SECTOR_SIZE)
     }
 
-    /// Pages that hold these sectors.
+    /// The pages that contain these sectors.
     #[must_use]
     pub const fn pages_ceil(self) -> Pages {
         Pages(self.0.div_ceil(SECTORS_PER_PAGE))

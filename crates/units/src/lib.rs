@@ -1,12 +1,12 @@
 //! Typed quantities, so that a page is never mistaken for a sector nor a time for a rate.
 //!
-//! *Amounts* ([`Bytes`], [`Pages`], [`Sectors`], [`Nanos`]) add and scale; *positions*
-//! ([`ByteOffset`], [`PageIndex`], [`Lba`], [`Instant`]) differ by an amount of their kind; a
-//! [`Span`] is a half-open range of positions. Conversions between kinds are named methods and say
-//! how they round. [`Stripes`] is where an array keeps its sectors. Nothing here reads a clock: an [`Instant`] is whatever the driver says it is.
+//! *Amounts* ([`Bytes`], [`Pages`], [`Sectors`], [`Nanos`]) add and scale. *Positions* ([`ByteOffset`],
+//! [`PageIndex`], [`Lba`], [`Instant`]) differ by an amount of their kind. A [`Span`] is a half-open range of
+//! positions. Conversions between kinds are named methods and state how they round. [`Stripes`] is the layout
+//! of an array. Nothing here reads a clock: the driver provides each [`Instant`].
 //!
-//! Arithmetic saturates where a difference would be negative and panics, as integers do in debug
-//! builds, where a sum overflows: no quantity of real storage comes near 2^64.
+//! Arithmetic saturates if a difference would be negative. It panics if a sum overflows, as integers do in
+//! debug builds: no quantity of real storage approaches 2^64.
 #![forbid(unsafe_code)]
 
 mod amount;

@@ -1,4 +1,4 @@
-//! Where: a byte or page of a file, a sector of a device.
+//! Positions: a byte or page of a file, a sector of a device.
 
 use crate::amount::{Bytes, PAGE_SIZE, Pages, SECTOR_SIZE, Sectors};
 use std::ops::{Add, AddAssign, Sub};
@@ -8,10 +8,10 @@ pub trait Position: Copy + Ord {
     /// The amount between two positions.
     type Amount: Copy + Ord + Default;
 
-    /// From `earlier` up to `self`, or zero where `earlier` is the later.
+    /// The amount from `earlier` to `self`, or zero if `earlier` is later.
     fn since(self, earlier: Self) -> Self::Amount;
 
-    /// The position `amount` further on.
+    /// The position `amount` later.
     fn after(self, amount: Self::Amount) -> Self;
 }
 
@@ -31,7 +31,7 @@ macro_rules! position {
                 self.0
             }
 
-            /// How far apart two positions are, in either direction.
+            /// The distance between two positions, in either direction.
             #[must_use]
             pub const fn distance(self, other: Self) -> $amount {
                 $amount(self.0.abs_diff(other.0))
@@ -88,13 +88,13 @@ position! {
 }
 
 impl ByteOffset {
-    /// The page that holds this byte.
+    /// The page that contains this byte.
     #[must_use]
     pub const fn page(self) -> PageIndex {
         PageIndex(self.0 / PAGE_SIZE)
     }
 
-    /// The sector that holds this byte.
+    /// The sector that contains this byte.
     #[must_use]
     pub const fn lba(self) -> Lba {
         Lba(self.0 / SECTOR_SIZE)

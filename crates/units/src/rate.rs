@@ -1,4 +1,4 @@
-//! How fast: bytes a second.
+//! Rates: bytes per second.
 
 use crate::{Bytes, Nanos};
 use std::fmt;
@@ -10,7 +10,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// `rate` bytes a second; must be positive and finite to be useful as a divisor.
+    /// `rate` bytes per second; it must be positive and finite to be useful as a divisor.
     #[must_use]
     pub const fn bytes_per_second(rate: f64) -> Self {
         Self { bytes_per_second: rate }
@@ -22,7 +22,7 @@ impl Rate {
         Self { bytes_per_second: rate * 1e6 }
     }
 
-    /// In bytes a second.
+    /// In bytes per second.
     #[must_use]
     pub const fn as_bytes_per_second(self) -> f64 {
         self.bytes_per_second
@@ -34,14 +34,14 @@ impl Rate {
         self.bytes_per_second / 1e6
     }
 
-    /// How long `amount` takes at this rate, rounded to the nanosecond.
+    /// The time for `amount` at this rate, rounded to the nanosecond.
     #[must_use]
     pub fn time_for(self, amount: Bytes) -> Nanos {
         Nanos::from_secs_f64(amount.get() as f64 / self.bytes_per_second)
     }
 
-    /// How much passes in `time` at this rate, rounded to the byte. With the switch time of a
-    /// device this is its competitive depth (TR-840 section 3).
+    /// The amount in `time` at this rate, rounded to the byte. With the positioning time of a device this is
+    /// its competitive depth (TR-840 section 3).
     #[must_use]
     pub fn in_time(self, time: Nanos) -> Bytes {
         Bytes((self.bytes_per_second * time.as_secs_f64()).round() as u64)

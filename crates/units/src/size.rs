@@ -1,4 +1,4 @@
-//! Sizes as people write them: `8G`, `512 MiB`, `4096`. Binary units, as fio and the kernel use them.
+//! Sizes as users write them: `8G`, `512 MiB`, `4096`. The units are binary, as in fio and the kernel.
 
 use crate::{Bytes, Pages, Sectors};
 use std::fmt;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 const UNITS: [(&str, u32); 5] = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40), ("PiB", 50)];
 
-/// A size that cannot be read. The message quotes what was given and what is accepted.
+/// A size that cannot be parsed. The message quotes the input and lists the accepted forms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseSizeError {
     given: String,
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_as_people_write_them() {
+    fn sizes_are_read_as_users_write_them() {
         for (text, bytes) in [
             ("0", 0),
             ("4096", 4096),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_refused_with_what_was_given() {
+    fn an_invalid_size_is_refused_with_its_text() {
         for text in ["", "G", "8X", "-1", "1.2.3K", "8 GB", "99999999999P", "0.3", "1e3"] {
             let error = text.parse::<Bytes>().expect_err(text).to_string();
             assert!(error.contains(&format!("'{text}'")), "{error}");
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_negative_size_is_said_to_be_one() {
+    fn a_negative_size_is_named_as_one() {
         for (text, negative) in [("-5M", true), (" -1", true), ("5M-1", false), ("--policy", false)] {
             let error = text.parse::<Bytes>().expect_err(text).to_string();
             assert_eq!(error.contains("negative"), negative, "{error}");

@@ -2,7 +2,7 @@
 
 use crate::{ByteOffset, Lba, PageIndex, Position};
 
-/// The positions from `start` up to and without `end`. Empty where `end <= start`.
+/// The positions from `start` up to and without `end`. Empty if `end <= start`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span<P> {
     /// The first position.
@@ -29,22 +29,22 @@ impl<P: Position> Span<P> {
         Self { start, end: start.after(amount) }
     }
 
-    /// How much it covers.
+    /// Its length.
     pub fn len(self) -> P::Amount {
         self.end.since(self.start)
     }
 
-    /// Whether it covers nothing.
+    /// Whether it is empty.
     pub fn is_empty(self) -> bool {
         self.end <= self.start
     }
 
-    /// Whether `position` lies within.
+    /// Whether `position` is within.
     pub fn contains(self, position: P) -> bool {
         self.start <= position && position < self.end
     }
 
-    /// Whether every position of `other` lies within; an empty span lies within every one.
+    /// Whether every position of `other` is within; an empty span is within every one.
     pub fn covers(self, other: Self) -> bool {
         other.is_empty() || (self.start <= other.start && other.end <= self.end)
     }
@@ -54,13 +54,13 @@ impl<P: Position> Span<P> {
         !self.intersection(other).is_empty()
     }
 
-    /// What the two share; empty where they share nothing.
+    /// The common positions; empty if there are none.
     pub fn intersection(self, other: Self) -> Self {
         let start = self.start.max(other.start);
         Self { start, end: self.end.min(other.end).max(start) }
     }
 
-    /// The smallest span that holds both; an empty one adds nothing.
+    /// The smallest span that contains both; an empty one adds nothing.
     pub fn hull(self, other: Self) -> Self {
         match (self.is_empty(), other.is_empty()) {
             (true, _) => other,
@@ -69,7 +69,7 @@ impl<P: Position> Span<P> {
         }
     }
 
-    /// Cuts it in two at `position`, which is clamped into it.
+    /// Splits it at `position`, which is clamped into it.
     pub fn split(self, position: P) -> (Self, Self) {
         let at = position.max(self.start).min(self.end.max(self.start));
         (Self { start: self.start, end: at }, Self { start: at, end: self.end.max(at) })
@@ -77,7 +77,7 @@ impl<P: Position> Span<P> {
 }
 
 impl ByteSpan {
-    /// The pages that hold these bytes.
+    /// The pages that contain these bytes.
     #[must_use]
     pub fn pages(self) -> PageSpan {
         if self.is_empty() {
@@ -86,7 +86,7 @@ impl ByteSpan {
         Span::new(self.start.page(), (self.end - crate::Bytes(1)).page().next())
     }
 
-    /// The sectors that hold these bytes.
+    /// The sectors that contain these bytes.
     #[must_use]
     pub fn sectors(self) -> SectorSpan {
         let start = self.start.lba();
@@ -101,7 +101,7 @@ impl PageSpan {
         Span { start: self.start.offset(), end: self.end.offset() }
     }
 
-    /// Each page in turn.
+    /// Each page in order.
     pub fn iter(self) -> impl DoubleEndedIterator<Item = PageIndex> + ExactSizeIterator {
         (self.start.get() as usize..self.end.get().max(self.start.get()) as usize)
             .map(|page| PageIndex(page as u64))

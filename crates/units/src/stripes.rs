@@ -1,11 +1,14 @@
-//! Where an array keeps its sectors: strips, rows, and the parity between them.
+//! The layout of an array: strips, rows, and the parity between them.
 //!
-//! A strip is contiguous on one member. A *row* (stripe) is the strips at one place of all members.
-//! RAID-0 deals the strips of a row out in the order of the members. RAID-5 left-symmetric (the
-//! default of Linux md) keeps the parity of row `r` on member `n - 1 - r mod n`, and deals the data
-//! strips out from the member after it on, around: consecutive strips lie on consecutive members
-//! throughout, so that any `n` of them use all members. RAID-6 left-symmetric (md's default) keeps a
-//! second parity on the member after the first, and deals the data strips out after that.
+//! A strip is contiguous on one member. A *row* (stripe) is the strips at one address of all members.
+//!
+//! - RAID-0 distributes the strips of a row in the order of the members.
+//! - RAID-5 left-symmetric (the default of Linux md) has the parity of row `r` on member `n - 1 - r mod n`.
+//!   The data strips begin on the member after it and wrap around: consecutive strips are on consecutive
+//!   members throughout, so that any `n` of them use all members.
+//! - RAID-6 left-symmetric (md's default) has a second parity on the member after the first, and the data
+//!   strips begin after that.
+//!
 //! Source: `raid5_compute_sector` in Linux's `drivers/md/raid5.c`.
 
 use crate::{Lba, SectorSpan, Sectors};
@@ -13,7 +16,7 @@ use crate::{Lba, SectorSpan, Sectors};
 /// The redundancy of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Level {
-    /// Striping alone.
+    /// Striping without redundancy.
     Raid0,
     /// Striping with rotating parity, left-symmetric.
     Raid5,
@@ -22,7 +25,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// What md and users call it.
+    /// Its name in md and on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,22 +55,22 @@ impl Level {
 /// The layout of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stripes {
-    /// Whether there is parity, and where.
+    /// The redundancy.
     pub level: Level,
-    /// How many disks: at least one more than strips of parity.
+    /// The number of disks: at least one more than strips of parity.
     pub members: u64,
-    /// Length of a strip, not zero.
+    /// The length of a strip, not zero.
     pub strip: Sectors,
 }
 
-/// Where a sector lies within the rows.
+/// The position of a sector within the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Located {
-    /// Which row.
+    /// The row.
     pub row: u64,
-    /// Which of the row's data strips.
+    /// The data strip of the row.
     pub slot: u64,
-    /// How far into the strip.
+    /// The offset in the strip.
     pub offset: Sectors,
 }
 
@@ -84,7 +87,7 @@ impl Stripes {
         self.strip * self.data_strips()
     }
 
-    /// Where a sector of the array lies.
+    /// The position of a sector of the array.
     #[must_use]
     pub fn locate(&self, lba: Lba) -> Located {
         let strip = lba.get() / self.strip.get();
@@ -92,13 +95,13 @@ impl Stripes {
         Located { row: strip / slots, slot: strip % slots, offset: Sectors(lba.get() % self.strip.get()) }
     }
 
-    /// The member that holds the parity of a row, of RAID-6 the first; the second lies on the member after it.
+    /// The member with the parity of a row, for RAID-6 the first; the second is on the member after it.
     #[must_use]
     pub fn parity(&self, row: u64) -> Option<u64> {
         (self.level != Level::Raid0).then(|| self.members - 1 - row % self.members)
     }
 
-    /// The member that holds a data strip of a row.
+    /// The member with a data strip of a row.
     #[must_use]
     pub fn member(&self, row: u64, slot: u64) -> u64 {
         match self.parity(row) {
@@ -114,13 +117,13 @@ impl Stripes {
         SectorSpan::new(start + from, start + to)
     }
 
-    /// Rows that hold so many data sectors.
+    /// The rows that contain this many data sectors.
     #[must_use]
     pub fn rows_for(&self, sectors: Sectors) -> u64 {
         sectors.get().div_ceil(self.row_sectors().get())
     }
 
-    /// The part of a range that lies in the row of its first sector.
+    /// The part of a range in the row of its first sector.
     #[must_use]
     pub fn first_row_of(&self, range: SectorSpan) -> SectorSpan {
         let row = range.start.get() / self.row_sectors().get();
@@ -146,8 +149,8 @@ mod tests {
         (stripes.member(row, slot), span.start.get())
     }
 
-    /// Linux md's left-symmetric layout by deal: parity walks from the last member to the first, and
-    /// each data strip goes to the member after the one that got the strip before.
+    /// Linux md's left-symmetric layout by dealing: parity moves from the last member to the first, and each
+    /// data strip goes to the member after the one of the strip before.
     fn dealt(members: u64, rows: u64) -> (Vec<(u64, u64)>, Vec<u64>) {
         let (mut data, mut parities, mut parity) = (Vec::new(), Vec::new(), members - 1);
         for row in 0..rows {
@@ -163,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn four_members_left_symmetric_as_md_draws_it() {
+    fn four_members_left_symmetric_as_in_md() {
         let stripes = Stripes { level: Level::Raid5, members: 4, strip: Sectors(1) };
         // Row by row, member by member; 99 is the parity.
         let drawn = [[0, 1, 2, 99], [4, 5, 99, 3], [8, 99, 6, 7], [99, 9, 10, 11], [12, 13, 14, 99]];
@@ -179,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn five_members_of_raid_6_left_symmetric_as_md_deals_them() {
+    fn five_members_of_raid_6_left_symmetric_as_in_md() {
         let stripes = Stripes { level: Level::Raid6, members: 5, strip: Sectors(1) };
         // Row by row, member by member; 98 is the first parity, 99 the second.
         let dealt = [
@@ -203,7 +206,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_sector_has_a_place_of_its_own_and_none_is_the_paritys(stripes in stripes(), rows in 1..40u64) {
+        fn sectors_have_distinct_addresses_without_parity(stripes in stripes(), rows in 1..40u64) {
             let sectors = rows * stripes.row_sectors().get();
             let mut owner = HashMap::new();
             for lba in 0..sectors {
@@ -214,7 +217,7 @@ mod tests {
                 let parities = (0..stripes.level.parities()).map(|next| (stripes.parity(row).unwrap_or(0) + next) % stripes.members);
                 prop_assert!(parities.into_iter().all(|parity| parity != place.0));
             }
-            // All that is left over is the parity: the members are full.
+            // The rest is the parity: the members are full.
             let parity = stripes.level.parities() * rows * stripes.strip.get();
             prop_assert_eq!(sectors + parity, stripes.members * rows * stripes.strip.get());
             prop_assert_eq!(stripes.rows_for(Sectors(sectors)), rows);
@@ -222,7 +225,7 @@ mod tests {
         }
 
         #[test]
-        fn raid_5_is_dealt_as_md_deals(members in 3..9u64, strip in 1..5u64, rows in 1..40u64) {
+        fn raid_5_equals_md(members in 3..9u64, strip in 1..5u64, rows in 1..40u64) {
             let stripes = Stripes { level: Level::Raid5, members, strip: Sectors(strip) };
             let (data, parities) = dealt(members, rows);
             for (number, (member, row)) in (0u64..).zip(data) {

@@ -1,4 +1,4 @@
-//! When and how long, to the nanosecond.
+//! Times and durations, in nanoseconds.
 
 use crate::amount::amount;
 use crate::position::{Position, position};
