@@ -1,4 +1,4 @@
-//! What the model itself costs: requests a second in virtual time.
+//! The cost of the model itself: requests per second in virtual time.
 //!
 //! The simulator replays hundreds of thousands of requests a second, so that one should cost a few
 //! microseconds at most. `cargo bench -p foreseek-device`.
@@ -13,7 +13,7 @@ use std::hint::black_box;
 /// Requests of one iteration.
 const REQUESTS: u64 = 10_000;
 
-/// A device kept at a queue depth with the requests that `lba` names.
+/// A device kept at a queue depth with the requests that `lba` generates.
 struct Load {
     device: Box<dyn Device>,
     depth: u64,
@@ -51,7 +51,7 @@ impl Load {
     }
 }
 
-/// A place for each number, spread over the device.
+/// An address for each number, spread over the device.
 fn spread(number: u64, sectors: u64) -> u64 {
     (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % (sectors / 8 - 64) * 8
 }

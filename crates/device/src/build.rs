@@ -1,4 +1,4 @@
-//! Makes a device of a profile.
+//! Builds a device from a profile.
 
 use crate::array::{self, Array, Members, Plan};
 use crate::disk::{self, Disk};
@@ -12,37 +12,37 @@ use crate::segments::Buffer;
 use crate::spec::{ArraySpec, DiskModel, DiskSpec};
 use foreseek_units::{Bytes, Lba, Nanos, Rate, SECTOR_SIZE, SectorSpan, Sectors};
 
-/// Most requests that one disk's queue may hold: the tags of a Serial Attached SCSI disk are the
-/// most that was sold, and nearest-access choice looks through all of them.
+/// The largest queue of one disk: the tags of a Serial Attached SCSI disk are the most on the market, and
+/// nearest-access choice examines all of them.
 pub const QUEUE_DEPTH_LIMIT: usize = 256;
-/// Most ranges of unreadable sectors: a list for tests, searched at each read.
+/// The most ranges of unreadable sectors: a list for tests, searched at each read.
 pub const UNREADABLE_LIMIT: usize = 4096;
-/// The smallest size of a device: less than a track of most disks.
+/// The least size of a device: less than a track of most disks.
 pub const SIZE_LEAST: Bytes = Bytes::mib(1);
 
-/// The fewest cylinders over which a full stroke can be stretched: with fewer there are hardly any
-/// distances to tell apart.
+/// The fewest cylinders to which a full stroke can be fitted: with fewer there are hardly any different
+/// distances.
 pub const FIT_CYLINDERS_LEAST: u64 = 8;
 
-/// The same in repetitions of the longest pattern of tracks, where tracks are described one by one.
+/// The same in repetitions of the longest pattern of tracks, for a description by tracks.
 const FIT_PATTERNS_LEAST: u64 = 4;
 
-/// What is to be decided when a device is made of a profile.
+/// The options for building a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Build {
-    /// How much of the device there is; `None` for all. Without `fit` it is the outer part.
+    /// The size of the device; `None` for all. Without `fit` it is the outer part.
     pub size: Option<Bytes>,
-    /// Stretch the full stroke over `size`, so that a small disk seeks like the whole one.
+    /// Fits the full stroke to `size`, so that a small disk seeks like the whole one.
     pub fit: bool,
-    /// How a disk chooses among its waiting requests.
+    /// The order in which a disk serves its waiting requests.
     pub queue: Queue,
-    /// How many requests a disk holds; an array holds as many for each of its members, a remote
-    /// volume at least as many as it works on at a time.
+    /// The requests that a disk holds. An array holds as many for each of its members, a remote volume at
+    /// least as many as it serves at a time.
     pub queue_depth: usize,
     /// Where random parts of the model start: the angles of platters, the latencies of a network.
     pub seed: u64,
-    /// Sectors of the device that cannot be read. Of an array they lie on the members that hold
-    /// them, so that RAID-5 reads around them where a row has lost no more than one strip.
+    /// Sectors of the device that cannot be read. For an array they are on the members that hold them, so
+    /// that RAID-5 reads around them if a row has lost at most one strip.
     pub unreadable: Vec<SectorSpan>,
     /// The member of an array that has failed, counted from zero.
     pub failed_member: Option<usize>,
@@ -62,50 +62,50 @@ impl Default for Build {
     }
 }
 
-/// Why no device can be made of a profile.
+/// Why no device can be built from a profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// More than there is.
+    /// Larger than the profile's device.
     #[error("device profile {profile}: the device holds {capacity}, {size} were asked for")]
     TooLarge {
-        /// Of which profile.
+        /// The profile.
         profile: String,
-        /// What was asked for.
+        /// The requested size.
         size: Bytes,
-        /// What there is.
+        /// The capacity.
         capacity: Bytes,
     },
-    /// Less than a device can have.
+    /// Smaller than the least.
     #[error("device profile {profile}: a size of {size} is too small, it must be at least {least}")]
     TooSmall {
-        /// Of which profile.
+        /// The profile.
         profile: String,
-        /// What was asked for.
+        /// The requested size.
         size: Bytes,
-        /// The least that is possible.
+        /// The least size.
         least: Bytes,
     },
     /// Not a whole number of sectors.
     #[error("device profile {profile}: a size of {} bytes is no multiple of {SECTOR_SIZE}", size.get())]
     NotSectors {
-        /// Of which profile.
+        /// The profile.
         profile: String,
-        /// What was asked for.
+        /// The requested size.
         size: Bytes,
     },
-    /// A queue that holds nothing, or too much.
+    /// A queue of zero requests, or of too many.
     #[error("device profile {profile}: a queue depth of {depth} is not from 1 to {}", QUEUE_DEPTH_LIMIT)]
     QueueDepth {
-        /// Of which profile.
+        /// The profile.
         profile: String,
-        /// What was asked for.
+        /// The requested depth.
         depth: usize,
     },
     /// Unreadable sectors that the device does not have, or too many ranges of them.
     #[error("device profile {profile}: unreadable sectors {}..{}: {reason}", range.start.get(), range.end.get())]
     Unreadable {
-        /// Of which profile.
+        /// The profile.
         profile: String,
         /// The range.
         range: SectorSpan,
@@ -115,32 +115,32 @@ pub enum BuildError {
     /// A failed member that the device does not have.
     #[error("device profile {profile}: member {member} cannot have failed: {reason}")]
     Member {
-        /// Of which profile.
+        /// The profile.
         profile: String,
         /// The member.
         member: usize,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Makes a member of an array out of its disk.
+/// Builds a member of an array from its disk.
 pub type Member<'a> = &'a mut dyn FnMut(Box<dyn Device>) -> Box<dyn Device>;
 
 impl Profile {
-    /// Makes the device.
+    /// Builds the device.
     ///
     /// # Errors
-    /// A size that the device cannot have, an impossible queue depth, unreadable sectors or a
-    /// failed member that it does not have.
+    /// An impossible size or queue depth; unreadable sectors or a failed member that the device does not
+    /// have.
     pub fn build(&self, options: &Build) -> Result<Box<dyn Device>, BuildError> {
         self.build_over(options, &mut |disk| disk)
     }
 
-    /// Makes the device, and of an array puts something in front of each member: a scheduler, say.
+    /// Builds the device, with something in front of each member of an array, such as a scheduler.
     ///
     /// # Errors
-    /// As of [`build`](Self::build).
+    /// As [`build`](Self::build).
     pub fn build_over(&self, options: &Build, member: Member<'_>) -> Result<Box<dyn Device>, BuildError> {
         let capacity = self.size_of(options)?;
         if !(1..=QUEUE_DEPTH_LIMIT).contains(&options.queue_depth) {
@@ -199,7 +199,7 @@ impl Profile {
         }
     }
 
-    /// The smallest size over which a full stroke can be stretched.
+    /// The least size to which a full stroke can be fitted.
     fn least_fit(&self) -> Bytes {
         let (model, spec, members) = match self.spec() {
             Spec::Disk(spec, model) => (&**model, &**spec, 1),
@@ -211,7 +211,7 @@ impl Profile {
                 let track = zones.first().map_or(0, |zone| u64::from(zone.sectors_per_track));
                 track * u64::from(spec.heads) * FIT_CYLINDERS_LEAST
             }
-            // Patterns are not cut up.
+            // Patterns are not split.
             LayoutShape::Tracks(tracks) => {
                 tracks.sections.iter().map(|section| section.sectors_each).max().unwrap_or(0)
                     * FIT_PATTERNS_LEAST
@@ -249,8 +249,8 @@ impl Profile {
     }
 }
 
-/// The parts of one disk of `capacity`; `member` counts the disks of one device, so that their
-/// platters do not turn in step.
+/// The parts of one disk of `capacity`; `member` is the number of the disk in its device, so that platters do
+/// not rotate in step.
 fn disk_parts(
     spec: &DiskSpec,
     model: &DiskModel,
@@ -284,8 +284,8 @@ fn disk_parts(
     }
 }
 
-/// The layout of a smaller disk whose outermost and innermost cylinders are as far apart as the
-/// whole disk's, and by how much each cylinder counts for more.
+/// The layout of a smaller disk whose outermost and innermost cylinders are as far apart as the whole disk's,
+/// and the factor by which each cylinder counts for more.
 fn fitted(spec: &DiskSpec, model: &DiskModel, capacity: Sectors) -> (Geometry, f64) {
     let share = capacity.get() as f64 / spec.sectors().get() as f64;
     let shapes = match &model.shapes {
@@ -298,9 +298,9 @@ fn fitted(spec: &DiskSpec, model: &DiskModel, capacity: Sectors) -> (Geometry, f
     (geometry, stretch)
 }
 
-/// Zones with a share of their cylinders that hold `capacity` together.
+/// Zones with a share of their cylinders that hold `capacity` in sum.
 fn fewer_cylinders(zones: &[ZoneShape], spec: &DiskSpec, capacity: Sectors, share: f64) -> Vec<ZoneShape> {
-    // Rounding where zones end, not their lengths, keeps their shares however few cylinders there are.
+    // Rounding the ends of zones, not their lengths, keeps their shares with any number of cylinders.
     let mut whole = 0u64;
     let mut before = 0u32;
     let scaled = |shape: &ZoneShape| {
@@ -311,7 +311,7 @@ fn fewer_cylinders(zones: &[ZoneShape], spec: &DiskSpec, capacity: Sectors, shar
     };
     let mut shapes: Vec<ZoneShape> = zones.iter().map(scaled).filter(|shape| shape.cylinders > 0).collect();
     if shapes.is_empty() {
-        // Less than half a cylinder in all: the outermost zone serves.
+        // Less than half a cylinder in all: the outermost zone is used.
         shapes.extend(zones.first().map(|shape| shortened(shape, 0, 1)));
     }
     let held = |shape: &ZoneShape| shape.physical(spec.heads);
@@ -323,8 +323,8 @@ fn fewer_cylinders(zones: &[ZoneShape], spec: &DiskSpec, capacity: Sectors, shar
     shapes
 }
 
-/// Sections with a share of their repetitions that hold `capacity` together, without slips and remaps.
-/// What a pattern begins on follows what the one before ended on, a pattern's cylinders apart.
+/// Sections with a share of their repetitions that hold `capacity` in sum, without slips and remaps. A
+/// pattern begins where the one before ended, a pattern's cylinders apart.
 fn fewer_repetitions(tracks: &TracksShape, capacity: Sectors, share: f64) -> TracksShape {
     let spans: Vec<i64> = tracks.patterns.iter().map(|pattern| TracksShape::cylinders_of(pattern)).collect();
     let (mut whole, mut before, mut cylinder, mut held) = (0, 0, 0, 0);
@@ -351,7 +351,7 @@ fn fewer_repetitions(tracks: &TracksShape, capacity: Sectors, share: f64) -> Tra
     TracksShape { patterns: tracks.patterns.clone(), sections, ..TracksShape::default() }
 }
 
-/// A zone with other cylinders and without the defects and spares of its own.
+/// A zone with other cylinders and without its own defects and spares.
 fn shortened(shape: &ZoneShape, first_cylinder: u32, cylinders: u32) -> ZoneShape {
     let whole = |detail: &ZoneDetail| ZoneDetail {
         first_cylinder,
@@ -363,7 +363,7 @@ fn shortened(shape: &ZoneShape, first_cylinder: u32, cylinders: u32) -> ZoneShap
     ZoneShape { cylinders, detail: shape.detail.as_ref().map(whole), ..*shape }
 }
 
-/// An array of `capacity` whose every sector is readable, for tests that look into it.
+/// An array of `capacity` whose every sector is readable, for tests of its internals.
 #[cfg(test)]
 pub(crate) fn array_of(spec: &ArraySpec, capacity: Sectors, options: &Build) -> Array {
     Array::new(array_parts(spec, capacity, options, &[], &mut |disk| disk))

@@ -1,29 +1,27 @@
-//! What a disk's controller does beside moving heads: its overheads, how far it reads ahead, which
-//! writes it caches.
+//! A disk's controller beside moving heads: its overheads, its read-ahead, its write cache.
 //!
-//! The overhead of a command depends on whether the buffer holds what is asked for and on what the
-//! command before was, since firmware has work to finish and state to switch (Worthington and others,
-//! SIGMETRICS 1995; the DiskSim 4.0 manual lists the same eight times). A command's overhead delays
-//! the arm as well as the bus.
+//! The overhead of a command depends on whether the buffer holds its data and on the command before, since
+//! firmware has work to finish and state to switch (Worthington and others, SIGMETRICS 1995; the DiskSim 4.0
+//! manual lists the same eight times). A command's overhead delays the arm as well as the bus.
 //!
-//! Limits: no disconnection from the bus during a command; a write's overhead does not depend on
-//! whether it follows another on the media.
+//! Limits: no disconnection from the bus during a command; a write's overhead does not depend on whether it
+//! follows another on the media.
 
 use crate::io::Op;
 use foreseek_units::{Nanos, Sectors};
 
-/// What a controller does.
+/// The properties of a controller.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Controller {
     pub(crate) overheads: Overheads,
     pub(crate) read_ahead: ReadAhead,
-    /// Whether what passes under the head while it waits for a read's first sector is kept.
+    /// Whether sectors that pass under the head while it waits for a read's first sector are kept.
     pub(crate) reads_on_arrival: bool,
     pub(crate) write_cache: WriteCache,
-    /// Whether data that were written can be read from the buffer afterwards.
+    /// Whether written data can be read from the buffer afterwards.
     pub(crate) keeps_written: bool,
-    /// Whether a sector must be off the media before it can go over the bus, and over the bus before
-    /// a read is done; otherwise both run beside one another without a delay.
+    /// Whether a sector must be off the media before it can pass over the bus, and over the bus before a read
+    /// is done; otherwise both happen at the same time without a delay.
     pub(crate) by_sector: bool,
 }
 
@@ -32,18 +30,18 @@ pub(crate) struct Controller {
 pub(crate) enum Overheads {
     /// The same for each.
     Uniform(Nanos),
-    /// By what it is and what the command before was.
+    /// By the command and the command before it.
     Split(SplitOverheads),
 }
 
-/// Overheads by what a command is, each after a read and after a write.
+/// Overheads by command, each after a read and after a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SplitOverheads {
     pub(crate) read_hit: After,
     pub(crate) read_miss: After,
-    /// Of a write that the cache takes.
+    /// For a write that the cache accepts.
     pub(crate) write_hit: After,
-    /// Of a write that goes to the media.
+    /// For a write that goes to the media.
     pub(crate) write_miss: After,
     /// From the end of a read's data to its completion.
     pub(crate) read_completion: Nanos,
@@ -51,51 +49,51 @@ pub(crate) struct SplitOverheads {
     pub(crate) write_completion: Nanos,
 }
 
-/// An overhead by what the command before was.
+/// An overhead by the command before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct After {
     pub(crate) read: Nanos,
     pub(crate) write: Nanos,
 }
 
-/// How far a disk reads on behind a request while it has nothing else to do.
+/// How far a disk reads ahead beyond a request while it is otherwise idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadAhead {
     pub(crate) until: Until,
-    /// Whether what is read ahead must leave the request itself in its segment.
+    /// Whether read-ahead must leave the request itself in its segment.
     pub(crate) keeps_request: bool,
-    /// The most that is read ahead, beside what the segment holds.
+    /// The most that is read ahead, in addition to the segment's limit.
     pub(crate) most: Option<Sectors>,
 }
 
-/// Where reading ahead ends.
+/// The end of read-ahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Until {
-    /// There is none.
+    /// No read-ahead.
     Nothing,
-    /// With the track that holds the end of the request.
+    /// At the end of the track with the request's end.
     Track,
-    /// With its cylinder.
+    /// At the end of its cylinder.
     Cylinder,
     /// When the segment is full.
     #[default]
     Segment,
-    /// Track by track: with the end of the track, and behind a sequential stream with that of the
-    /// next. A drive whose segments do not hold a track reads ahead only behind a stream.
+    /// By track: at the end of the track, and after a sequential stream at that of the next. A drive whose
+    /// segments do not hold a track reads ahead only after a stream.
     NextTrack,
 }
 
-/// What the write cache holds at most; nothing in no requests switches it off.
+/// The capacity of the write cache; zero ranges and sectors switch it off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WriteCache {
-    /// Ranges that do not adjoin.
+    /// Ranges that are not adjacent.
     pub(crate) ranges: usize,
     pub(crate) sectors: Sectors,
 }
 
 impl Controller {
-    /// A controller that does alike for each command, reads on until a segment is full, and writes
-    /// through.
+    /// A controller with the same overhead for each command, which reads ahead until a segment is full, and
+    /// writes through.
     pub(crate) fn plain(overhead: Nanos) -> Self {
         Self {
             overheads: Overheads::Uniform(overhead),
@@ -109,7 +107,7 @@ impl Controller {
 }
 
 impl Overheads {
-    /// The time before a command, given what the one before was.
+    /// The time before a command, depending on the one before.
     pub(crate) fn before(&self, op: Op, hit: bool, previous: Op) -> Nanos {
         match self {
             Self::Uniform(time) => *time,

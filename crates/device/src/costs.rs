@@ -1,14 +1,14 @@
-//! What a rule that reckons with a device asks of its profile: how long a seek over a distance takes
-//! and how fast a place is read (TR-840 section 3: `f_seek` and `f_transfer`).
+//! The costs of a device for a rule, by its profile: the time of a seek over a distance and the rate at an
+//! address (TR-840 section 3: `f_seek` and `f_transfer`).
 
 use crate::profile::{Profile, Spec};
 use crate::spec::{DiskModel, DiskSpec};
 use foreseek_units::{DeviceCosts, Lba, Nanos, Rate, Sectors};
 
 impl Profile {
-    /// How long the arm takes over a distance in sectors of the device, wherever on it that lies:
-    /// the distance counts as its share of the cylinders. Of an array the seek of one member over
-    /// its share; of a remote volume, which has no arm, the mean latency at any distance.
+    /// The time of a seek over a distance in sectors of the device, wherever it begins: the distance counts
+    /// as its share of the cylinders. For an array it is the seek of one member over its share; for a remote
+    /// volume, which has no arm, the mean latency at any distance.
     #[must_use]
     pub fn seek_time(&self, distance: Sectors) -> Nanos {
         if distance.is_zero() && self.figures().average_seek.is_some() {
@@ -22,8 +22,8 @@ impl Profile {
         }
     }
 
-    /// The rate of sequential reading at a place. Of an array what its members give together there
-    /// and the link lets through; of a remote volume that of the link.
+    /// The rate of sequential reading at an address. For an array it is the sum of its members' rates,
+    /// limited by the link; for a remote volume it is that of the link.
     #[must_use]
     pub fn rate_at(&self, place: Lba) -> Rate {
         match self.spec() {
@@ -40,8 +40,7 @@ impl Profile {
         }
     }
 
-    /// The time of half a revolution, which a random access waits on average; nothing where nothing
-    /// turns.
+    /// Half a rotation, the mean wait of a random access; zero without rotation.
     #[must_use]
     pub fn half_turn(&self) -> Nanos {
         self.rotation_rpm().map_or(Nanos::ZERO, |rpm| Nanos::from_secs_f64(30.0 / rpm))
@@ -73,7 +72,7 @@ impl DeviceCosts for Profile {
         self.sequential_rate()
     }
 
-    /// Of a remote volume, where no arm moves, its mean latency.
+    /// For a remote volume, which has no arm, its mean latency.
     fn average_seek(&self) -> Nanos {
         Profile::average_seek(self).unwrap_or(self.switch_time())
     }
@@ -110,7 +109,7 @@ mod tests {
         assert_eq!(disk.seek_time(Sectors::ZERO), Nanos::ZERO);
         let times: Vec<Nanos> = (1..=64).map(|part| disk.seek_time(all * part / 64)).collect();
         assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
-        // The profile's full stroke is 15.5 ms; its average of 7.53 ms lies below a third's time.
+        // The profile's full stroke is 15.5 ms; its average of 7.53 ms is below the time for a third.
         assert!((times[63].as_millis_f64() - 15.5).abs() < 0.1, "{}", times[63]);
         assert!(times[15] < Nanos::from_millis_f64(7.53) && times[31] > Nanos::from_millis_f64(7.53));
     }

@@ -1,33 +1,32 @@
-//! Credit: a service that is quick until what it allows beforehand is spent, and slower from then on.
+//! Credit: a service that is fast until its allowance is spent, and slower from then on.
 //!
-//! A token bucket. It fills at the base rate until it is full, and each byte or operation takes a token;
-//! while there are some the service runs at the burst rate, without any at the base rate. Reckoned in
-//! the time that serving at the base rate would take, filling is time that passes, and what a quick
-//! service spends is the time that it saves. So all is exact in nanoseconds: however a load is cut into
-//! requests without a pause, it is served when the base rate would have served it less the credit spent.
+//! It is a token bucket. It fills at the base rate until it is full, and each byte or operation takes a
+//! token. While there are tokens the service runs at the burst rate, otherwise at the base rate. Measured in
+//! the time that serving at the base rate would take, the bucket fills with the time that passes, and a fast
+//! service spends the time that it saves. All of it is exact in nanoseconds: however a load without a pause
+//! is split into requests, it ends when the base rate would have ended it, less the credit spent.
 //!
-//! Source: the burst buckets that providers of network volumes describe (a size, a base rate, a burst
-//! rate).
+//! Source: the burst buckets that providers of network volumes describe (a size, a base rate, a burst rate).
 
 use foreseek_units::{Instant, Nanos};
 
-/// A bucket, which begins full.
+/// A bucket, full at the beginning.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Credit {
     full: Nanos,
     left: Nanos,
-    /// Up to when it is reckoned.
+    /// The time up to which it is computed.
     until: Instant,
 }
 
 impl Credit {
-    /// One that saves `full` at most.
+    /// A bucket that saves `full` at most.
     pub(crate) fn new(full: Nanos) -> Self {
         Self { full, left: full, until: Instant::ZERO }
     }
 
-    /// How long a service takes that begins at `start`, not before the one before has ended, and takes
-    /// `slow` at the base rate and `quick` at the burst rate.
+    /// The duration of a service that begins at `start`, or when the one before has ended, and takes `slow`
+    /// at the base rate and `quick` at the burst rate.
     pub(crate) fn spend(&mut self, start: Instant, quick: Nanos, slow: Nanos) -> Nanos {
         let idle = Nanos(start.get().saturating_sub(self.until.get()));
         self.left = (self.left + idle).min(self.full);
@@ -45,9 +44,9 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn it_is_quick_until_the_credit_is_spent_and_fills_again() {
+    fn it_is_fast_until_the_credit_is_spent_and_fills_again() {
         let mut credit = Credit::new(Nanos(100));
-        // Each saves 30 of the 100; the fourth what is left.
+        // Each saves 30 of the 100; the fourth saves the rest.
         let mut at = 0;
         for time in [10, 10, 10, 30, 40, 40] {
             assert_eq!(credit.spend(Instant(at), Nanos(10), Nanos(40)), Nanos(time));
@@ -56,13 +55,13 @@ mod tests {
         // A pause of 45 gives 45.
         assert_eq!(credit.spend(Instant(at + 45), Nanos(10), Nanos(40)), Nanos(10));
         assert_eq!(credit.spend(Instant(at + 55), Nanos(10), Nanos(40)), Nanos(25));
-        // However long the pause, no more than the bucket holds.
+        // However long the pause, at most the bucket's capacity.
         assert_eq!(credit.spend(Instant(1_000_000), Nanos(10), Nanos(400)), Nanos(300));
     }
 
     proptest! {
-        /// Token by token: so many come each nanosecond at the base rate, each unit takes one, and it is
-        /// served at the burst rate while there is one.
+        /// By token: at the base rate this many arrive each nanosecond, each unit takes one, and it is served
+        /// at the burst rate while there is one.
         #[test]
         fn it_serves_as_a_bucket_of_tokens(
             base in 2..20u64,

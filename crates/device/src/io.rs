@@ -1,4 +1,4 @@
-//! The seam between a device and whoever drives it.
+//! The interface between a device and its driver.
 
 use foreseek_units::{Bytes, Instant, Nanos, SectorSpan, Sectors};
 
@@ -6,7 +6,7 @@ use foreseek_units::{Bytes, Instant, Nanos, SectorSpan, Sectors};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IoId(pub u64);
 
-/// What a request asks for.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// Read the sectors.
@@ -17,7 +17,7 @@ pub enum Op {
     Flush,
 }
 
-/// For whom a request is made. Only a device with a scheduler that knows processes looks at it.
+/// The origin of a request. Only a device with a scheduler by process uses it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Submitter(pub u32);
 
@@ -28,7 +28,7 @@ pub struct Io {
     pub id: IoId,
     /// Read, write or flush.
     pub op: Op,
-    /// The sectors concerned; must lie within the device's capacity.
+    /// The sectors; must be within the device's capacity.
     pub range: SectorSpan,
 }
 
@@ -52,12 +52,12 @@ pub struct Finished {
     pub outcome: Outcome,
 }
 
-/// The device's queue holds as many requests as it may: submit again after a completion.
+/// The device's queue is full: submit again after a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the device's queue is full")]
 pub struct Full;
 
-/// What a device has done since it was made.
+/// Counters of a device since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Requests completed, by any outcome.
@@ -68,7 +68,7 @@ pub struct Counters {
     pub read: Bytes,
     /// Bytes transferred for writes.
     pub written: Bytes,
-    /// Requests that went to the media and did not start where the request before ended.
+    /// Requests that went to the media and did not start at the end of the request before.
     pub seeks: u64,
     /// Sum over those of the distance in logical sectors between that end and this start.
     pub seek_distance: Sectors,
@@ -76,16 +76,16 @@ pub struct Counters {
     pub buffer_hits: u64,
     /// Time during which at least one request was in service, summed over the members of an array.
     pub busy: Nanos,
-    /// Of the media accesses: time in which the arm moved or heads were switched.
+    /// Media accesses: time in which the arm moved or heads were switched.
     pub seek_time: Nanos,
-    /// Of the media accesses: time in which the head waited for the first sector.
+    /// Media accesses: time in which the head waited for the first sector.
     pub rotation_time: Nanos,
-    /// Of the media accesses: time in which sectors passed under the head.
+    /// Media accesses: time in which sectors passed under the head.
     pub transfer_time: Nanos,
 }
 
 impl Counters {
-    /// Notes that a request ended.
+    /// Counts a completed request.
     pub(crate) fn count(&mut self, io: Io, outcome: Outcome) {
         self.requests += 1;
         match (outcome, io.op) {
@@ -99,35 +99,34 @@ impl Counters {
 
 /// A disk, a whole array or a remote volume, its queue inside.
 ///
-/// The driver calls [`submit`](Device::submit) as requests arrive, asks [`next`](Device::next)
-/// when something will happen, and calls [`advance`](Device::advance) with a time not later than
-/// it needs completions for. Times must not run backwards. A device is deterministic: the same
-/// calls give the same answers.
+/// The driver calls [`submit`](Device::submit) as requests arrive, and [`next`](Device::next) for the time of
+/// the next event. It calls [`advance`](Device::advance) with a time not later than it needs completions for.
+/// Times must not run backwards. A device is deterministic: the same calls give the same answers.
 pub trait Device: Send {
     /// Puts a request into the queue.
     ///
     /// # Errors
-    /// [`Full`] when the queue holds its limit; nothing is changed then.
+    /// [`Full`] if the queue is full; nothing is changed then.
     fn submit(&mut self, now: Instant, io: Io) -> Result<(), Full>;
 
-    /// The same, with for whom it is.
+    /// The same, with the origin of the request.
     ///
     /// # Errors
-    /// As of [`submit`](Device::submit).
+    /// As [`submit`](Device::submit).
     fn submit_for(&mut self, now: Instant, io: Io, _whom: Submitter) -> Result<(), Full> {
         self.submit(now, io)
     }
 
-    /// When the device next has something to do, if left alone: the driver then calls `advance`.
-    /// `None` when it is idle.
+    /// The time of the device's next event without further requests: the driver then calls `advance`. `None`
+    /// when it is idle.
     fn next(&self) -> Option<Instant>;
 
     /// Lets time pass up to `now` and appends the requests that completed, in order of time.
     fn advance(&mut self, now: Instant, done: &mut Vec<Finished>);
 
-    /// The sectors it has.
+    /// Its sectors.
     fn capacity(&self) -> Sectors;
 
-    /// What it has done so far.
+    /// Its counters.
     fn counters(&self) -> Counters;
 }

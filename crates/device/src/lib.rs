@@ -1,11 +1,11 @@
-//! What storage costs: a device as an event machine in virtual or real time.
+//! The costs of storage: a device as an event machine in virtual or real time.
 //!
-//! A [`Device`] takes requests into its own queue, decides in which order to serve them and says
-//! when each is finished. It reads no clock: the driver hands it the time. The simulator and the
-//! emulator drive the same object, so a modelled disk and an emulated disk cannot differ.
+//! A [`Device`] has its own queue, decides the order of its requests and determines when each is finished. It
+//! reads no clock: the driver passes the time. The simulator and the emulator drive the same object, so that
+//! a modelled disk and an emulated disk cannot differ.
 //!
-//! A [`Profile`] describes a device and makes one: `Profile::builtin("barracuda-500g")`, then
-//! [`Profile::build`]. What a profile says is [`spec`]; where a disk's sectors lie is [`geometry`].
+//! A [`Profile`] describes a device and builds one: `Profile::builtin("barracuda-500g")`, then
+//! [`Profile::build`]. [`spec`] has the contents of a profile, [`geometry`] the layout of a disk's sectors.
 #![forbid(unsafe_code)]
 
 mod array;

@@ -1,5 +1,5 @@
-//! The shell of an event machine: its time, when it next has something to do, the loop that lets time
-//! pass, and the device that it is for a driver. What happens at each moment is the machine's own.
+//! The shell of an event machine: its time, its next event, the loop that lets time pass, and the [`Device`]
+//! for a driver. The machine itself defines what happens at each event.
 
 use crate::io::{Counters, Device, Finished, Full, Io, Submitter};
 use foreseek_units::{Instant, Sectors};
@@ -12,53 +12,53 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// How far time has passed.
+    /// The time up to which it has run.
     pub(crate) fn now(self) -> Instant {
         self.now
     }
 
-    /// When the machine next has something to do.
+    /// The time of the machine's next event.
     pub(crate) fn next(self) -> Option<Instant> {
         self.next
     }
 
-    /// When something that comes from outside at `at` arrives: not before what has already happened.
+    /// When an arrival at `at` takes effect: not before events that have already happened.
     pub(crate) fn arrival(self, at: Instant) -> Instant {
         at.max(self.now)
     }
 
-    /// Has the machine look again at `at`, or earlier if it would anyway.
+    /// Schedules an event at `at`, unless there is an earlier one.
     pub(crate) fn wake(&mut self, at: Instant) {
         self.next = Some(self.next.map_or(at, |next| next.min(at)));
     }
 }
 
-/// Something that does what is due at a time and then knows when it has something to do again.
+/// Handles the events due at a time, and returns the time of the next.
 pub(crate) trait Machine: Send {
     /// Its time.
     fn clock(&self) -> &Clock;
 
-    /// Its time, to be changed.
+    /// Its time, mutable.
     fn clock_mut(&mut self) -> &mut Clock;
 
-    /// Whether it takes no more requests for now.
+    /// Whether it accepts no more requests for now.
     fn is_full(&self) -> bool;
 
-    /// Takes a request, which it has room for, and has its clock wake it.
+    /// Accepts a request for which it has room, and schedules its event.
     fn arrive(&mut self, now: Instant, io: Io);
 
-    /// The same, with for whom it is.
+    /// The same, with the origin of the request.
     fn arrive_for(&mut self, now: Instant, io: Io, _whom: Submitter) {
         self.arrive(now, io);
     }
 
-    /// What it holds.
+    /// Its capacity.
     fn sectors(&self) -> Sectors;
 
-    /// What it has done up to now.
+    /// Its counters.
     fn counted(&self) -> Counters;
 
-    /// Does what happens at `now`; answers when something will happen next.
+    /// Handles the events at `now`; returns the time of the next event.
     fn step(&mut self, now: Instant, done: &mut Vec<Finished>) -> Option<Instant>;
 
     /// Lets time pass up to `now`.

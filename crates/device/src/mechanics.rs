@@ -1,12 +1,11 @@
-//! The moving parts: from where the head is at a time, how long until a sector passes under it.
+//! The moving parts: the time from a position of the head until a sector passes under it.
 //!
-//! A media access is the movement (a seek, or a head switch on the same cylinder), during which the
-//! platter turns; then the wait for the first sector; then the transfer, a track at a time, with
-//! skews hiding what lies between tracks. The platter's angle is a function of absolute time:
-//! nothing is drawn at random.
+//! A media access is the movement (a seek, or a head switch on the same cylinder), during which the platter
+//! rotates; then the wait for the first sector; then the transfer, track by track, with skews hiding the
+//! movements between tracks. The platter's angle is a function of absolute time: nothing is random.
 //!
-//! Writes settle more exactly after a movement. A drive with *zero-latency access* begins with whichever
-//! wanted sector comes first, so that a range within one track never takes more than a revolution once the
+//! Writes settle more exactly after a movement. A drive with *zero-latency access* begins with the first
+//! wanted sector that comes, so that a range within one track never takes more than a revolution once the
 //! head is there.
 
 use crate::geometry::{Geometry, TrackAddress};
@@ -14,12 +13,12 @@ use crate::io::Op;
 use crate::seek::SeekCurve;
 use foreseek_units::{Instant, Lba, Nanos, SectorSpan};
 
-/// What it takes until a sector passes under the head.
+/// The time until a sector passes under the head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Positioning {
     /// Moving the arm or switching heads.
     pub(crate) movement: Nanos,
-    /// Waiting for the sector to come round.
+    /// Waiting for the sector.
     pub(crate) rotation: Nanos,
 }
 
@@ -29,16 +28,16 @@ impl Positioning {
     }
 }
 
-/// What an access is, as far as positioning depends on it.
+/// The properties of an access that positioning depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Approach {
     pub(crate) op: Op,
-    /// Whether it begins where and when the access before ended.
+    /// Whether it begins at the end of the access before, without a pause.
     pub(crate) continues: bool,
 }
 
 impl Approach {
-    /// Of an access that has nothing to do with the one before.
+    /// For an access that is independent of the one before.
     pub(crate) fn anew(op: Op) -> Self {
         Self { op, continues: false }
     }
@@ -50,23 +49,23 @@ pub(crate) struct Mechanics {
     pub(crate) geometry: Geometry,
     pub(crate) seek: SeekCurve,
     pub(crate) head_switch: Nanos,
-    /// The least that it takes to be on a track again, the same or another, for an access that does
-    /// not continue the one before.
+    /// The least time until the head is on a track again, the same or another, for an access that does not
+    /// continue the one before.
     pub(crate) resettle: Nanos,
-    /// What a movement takes longer before a write, in nanoseconds; less where a drive begins to
-    /// write before it would trust a read.
+    /// The additional time of a movement before a write, in nanoseconds; negative if a drive begins to write
+    /// before it would trust a read.
     pub(crate) write_settle: i64,
-    /// Whether an access begins with whichever wanted sector comes first.
+    /// Whether an access begins with the first wanted sector that comes.
     pub(crate) zero_latency: bool,
-    /// How many cylinders of the profiled disk one cylinder stands for, beyond the first: above one
-    /// where the full stroke is stretched over a smaller disk.
+    /// The number of cylinders of the profiled disk that one cylinder stands for, beyond the first: above one
+    /// if the full stroke is fitted to a smaller disk.
     pub(crate) stretch: f64,
     /// The platter's angle at time zero, as a time.
     pub(crate) angle: Nanos,
 }
 
 impl Mechanics {
-    /// Moving from one track to another for an access that does not continue the one before.
+    /// The movement from one track to another for an access that does not continue the one before.
     pub(crate) fn movement(&self, from: TrackAddress, to: TrackAddress) -> Nanos {
         self.switching(from, to).max(self.resettle)
     }
@@ -83,8 +82,8 @@ impl Mechanics {
         }
     }
 
-    /// From `head` at `at` to the start of a sector that lies at `place` and passes at `passes` of
-    /// the sequential pass.
+    /// From `head` at `at` to the start of a sector at `place`, which passes at `passes` of the sequential
+    /// pass.
     pub(crate) fn positioning(
         &self,
         head: TrackAddress,
@@ -109,8 +108,8 @@ impl Mechanics {
         self.geometry.passed_at(range.end) - self.geometry.passes_at(range.start)
     }
 
-    /// How much earlier a range has been accessed whose first sector comes after `positioning`, because
-    /// the head arrived within it and began there.
+    /// The time saved for a range whose first sector comes after `positioning`, if the head arrived within
+    /// the range and began there.
     pub(crate) fn gained(&self, range: SectorSpan, positioning: Positioning) -> Nanos {
         if !self.zero_latency || range.is_empty() || self.geometry.track_end(range.start) < range.end {
             return Nanos::ZERO;
@@ -119,7 +118,7 @@ impl Mechanics {
         (positioning.rotation + self.transfer(range)).saturating_sub(self.geometry.turn())
     }
 
-    /// Where the head is when it has just read the last sector before `end`.
+    /// The position of the head after the last sector before `end`.
     pub(crate) fn place_before(&self, end: Lba) -> TrackAddress {
         self.geometry.place(Lba(end.get().saturating_sub(1)))
     }
@@ -151,8 +150,8 @@ mod tests {
     }
 
     proptest! {
-        /// The head arrives at a sector when its angle has come round, never earlier, never a whole
-        /// turn later than it could.
+        /// The head arrives at a sector when its angle comes, never earlier, and never a whole revolution
+        /// later than possible.
         #[test]
         fn the_angle_is_a_function_of_time(
             angle in 0..6_000_000u64,
@@ -170,8 +169,8 @@ mod tests {
             prop_assert_eq!(positioning.movement, mechanics.movement(head, place));
         }
 
-        /// Reading a range in pieces, each planned anew from where the head is, takes as long as
-        /// reading it at once: no piece misses its sector by a rounding error.
+        /// Reading a range in pieces, each planned from the head's position, takes as long as reading it at
+        /// once: no piece misses its sector by a rounding error.
         #[test]
         fn pieces_without_a_pause_take_as_long_as_the_whole(
             start in 0..10_000u64,

@@ -1,12 +1,12 @@
-//! The device profile: what a device costs, as a TOML file with units in the key names.
+//! The device profile: the costs of a device, as a TOML file with units in the key names.
 //!
-//! A profile is checked as a whole when it is read: every key by type and range, then the model is
-//! made of it, so that a profile that was read can be built. Complaints name the file, the key and
-//! the reason. The text may come from anywhere: nothing in it makes reading panic or allocate more
-//! than in proportion to its length and the [limits](crate::spec::limits) of its numbers.
+//! A profile is checked as a whole when it is read: every key by type and range, then the model is built from
+//! it, so that a profile that was read can be built. Errors name the file, the key and the reason. The text
+//! may have any source: nothing in it causes a panic or an allocation beyond proportion to its length and the
+//! [limits](crate::spec::limits) of its numbers.
 //!
-//! The figures that the papers reckon with follow from it: `switch_time` (average seek and half a
-//! turn), `sequential_rate`, and their product, the competitive depth (TR-840 section 3).
+//! The figures of the papers follow from it: `switch_time` (average seek and half a rotation),
+//! `sequential_rate`, and their product, the competitive depth (TR-840 section 3).
 
 use crate::spec::{
     ArraySpec, BUILTIN, DiskModel, DiskSpec, Figures, Keys, ProfileError, RemoteSpec, Writer, builtin,
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// Longest name of a profile.
 const NAME_LIMIT: usize = 64;
 
-/// What sort of device a profile describes.
+/// The kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// One disk.
@@ -40,7 +40,7 @@ impl std::fmt::Display for Kind {
     }
 }
 
-/// A device as its profile describes it.
+/// A device as described by its profile.
 #[derive(Clone, Debug)]
 pub struct Profile {
     name: String,
@@ -50,7 +50,7 @@ pub struct Profile {
     figures: Figures,
 }
 
-/// The description by kind, with the model that was made of it.
+/// The description by kind, with the model built from it.
 #[derive(Clone, Debug)]
 pub(crate) enum Spec {
     Disk(Box<DiskSpec>, Box<DiskModel>),
@@ -59,11 +59,11 @@ pub(crate) enum Spec {
 }
 
 impl Profile {
-    /// Reads a profile. `file` names the text in complaints.
+    /// Reads a profile. `file` names the text in errors.
     ///
     /// # Errors
-    /// Text that is not TOML, a key that is missing, unknown, of the wrong type or out of range, or
-    /// numbers that make no device together.
+    /// Text that is not TOML, a key that is missing, unknown, of the wrong type or out of range, or numbers
+    /// that do not fit together.
     pub fn parse(file: &str, text: &str) -> Result<Self, ProfileError> {
         let table = table_of(file, text)?;
         let mut keys = Keys::new(file, &table);
@@ -97,19 +97,19 @@ impl Profile {
         Ok(Self { name, description, source, spec, figures })
     }
 
-    /// The built-in profile of a name.
+    /// The built-in profile of this name.
     #[must_use]
     pub fn builtin(name: &str) -> Option<Self> {
         // A test reads each of them.
         Self::builtin_text(name).and_then(|text| Self::parse(name, text).ok())
     }
 
-    /// The built-in profile of that name, else the one in that TOML file. `read` answers the file's text,
-    /// or the beginning of a long one.
+    /// The built-in profile of this name, or otherwise the one in this TOML file. `read` returns the file's
+    /// text, or the beginning of a long one.
     ///
     /// # Errors
-    /// Neither a built-in name nor a readable file (the message lists the names), or a file that is no
-    /// valid profile (the message names file, key and reason).
+    /// Neither a built-in name nor a readable file (the message lists the names), or a file that is no valid
+    /// profile (the message names file, key and reason).
     pub fn load(
         name_or_path: &str,
         read: impl FnOnce(&Path) -> io::Result<String>,
@@ -127,11 +127,11 @@ impl Profile {
         Self::parse(name_or_path, &text)
     }
 
-    /// What names the same profile in any working directory: a built-in profile's name as it is, of a file the path that
-    /// `resolve` answers. What is neither stays as it is: [`Profile::load`] refuses it.
+    /// A name of the same profile in any working directory: a built-in profile's name unchanged; for a file
+    /// the path from `resolve`. Any other name is unchanged: [`Profile::load`] refuses it.
     ///
     /// # Errors
-    /// The file cannot be looked at, or its path is not text.
+    /// The file cannot be examined, or its path is not text.
     pub fn in_any_directory(
         name_or_path: &str,
         resolve: impl FnOnce(&Path) -> io::Result<PathBuf>,
@@ -160,10 +160,10 @@ impl Profile {
         BUILTIN.iter().map(|(name, _)| *name)
     }
 
-    /// The profile of a disk that was described elsewhere.
+    /// The profile of a disk from another description.
     ///
     /// # Errors
-    /// As of [`Profile::parse`].
+    /// As [`Profile::parse`].
     pub fn of_disk(
         name: &str,
         description: &str,
@@ -176,7 +176,7 @@ impl Profile {
         to.text("description", description);
         to.text("source", source);
         disk.write(&mut to);
-        // What was written is read back, so that one check holds for all profiles.
+        // The text is parsed again, so that one check covers all profiles.
         Self::parse(source, &to.finish())
     }
 
@@ -197,7 +197,7 @@ impl Profile {
         to.finish()
     }
 
-    /// The layout of an array; `None` where it is no array.
+    /// The layout of an array; `None` for other devices.
     #[must_use]
     pub fn stripes(&self) -> Option<Stripes> {
         match &self.spec {
@@ -206,7 +206,7 @@ impl Profile {
         }
     }
 
-    /// Whether its disks read on behind a request, so that what follows directly needs no positioning.
+    /// Whether its disks read ahead of a request, so that an adjacent request needs no positioning.
     #[must_use]
     pub fn looks_ahead(&self) -> bool {
         let disk = match &self.spec {
@@ -217,8 +217,8 @@ impl Profile {
         disk.segments > 0 && !disk.segment().is_zero()
     }
 
-    /// The profile of one member of an array; `None` where it is no array. What a strip costs on its
-    /// member goes by this: [`Profile::rate_at`] of an array is that of all members together.
+    /// The profile of one member of an array; `None` for other devices. It gives the cost of a strip on its
+    /// member: [`Profile::rate_at`] of an array is that of all members together.
     #[must_use]
     pub fn member(&self) -> Option<Self> {
         let Spec::Array(array) = &self.spec else { return None };
@@ -237,19 +237,19 @@ impl Profile {
         &self.name
     }
 
-    /// One line for people.
+    /// One line for users.
     #[must_use]
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// Where its numbers come from.
+    /// The sources of its numbers.
     #[must_use]
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// What sort of device it is.
+    /// The kind of its device.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match &self.spec {
@@ -259,41 +259,41 @@ impl Profile {
         }
     }
 
-    /// What the whole device holds.
+    /// The capacity of the whole device.
     #[must_use]
     pub fn capacity(&self) -> Bytes {
         self.figures.capacity
     }
 
-    /// Revolutions a minute; of an array those of its members, `None` where nothing turns.
+    /// Revolutions per minute; for an array those of its members, `None` without rotation.
     #[must_use]
     pub fn rotation_rpm(&self) -> Option<f64> {
         self.figures.rotation_rpm
     }
 
-    /// The average seek as the device's source states it; of an array that of its members, `None`
-    /// where no arm moves.
+    /// The average seek as stated by the device's source; for an array that of its members, `None` without an
+    /// arm.
     #[must_use]
     pub fn average_seek(&self) -> Option<Nanos> {
         self.figures.average_seek
     }
 
-    /// The mean seek between random sectors in the model, which for the calibrated seek curve is the
-    /// stated average; `None` where no arm moves.
+    /// The mean seek between random sectors in the model, which for the calibrated seek curve is the stated
+    /// average; `None` without an arm.
     #[must_use]
     pub fn modelled_seek(&self) -> Option<Nanos> {
         self.figures.modelled_seek
     }
 
-    /// What each command costs a single reader beside the access itself; hidden behind the access
-    /// before where requests are queued.
+    /// The cost of each command for a single reader beside the access itself; it is hidden behind the access
+    /// before if requests are queued.
     #[must_use]
     pub fn command_overhead(&self) -> Nanos {
         self.figures.command_overhead
     }
 
-    /// What it costs to go elsewhere: the average seek and half a revolution; of an array those of one
-    /// member (EuroSys'07 section 5), of a remote volume the mean latency.
+    /// The positioning cost: the average seek and half a revolution; for an array those of one member
+    /// (EuroSys'07 section 5), for a remote volume the mean latency.
     #[must_use]
     pub fn switch_time(&self) -> Nanos {
         self.figures.switch_time
@@ -305,16 +305,18 @@ impl Profile {
         self.figures.sequential_rate
     }
 
-    /// What could have been transferred in the time of a switch (TR-840 section 3).
+    /// The bytes transferred in a positioning time (TR-840 section 3).
     #[must_use]
     pub fn competitive_depth(&self) -> Bytes {
         self.sequential_rate().in_time(self.switch_time())
     }
 
-    /// The largest gap between two wanted ranges that is cheaper read than skipped (ATC'09 section
-    /// 3.3), in whole pages. Of a disk: what passes at the outer edge in the time that a command of
-    /// its own would cost, unless the profile states it; of an array: that of a member; of a remote
-    /// volume: what passes while one more request would be worked on.
+    /// The largest gap between two wanted ranges that is cheaper to read than to skip (ATC'09 section 3.3),
+    /// in whole pages. If the profile does not state it, it is computed.
+    ///
+    /// - For a disk: the bytes that pass at the outer edge in the time of another command.
+    /// - For an array: the infill of a member.
+    /// - For a remote volume: the bytes that pass while one more request is served.
     #[must_use]
     pub fn infill(&self) -> Bytes {
         Bytes(self.figures.infill.get() / PAGE_SIZE * PAGE_SIZE)
@@ -350,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_read_and_bears_its_name() {
+    fn each_is_read_and_has_its_name() {
         for name in Profile::builtin_names() {
             let profile = profile(name);
             assert_eq!(profile.name(), name);
@@ -360,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_of_an_array_is_a_disk_as_the_array_says() {
+    fn a_member_of_an_array_is_the_disk_of_its_profile() {
         let array = profile("raid5-5x-15k");
         let member = array.member().expect("an array has members");
         assert_eq!((member.kind(), member.stripes()), (Kind::Disk, None));
@@ -402,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn each_number_has_its_source_beside_it() {
+    fn each_number_has_its_source_in_a_comment() {
         for (name, text) in BUILTIN {
             for line in text.lines().filter(|line| line.contains('=') && !line.starts_with('#')) {
                 let named = ["name", "kind", "description", "source"];
@@ -417,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back_the_same() {
+    fn a_written_profile_reads_back_the_same() {
         for name in Profile::builtin_names() {
             let text = profile(name).to_toml();
             let again = Profile::parse("written", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -451,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_lists_the_names_that_are() {
+    fn an_unknown_name_lists_the_known_ones() {
         let gone = |_: &Path| Err(io::ErrorKind::NotFound.into());
         let error = Profile::load("barracuda-5000g", gone).expect_err("neither").to_string();
         assert!(error.contains("'barracuda-5000g'"), "{error}");

@@ -1,28 +1,29 @@
-//! The disk's queue: requests that wait, and in which order they are chosen.
+//! The disk's queue: waiting requests, and the order in which they are chosen.
 
 use crate::geometry::TrackAddress;
 use crate::io::{Io, Op};
 use foreseek_units::{Instant, Nanos};
 
-/// How a device chooses among the requests that wait in it.
+/// The order in which a device serves its waiting requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Queue {
     /// Shortest positioning time first, with [`PASSED_OVER_LIMIT`]: native command queueing.
     #[default]
     Sptf,
-    /// Shortest seek time first, with the same limit: rotation does not count. Of requests as near the older goes first. So the
-    /// manual of a drive of 2002 puts it ("in order to minimize seek time between commands", Ultrastar 146Z10, section 11.4).
+    /// Shortest seek time first, with the same limit: rotation does not count. Among equally near requests
+    /// the older goes first. The manual of a drive of 2002 describes it ("in order to minimize seek time
+    /// between commands", Ultrastar 146Z10, section 11.4).
     Sstf,
     /// In order of arrival.
     Fifo,
 }
 
-/// A request that the head has passed over so many times for each place in the queue is served next,
-/// whatever is nearer. Nearest-access choice by itself can starve a request for ever. A request among
-/// random ones is passed over about once for each place, and with the odds of a coin tossed anew each
-/// time: eight times is so rare that the order stays nearest-first, and no request waits longer than
-/// eight fillings of the queue take. (A limit in seconds would turn a deep queue of large requests,
-/// each of which has to wait for seconds, into arrival order.)
+/// A request that the head has passed over this many times for each position in the queue is served next,
+/// however near others are. Nearest-access choice alone can starve a request for ever. A request among random
+/// ones is passed over about once for each position, with independent odds each time. Eight times is
+/// therefore so rare that the order stays nearest-first, and no request waits longer than eight fillings of
+/// the queue take. (A limit in seconds would turn a deep queue of large requests, each of which has to wait
+/// for seconds, into arrival order.)
 pub const PASSED_OVER_LIMIT: u64 = 8;
 
 /// A request in the queue.
@@ -32,17 +33,17 @@ pub(crate) struct Waiting {
     /// Order of arrival.
     pub(crate) sequence: u64,
     pub(crate) arrived: Instant,
-    /// How many requests the head had served when it arrived.
+    /// The number of requests that the head had served at its arrival.
     pub(crate) served_before: u64,
-    /// When the controller has understood it.
+    /// When the controller has processed it.
     pub(crate) ready: Instant,
-    /// Whether the disk has looked at it since.
+    /// Whether the disk has handled it since.
     pub(crate) seen: bool,
-    /// Where its first sector lies.
+    /// The position of its first sector.
     pub(crate) place: TrackAddress,
     /// When its first sector passes in the sequential pass.
     pub(crate) passes: Nanos,
-    /// Whether it is a write that the cache holds and the host knows to be done.
+    /// Whether it is a write that the cache holds and that is done for the host.
     pub(crate) cached: bool,
 }
 
@@ -53,32 +54,32 @@ impl Waiting {
     }
 }
 
-/// What the choice depends on.
+/// The parameters of the choice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choice {
     pub(crate) queue: Queue,
-    /// How many requests the head has served.
+    /// The number of requests that the head has served.
     pub(crate) served: u64,
-    /// How many times it may pass over a request.
+    /// How often it may pass over a request.
     pub(crate) pass_over: u64,
     /// When the end of the access before passes in the sequential pass.
     pub(crate) behind: Nanos,
     /// One revolution.
     pub(crate) turn: Nanos,
-    /// Whether writes that the cache holds are chosen as well.
+    /// Whether cached writes are chosen as well.
     pub(crate) destage: bool,
 }
 
-/// A request counts as following the one before if its data pass within so many turns behind it.
+/// A request follows the one before if its data pass within this many revolutions behind it.
 const FOLLOWING_TURNS: u64 = 2;
 /// A following request is chosen unless another's data pass earlier by this part of a revolution. Without
-/// this rule an ascending pass over scattered sectors falls apart at each end of a track: a request
-/// of the track after the next may come by a sector earlier than the next track's first, the head
-/// goes there, and has to come back turns later for all that it left out.
+/// this rule an ascending pass over scattered sectors breaks at each end of a track. A request of the track
+/// after the next may come a sector earlier than the next track's first. The head would go there, and return
+/// revolutions later for all skipped requests.
 const FOLLOWING_PART: u64 = 4;
 
-/// Chooses the request that the head serves next: its position in `waiting`. `cost` is asked for the
-/// time until a request's data begin to pass.
+/// Chooses the request that the head serves next: its index in `waiting`. `cost` returns the time until a
+/// request's data begin to pass.
 pub(crate) fn choose(
     choice: Choice,
     waiting: &[Waiting],
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_follows_is_chosen_within_a_quarter_turn() {
+    fn a_following_request_is_chosen_within_a_quarter_revolution() {
         let queue = [waiting(0, 9_000_000), waiting(1, 1_010_000), waiting(2, 1_005_000)];
         assert_eq!(chosen(CHOICE, &queue, &[100, 300, 2_100]), Some(2));
         assert_eq!(chosen(CHOICE, &queue, &[100, 300, 2_101]), Some(0));
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_passed_over_too_often_is_next() {
+    fn a_request_passed_over_too_often_is_next() {
         let queue = [waiting(0, 0), waiting(1, 0)];
         let served = |served| Choice { served, ..CHOICE };
         assert_eq!(chosen(served(99), &queue, &[9, 1]), Some(1));

@@ -1,6 +1,6 @@
 //! Seeded numbers: the same seed gives the same numbers.
 
-/// Mixes two numbers into one that looks random (the finalizer of SplitMix64, Steele et al. 2014).
+/// Mixes two numbers into a pseudo-random one (the finalizer of SplitMix64, Steele et al. 2014).
 pub(crate) fn mix(seed: u64, index: u64) -> u64 {
     let mut z = seed.wrapping_add((index.wrapping_add(1)).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -11,7 +11,7 @@ pub(crate) fn mix(seed: u64, index: u64) -> u64 {
 /// A number from the standard normal distribution for each number of 64 bits: P. J. Acklam's
 /// approximation of the inverse of the normal distribution (relative error below 1.2e-9).
 pub(crate) fn normal(bits: u64) -> f64 {
-    // The middle of one of 2^52 equal parts, so that neither 0 nor 1 comes out.
+    // The middle of one of 2^52 equal parts, so that neither 0 nor 1 results.
     let p = ((bits >> 12) as f64 + 0.5) / (1u64 << 52) as f64;
     let poly = |coefficients: &[f64], x: f64| coefficients.iter().fold(0.0, |sum, c| sum * x + c);
     let tail = |p: f64| {

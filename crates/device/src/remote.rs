@@ -1,14 +1,13 @@
 //! A network volume or object store: latency, rate, parallel requests; no head.
 //!
-//! A request takes a latency that is drawn from a lognormal distribution, then its data go over a
-//! link that all share. So many requests are worked on at a time, the others wait in order; where
-//! the service caps operations a second, requests start at least so far apart. A volume may allow more
-//! of either until credit for it is spent (see [`crate::credit`]). What is near on such a device is not
-//! faster: only fewer, larger requests and more of them at a time help.
+//! A request takes a latency drawn from a lognormal distribution, then its data pass over a link that all
+//! requests share. The number of requests served at a time is limited; the others wait in order. If the
+//! service caps operations per second, the starts of requests are at least that far apart. A volume may allow
+//! more of either until credit for it is spent (see [`crate::credit`]). Nearness does not help on such a
+//! device: only fewer, larger requests and more of them at a time do.
 //!
-//! Limits: one latency distribution for reads and writes, no cache. The drawn
-//! latencies go through `ln` and `exp` of the platform, so that another platform may differ in the
-//! last nanosecond.
+//! Limits: one latency distribution for reads and writes, no cache. The latencies use `ln` and `exp` of the
+//! platform, so that another platform may differ in the last nanosecond.
 
 use crate::credit::Credit;
 use crate::io::{Counters, Finished, Io, Op, Outcome};
@@ -47,14 +46,14 @@ impl Latency {
     }
 }
 
-/// Everything that makes a remote volume.
+/// The parts of a remote volume.
 #[derive(Clone, Debug)]
 pub(crate) struct Parts {
     pub(crate) latency: Latency,
     pub(crate) link: Rate,
     /// A faster link, while there is credit.
     pub(crate) link_burst: Option<Burst<Rate>>,
-    /// Least time between the starts of two requests; none where operations are not capped.
+    /// The least time between the starts of two requests; zero without a cap on operations.
     pub(crate) spacing: Nanos,
     /// A shorter one, while there is credit.
     pub(crate) spacing_burst: Option<Burst<Nanos>>,
@@ -62,15 +61,15 @@ pub(crate) struct Parts {
     pub(crate) depth: usize,
     pub(crate) capacity: Sectors,
     pub(crate) seed: u64,
-    /// Sorted, apart from one another.
+    /// Sorted and disjoint.
     pub(crate) unreadable: Vec<SectorSpan>,
 }
 
-/// What a volume allows while there is credit for it.
+/// The allowance of a volume while there is credit for it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Burst<T> {
     pub(crate) allows: T,
-    /// How much time the credit saves in all against the base.
+    /// The time that the whole credit saves compared with the base.
     pub(crate) credit: Nanos,
 }
 
@@ -82,7 +81,7 @@ pub(crate) struct Remote {
     drawn: u64,
     /// Requests that have not started, with their arrival.
     waiting: VecDeque<(Instant, Io)>,
-    /// Requests under way, with the end of their latency.
+    /// Requests being served, with the end of their latency.
     working: Vec<(Instant, u64, Io)>,
     /// Requests whose data are on the link, in the order in which they leave it.
     leaving: VecDeque<(Instant, Io, Outcome)>,
@@ -116,13 +115,13 @@ impl Remote {
         self.waiting.len() + self.working.len() + self.leaving.len()
     }
 
-    /// Requests that occupy the service: those on the link still do.
+    /// Requests that occupy the service, including those on the link.
     fn occupied(&self) -> usize {
         self.working.len() + self.leaving.len()
     }
 
-    /// When the first waiting request may start, unless a completion has to come first: a place
-    /// among the parallel ones, or for a flush the end of the writes before it.
+    /// When the first waiting request may start, unless a completion must come first: one of the parallel
+    /// requests, or for a flush the writes before it.
     fn next_start(&self) -> Option<Instant> {
         let (arrived, io) = self.waiting.front()?;
         let writes = || {
@@ -145,7 +144,7 @@ impl Remote {
         }
     }
 
-    /// The latency of a request is over: its data go over the link.
+    /// The latency of a request is over: its data pass over the link.
     fn answer(&mut self, now: Instant) {
         loop {
             let due = self.working.iter().enumerate().filter(|(_, (at, ..))| *at <= now);
@@ -159,7 +158,7 @@ impl Remote {
                 let quick = self.parts.link_burst.map_or(slow, |burst| burst.allows.time_for(bytes));
                 self.link_free = start + self.link_credit.spend(start, quick, slow);
             }
-            // A reply does not overtake data that are on the link already.
+            // A reply does not overtake data on the link.
             self.link_free = self.link_free.max(at);
             self.leaving.push_back((self.link_free, io, outcome));
         }

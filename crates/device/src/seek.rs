@@ -1,22 +1,22 @@
-//! How long the arm takes to move: seek time against distance in cylinders.
+//! The seek time as a function of the distance in cylinders.
 //!
 //! Four forms, all `t(0) = 0`:
 //!
-//! - *Ruemmler and Wilkes* (IEEE Computer 27(3), 1994): `a + b sqrt(d)` below a crossover distance,
-//!   where the arm accelerates half the way, and `c + e d` from there on, where it coasts.
-//! - *Lee* (three parameters): `a sqrt(d - 1) + b (d - 1) + c` with the coefficients that Lee's
-//!   formulas give for the one-cylinder, average and full-stroke times over N cylinders. The average
-//!   of that curve is only near the one asked for; a negative `a` or `b` is refused.
-//! - *Calibrated*: Lee's shape with `a` and `b` solved so that the full stroke and the average over
-//!   random pairs of sectors *of this geometry* come out exactly. The built-in profiles use it.
+//! - *Ruemmler and Wilkes* (IEEE Computer 27(3), 1994): `a + b sqrt(d)` below a crossover distance, where the
+//!   arm accelerates half the way, and `c + e d` from there on, where it coasts.
+//! - *Lee* (three parameters): `a sqrt(d - 1) + b (d - 1) + c` with the coefficients of Lee's formulas for
+//!   the one-cylinder, average and full-stroke times over N cylinders. The average of that curve is only near
+//!   the given one; a negative `a` or `b` is refused.
+//! - *Calibrated*: Lee's shape with `a` and `b` solved so that the full stroke and the average over random
+//!   pairs of sectors *of this geometry* are exact. The built-in profiles use it.
 //! - *Table*: an extracted curve, linear between its points.
 //!
 //! Limits: one curve for both directions, for reads and writes alike; settling is part of it.
 
 use foreseek_units::Nanos;
 
-/// Most points that a seek table may have. Extracted curves have about 150; a search through this
-/// many is still twelve steps.
+/// The most points of a seek table. Extracted curves have about 150; a search through the limit takes twelve
+/// steps.
 pub const TABLE_POINTS_LIMIT: usize = 4096;
 
 /// Seek time as a function of distance.
@@ -30,7 +30,7 @@ pub(crate) enum SeekCurve {
     Table { distances: Vec<u32>, times: Vec<Nanos> },
 }
 
-/// The three times that Lee's and the calibrated form start from.
+/// The three times of Lee's and the calibrated form.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ThreePoints {
     /// One cylinder.
@@ -46,21 +46,21 @@ pub(crate) struct ThreePoints {
 pub(crate) enum NoCurve {
     /// The full stroke is too short or too long for the other two: a coefficient would be negative.
     FullStroke {
-        /// The shortest that makes a curve with them.
+        /// The shortest full stroke that makes a curve with them.
         least_ms: f64,
-        /// The longest that does.
+        /// The longest one.
         most_ms: f64,
     },
-    /// There are fewer than three cylinders to move over.
+    /// There are fewer than three cylinders.
     TooFewCylinders,
 }
 
-/// What the calibrated form has to know of the seek distances that random accesses make.
+/// The seek distances of random accesses, for the calibrated form.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct DistanceMoments {
     /// The longest distance.
     pub(crate) longest: f64,
-    /// Share of pairs that lie on one cylinder.
+    /// The share of pairs on one cylinder.
     pub(crate) at_zero: f64,
     /// Mean of `sqrt(d - 1)` over all pairs, those at distance zero counting zero.
     pub(crate) root: f64,
@@ -69,7 +69,7 @@ pub(crate) struct DistanceMoments {
 }
 
 impl SeekCurve {
-    /// Lee's curve over `cylinders`, by his formulas.
+    /// Lee's curve over `cylinders`, by Lee's formulas.
     pub(crate) fn lee(points: ThreePoints, cylinders: u32) -> Result<Self, NoCurve> {
         if cylinders < 3 {
             return Err(NoCurve::TooFewCylinders);
@@ -78,12 +78,12 @@ impl SeekCurve {
         let n = f64::from(cylinders);
         let a = (-10.0 * min + 15.0 * avg - 5.0 * max) / (3.0 * n.sqrt());
         let b = (7.0 * min - 15.0 * avg + 8.0 * max) / (3.0 * n);
-        // Where b and a are zero.
+        // At which b and a are zero.
         let (least_ms, most_ms) = ((15.0 * avg - 7.0 * min) / 8.0, 3.0 * avg - 2.0 * min);
         Self::lee_from_ms(a, b, min).ok_or(NoCurve::FullStroke { least_ms, most_ms })
     }
 
-    /// Lee's shape with the average of random accesses met exactly.
+    /// Lee's shape with an exact average of random accesses.
     ///
     /// Two linear equations in `a` and `b`: the curve at the longest distance is `longest`, and its
     /// mean over the distances is `average`.
@@ -97,18 +97,18 @@ impl SeekCurve {
         let mean = points.average_ms - points.shortest_ms * (1.0 - moments.at_zero);
         let a = (rise * moments.linear - mean * reach) / determinant;
         let b = (reach.sqrt() * mean - moments.root * rise) / determinant;
-        // Where b and a are zero.
+        // At which b and a are zero.
         let least_ms = points.shortest_ms + reach.sqrt() * mean / moments.root;
         let most_ms = points.shortest_ms + mean * reach / moments.linear;
         Self::lee_from_ms(a, b, points.shortest_ms).ok_or(NoCurve::FullStroke { least_ms, most_ms })
     }
 
-    /// `None` where the curve would fall.
+    /// `None` if the curve would fall.
     fn lee_from_ms(a: f64, b: f64, c: f64) -> Option<Self> {
         (a >= 0.0 && b >= 0.0).then_some(Self::Lee { a: a * 1e6, b: b * 1e6, c: c * 1e6 })
     }
 
-    /// The time for `distance` cylinders, which may lie between two where a curve is stretched.
+    /// The time for `distance` cylinders, which may be fractional for a fitted curve.
     pub(crate) fn time(&self, distance: f64) -> Nanos {
         if distance <= 0.0 {
             return Nanos::ZERO;

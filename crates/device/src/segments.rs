@@ -1,16 +1,15 @@
-//! The buffer of a disk: segments that hold what was read, and the stream that reads on.
+//! The buffer of a disk: segments with data that were read, and the stream that reads ahead.
 //!
-//! After a read the disk reads on behind it until the segment is full, as long as the head is not
-//! needed elsewhere. The *stream* is that reading: it began at a time at a place of the sequential
-//! pass, so that where it has got to is a function of time and costs nothing to keep. A hit does not
-//! disturb it; it moves the stream's limit on, since a segment is a ring that keeps the data behind
-//! the reader only while there is room. This is what lets a reader of small requests run at the
-//! media's rate.
+//! After a read the disk reads ahead until the segment is full, as long as the head is not needed elsewhere.
+//! The *stream* is that reading: it began at a time and position of the sequential pass, so that its progress
+//! is a function of time and costs nothing to keep. A hit does not disturb it. A hit advances the stream's
+//! limit, since a segment is a ring that keeps the data behind the reader only while there is room. A reader
+//! of small requests therefore runs at the media's rate.
 //!
-//! A full segment stops the stream with the head on its track. The stream resumes when half of the
-//! segment has been consumed, so that it does not lose a revolution for each request.
+//! A full segment stops the stream with the head on its track. The stream resumes when half of the segment
+//! has been consumed, so that it does not lose a revolution for each request.
 //!
-//! Source: Ruemmler and Wilkes 1994 (read-ahead cache); the ring and the half are choices.
+//! Source: Ruemmler and Wilkes 1994 (read-ahead cache); the ring and the half are our choices.
 
 use crate::geometry::Geometry;
 use foreseek_units::{Instant, Lba, Nanos, SectorSpan, Sectors, Span};
@@ -22,11 +21,11 @@ struct Segment {
     used: u64,
 }
 
-/// Reading that goes on: the head passes over sectors one after the other.
+/// Reading ahead: the head passes over sectors one after the other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DriveReadAhead {
     segment: usize,
-    /// When the sector at which it began started to pass; may lie ahead by a rotational wait.
+    /// When its first sector began to pass; may be in the future by a rotational wait.
     began: Instant,
     /// The time of that sector in the sequential pass.
     origin: Nanos,
@@ -36,10 +35,10 @@ pub(crate) struct DriveReadAhead {
     consumed: Lba,
 }
 
-/// What the buffer knows of a range.
+/// The part of a range in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
-    /// Nothing of its start.
+    /// Not its first sector.
     Nothing,
     /// The sectors before this one; the rest has to be read.
     UpTo(Lba),
@@ -57,13 +56,13 @@ pub(crate) struct Buffer {
 }
 
 impl DriveReadAhead {
-    /// When the last sector before `end` has been read, if the stream goes on that far.
+    /// When the last sector before `end` has been read, if the stream continues that far.
     pub(crate) fn passed_at(&self, geometry: &Geometry, end: Lba) -> Instant {
         self.began + (geometry.passed_at(end) - self.origin)
     }
 
-    /// When the sector that passes at `passes` of the sequential pass comes, if the stream goes on
-    /// that far.
+    /// When the sector that passes at `passes` of the sequential pass comes, if the stream continues that
+    /// far.
     pub(crate) fn comes_at(&self, passes: Nanos) -> Instant {
         self.began + (passes - self.origin)
     }
@@ -73,7 +72,7 @@ impl DriveReadAhead {
         geometry.reached_at(self.origin + (now - self.began)).min(self.limit)
     }
 
-    /// Where it stops unless it is consumed further.
+    /// Where it stops unless more is consumed.
     pub(crate) fn limit(&self) -> Lba {
         self.limit
     }
@@ -85,18 +84,18 @@ impl DriveReadAhead {
 }
 
 impl Buffer {
-    /// `segments` of `size` each; none of either switches buffering and read-ahead off.
+    /// `segments` of `size` each; zero of either switches buffering and read-ahead off.
     pub(crate) fn new(segments: usize, size: Sectors) -> Self {
         let segments = if size.is_zero() { 0 } else { segments };
         Self { segments: vec![Segment::default(); segments], size, stream: None, uses: 0 }
     }
 
-    /// The reading that goes on, if any.
+    /// The current reading ahead, if any.
     pub(crate) fn stream(&self) -> Option<&DriveReadAhead> {
         self.stream.as_ref()
     }
 
-    /// What the stream's segment holds at `now`.
+    /// The contents of the stream's segment at `now`.
     pub(crate) fn streamed(&self, geometry: &Geometry, now: Instant) -> SectorSpan {
         self.stream.as_ref().map_or(Span::default(), |stream| {
             let end = stream.reached(geometry, now);
@@ -105,7 +104,7 @@ impl Buffer {
         })
     }
 
-    /// What the segments hold of a range at `now`, and whether it is the stream's that does.
+    /// The part of a range in the segments at `now`, and whether it is in the stream's.
     pub(crate) fn held(&self, geometry: &Geometry, now: Instant, range: SectorSpan) -> (Held, bool) {
         let of = |held: SectorSpan| match () {
             () if held.covers(range) => Held::All,
@@ -132,7 +131,7 @@ impl Buffer {
         (best, false)
     }
 
-    /// Begins to read at `from`: the first sector passes at `began`. The stream goes on to `limit`.
+    /// Begins to read at `from`: the first sector passes at `began`. The stream continues to `limit`.
     pub(crate) fn begin(&mut self, geometry: &Geometry, began: Instant, from: Lba, end: Lba, limit: Lba) {
         debug_assert!(self.stream.is_none(), "a stream begins where the one before was ended");
         if self.segments.is_empty() {
@@ -157,7 +156,7 @@ impl Buffer {
         self.segments[segment].used = self.uses;
     }
 
-    /// Tells that a request up to `end` was answered by the stream, which may go on to `limit`.
+    /// A request up to `end` was answered by the stream, which may continue to `limit`.
     pub(crate) fn consume(&mut self, end: Lba, limit: Lba) {
         if let Some(stream) = &mut self.stream {
             stream.consumed = end;
@@ -167,7 +166,7 @@ impl Buffer {
         }
     }
 
-    /// Ends the stream at `now`; answers the first sector that it did not read.
+    /// Ends the stream at `now`; returns the first sector that it did not read.
     pub(crate) fn end(&mut self, geometry: &Geometry, now: Instant) -> Option<Lba> {
         let held = self.streamed(geometry, now);
         let stream = self.stream.take()?;
@@ -175,18 +174,18 @@ impl Buffer {
         Some(held.end)
     }
 
-    /// What a segment holds.
+    /// The size of a segment.
     pub(crate) fn segment_size(&self) -> Sectors {
         self.size
     }
 
-    /// Whether the data just before a sector are held.
+    /// Whether the data just before a sector are in the buffer.
     pub(crate) fn follows(&self, geometry: &Geometry, now: Instant, start: Lba) -> bool {
         let ends = |held: SectorSpan| !held.is_empty() && held.end == start;
         ends(self.streamed(geometry, now)) || self.segments.iter().any(|segment| ends(segment.held))
     }
 
-    /// Holds a range that did not come from a stream. The stream must have ended.
+    /// Keeps a range that did not come from a stream. The stream must have ended.
     pub(crate) fn hold(&mut self, range: SectorSpan) {
         if self.segments.is_empty() || range.is_empty() {
             return;
@@ -201,7 +200,7 @@ impl Buffer {
         more * 2 >= self.size
     }
 
-    /// Forgets what a write changes. The stream must have ended.
+    /// Drops data that a write changes. The stream must have ended.
     pub(crate) fn forget(&mut self, range: SectorSpan) {
         for segment in self.segments.iter_mut().filter(|segment| segment.held.overlaps(range)) {
             let before = Span::new(segment.held.start, range.start);
@@ -219,7 +218,7 @@ mod tests {
     use super::*;
     use crate::geometry::{Rules, SwitchTimes, ZoneShape};
 
-    /// One sector a microsecond, no switches: times are sectors.
+    /// One sector per microsecond, no switches: times are sectors.
     fn geometry() -> Geometry {
         let switch = SwitchTimes::new(Nanos::ZERO, Nanos::ZERO);
         Geometry::new(&Rules::plain(1, Nanos(1_000_000), switch), &[ZoneShape::plain(100, 1000)])
@@ -234,15 +233,15 @@ mod tests {
     }
 
     #[test]
-    fn the_stream_reads_on_to_its_limit_and_keeps_what_a_segment_holds() {
+    fn the_stream_reads_on_to_its_limit_and_keeps_a_segment() {
         let geometry = geometry();
         let mut buffer = Buffer::new(2, Sectors(100));
         buffer.begin(&geometry, at(500), Lba(200), Lba(210), Lba(310));
-        // It waits for its first sector until then.
+        // Until then it waits for its first sector.
         assert_eq!(buffer.streamed(&geometry, at(400)), span(200, 200));
         assert_eq!(buffer.streamed(&geometry, at(550)), span(200, 250));
         assert_eq!(buffer.streamed(&geometry, at(9000)), span(210, 310));
-        // Consumption moves the limit on; what lies a segment behind is gone.
+        // Consumption advances the limit; data a segment behind are gone.
         buffer.consume(Lba(300), Lba(400));
         assert_eq!(buffer.streamed(&geometry, at(690)), span(290, 390));
         assert_eq!(buffer.held(&geometry, at(690), span(300, 390)), (Held::All, true));
@@ -253,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_goes_on_where_one_ended_takes_its_segment_and_others_the_oldest() {
+    fn a_stream_that_continues_where_one_ended_takes_its_segment_and_others_the_oldest() {
         let geometry = geometry();
         let mut buffer = Buffer::new(2, Sectors(100));
         for (began, from) in [(0, 0), (100, 5000)] {
@@ -264,14 +263,14 @@ mod tests {
         buffer.end(&geometry, at(1010));
         assert_eq!(buffer.held(&geometry, at(1010), span(0, 60)).0, Held::All);
         assert_eq!(buffer.held(&geometry, at(1010), span(5000, 5050)).0, Held::All);
-        // A third place pushes out the one that was used longest ago.
+        // A third position replaces the least recently used one.
         buffer.begin(&geometry, at(2000), Lba(9000), Lba(9010), Lba(9100));
         assert_eq!(buffer.held(&geometry, at(2020), span(5000, 5050)).0, Held::Nothing);
         assert_eq!(buffer.held(&geometry, at(2020), span(0, 60)).0, Held::All);
     }
 
     #[test]
-    fn a_write_takes_out_what_it_changes() {
+    fn a_write_drops_the_data_that_it_changes() {
         let geometry = geometry();
         let holding = |written: SectorSpan| {
             let mut buffer = Buffer::new(1, Sectors(100));

@@ -1,4 +1,4 @@
-//! What a driver sees of an array.
+//! An array as seen by a driver.
 
 mod common;
 
@@ -50,7 +50,7 @@ fn small_random_reads_go_to_all_heads_at_once() {
 
 /// Reading old data and parity, and writing both a revolution later.
 #[test]
-fn a_small_write_takes_a_read_and_a_turn_more() {
+fn a_small_write_takes_a_read_and_a_revolution_more() {
     let mut device = raid5(None);
     let pages = random(9, device.capacity().get() / 8 - 1, 400);
     let writes: Vec<_> = pages.iter().map(|page| write(*page, 1)).collect();
@@ -60,7 +60,7 @@ fn a_small_write_takes_a_read_and_a_turn_more() {
         times.iter().map(|time| time.as_millis_f64()).sum::<f64>() / times.len() as f64
     };
     let (written, read) = (mean(&writes), mean(&reads));
-    // A turn takes 4 ms; the slower of two members decides when it begins.
+    // A revolution takes 4 ms; the slower of two members decides when it begins.
     assert!((3.5..6.5).contains(&(written - read)), "{written}, {read} ms");
     let (_, outcome, counters) = one(&mut *device, writes[0]);
     assert_eq!(outcome, Outcome::Done);
@@ -107,7 +107,7 @@ fn a_lost_member_is_read_around_and_two_lost_strips_of_a_row_are_lost() {
 }
 
 #[test]
-fn what_a_raid_0_has_lost_stays_lost() {
+fn lost_data_of_a_raid_0_stay_lost() {
     let mut device = build("raid0-2x-seagate", &Build { failed_member: Some(1), ..Build::default() });
     // Strips of 64 KiB: 16 pages on member 0, the next 16 on member 1.
     let ios = [read(0, 16), read(16, 1), read(15, 2), read(32, 16), write(16, 1), write(32, 1)];

@@ -1,4 +1,4 @@
-//! What a driver sees of a disk: rates, random access times, skips, order.
+//! A disk as seen by a driver: rates, random access times, skips, order.
 
 mod common;
 
@@ -50,8 +50,8 @@ fn the_mean_rate_over_the_disk_is_the_stated_one() {
     }
 }
 
-/// Calibration by total random access time: what the papers reckon with as the time of a switch is
-/// what a random access takes, less the command's overhead and the transfer of a sector.
+/// Calibration by total random access time: the papers' positioning time is the time of a random access, less
+/// the command's overhead and the transfer of a sector.
 #[test]
 fn a_random_access_takes_the_switch_time() {
     for profile in disks() {
@@ -90,14 +90,14 @@ fn an_ascending_pass_costs_what_reading_everything_costs() {
     }
 }
 
-/// The cost of a page and of the gap before it, for a reader that skips so many pages each time.
+/// The cost of a page and of the gap before it, for a reader that skips this many pages each time.
 fn skipping(name: &str, depth: usize, gap: u64) -> f64 {
     let ios: Vec<_> = (0..4000).map(|i| read(i * (gap + 1), 1)).collect();
     let (time, _) = run(&mut *build(name, &Build::default()), depth, &ios);
     time.as_millis_f64() / ios.len() as f64
 }
 
-/// The same pages, read without leaving any out.
+/// The same pages, read without skips.
 fn reading(name: &str, gap: u64) -> f64 {
     let pages = 4000 * (gap + 1);
     let ios: Vec<_> = (0..pages / 32).map(|i| read(i * 32, 32)).collect();
@@ -180,7 +180,7 @@ fn the_read_ahead_position_survives_hits_and_writes() {
 }
 
 #[test]
-fn without_a_buffer_a_sequential_reader_loses_a_turn_for_each_request() {
+fn without_a_buffer_a_sequential_reader_loses_a_revolution_for_each_request() {
     let text = Profile::builtin_text("barracuda-500g").expect("built in");
     let text = text.replace("cache_segments = 16 ", "cache_segments = 0 ");
     let profile = Profile::parse("no buffer", &text).expect("a profile");
@@ -188,7 +188,7 @@ fn without_a_buffer_a_sequential_reader_loses_a_turn_for_each_request() {
     let ios: Vec<_> = (0..100).map(|i| read(i, 1)).collect();
     let times = one_by_one(&mut *disk, Nanos::ZERO, &ios);
     assert!(times[1..].iter().all(|time| time.as_millis_f64() > 8.0), "{times:?}");
-    // Queued they follow one another without a pause: the overhead is over before.
+    // Queued requests follow one another without a pause: the overhead ends before.
     let mut disk = profile.build(&Build::default()).expect("a disk");
     let ios: Vec<_> = (0..400).map(|i| read(i * 4, 4)).collect();
     let (time, _) = run(&mut *disk, 32, &ios);
@@ -205,8 +205,8 @@ fn nearest_access_choice_beats_arrival_order() {
     };
     let (fifo, one) = (rate(Queue::Fifo, 32), rate(Queue::Sptf, 1));
     assert!((fifo / one - 1.0).abs() < 0.05, "{fifo}, {one} reads a second");
-    // A disk of 7,200 rpm does 75 to 80 reads a second alone, and about two and a half times as many
-    // with 32 queued.
+    // A disk of 7,200 rpm does 75 to 80 reads per second alone, and about two and a half times as many with
+    // 32 queued.
     assert!((70.0..85.0).contains(&one), "{one}");
     let (four, all) = (rate(Queue::Sptf, 4), rate(Queue::Sptf, 32));
     assert!(four > 1.2 * one && all > 2.0 * one && all < 3.5 * one, "{one}, {four}, {all}");
@@ -272,6 +272,6 @@ fn unreadable_sectors_fail_reads_of_them_and_nothing_else() {
         Nanos::ZERO,
         &[write(125, 1), read(120, 10), read(0, 125)],
     );
-    // It tries for ten turns.
+    // It tries for ten revolutions.
     assert!(times[1].as_millis_f64() > 83.0 && times[2].as_millis_f64() < 30.0, "{times:?}");
 }

@@ -1,5 +1,5 @@
-//! What the keys of an extracted drive do: overheads by kind and command before, write cache, zero
-//! latency, settling, reading ahead by tracks.
+//! The effects of an extracted drive's keys: overheads by kind and by the command before, write cache, zero
+//! latency, settling, read-ahead by tracks.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn drive(changes: &[(&str, &str)]) -> Box<dyn Device> {
     profile.build(&Build::default()).expect("a disk")
 }
 
-/// A pause in which everything that the drive does by itself ends; no whole number of turns.
+/// A pause in which everything that the drive does by itself ends; not a whole number of revolutions.
 const LONG: Nanos = Nanos::from_micros(197_310);
 /// A cylinder of the first zone has 4 x 200 sectors, of which five are spare: the first track holds 195,
 /// the others 200. With the 400 reserved ones the twelfth cylinder begins here.
@@ -35,7 +35,7 @@ fn micros(times: &[Nanos]) -> Vec<f64> {
 
 /// 8 sectors take 204.8 us over a bus of 20 MB/s.
 #[test]
-fn overheads_go_by_kind_hit_and_the_command_before() {
+fn overheads_depend_on_kind_hit_and_the_command_before() {
     let script = [
         sectors(Op::Read, 5000, 8),
         sectors(Op::Read, 5008, 8),
@@ -44,10 +44,10 @@ fn overheads_go_by_kind_hit_and_the_command_before() {
         sectors(Op::Read, 100_000, 8),
     ];
     let times = micros(&one_by_one(&mut *drive(&[]), LONG, &script));
-    // A read hit: 70 + bus + 20. Writes that the cache takes: 400 after a read, 100 after a write. A
-    // read of what was written: 200 after a write.
+    // A read hit: 70 + bus + 20. Writes that the cache accepts: 400 after a read, 100 after a write. A read
+    // of written data: 200 after a write.
     assert_eq!(times[1..], [295.0, 605.0, 305.0, 425.0]);
-    // What is missing among the overheads is the command's: a miss takes at least 300 + bus.
+    // An overhead that is missing is the command's: a miss takes at least 300 + bus.
     assert!(times[0] > 505.0);
 }
 
@@ -70,15 +70,15 @@ fn the_cache_holds_its_ranges_and_the_next_write_waits() {
     let writes: Vec<_> = (0..5).map(|i| sectors(Op::Write, i * 200_000, 8)).collect();
     let (_, done) = run_ready(&mut *drive(&[]), &writes);
     let times: Vec<f64> = done.iter().map(|at| at.as_millis_f64()).collect();
-    // Three ranges are taken at once; those behind wait for room, a seek and a half turn each.
+    // Three ranges are accepted at once; the others wait for room, a seek and half a rotation each.
     assert!(times[2] < 2.0 && times[3] > 2.0 && times[4] > times[3] + 2.0, "{times:?}");
-    // Writes that adjoin are one range: limited by sectors only.
+    // Adjacent writes are one range: only sectors limit them.
     let writes: Vec<_> = (0..20).map(|i| sectors(Op::Write, 40_000 + i * 8, 8)).collect();
     let (_, done) = run_ready(&mut *drive(&[]), &writes);
     assert!(done.last().is_some_and(|at| at.as_millis_f64() < 10.0), "{done:?}");
 }
 
-/// Submits all at once; answers when each was done, in order of submission.
+/// Submits all at once; returns when each was done, in order of submission.
 fn run_ready(device: &mut dyn Device, ios: &[(Op, SectorSpan)]) -> (Instant, Vec<Nanos>) {
     let mut done = Vec::new();
     for (id, (op, range)) in ios.iter().enumerate() {
@@ -109,13 +109,13 @@ fn cached_writes_let_reads_go_first() {
     let mut ios: Vec<_> = (0..3).map(|i| sectors(Op::Write, 300_000 * i, 8)).collect();
     ios.push(sectors(Op::Read, 600_000, 8));
     let (last, done) = run_ready(&mut *drive(&[]), &ios);
-    // At most one write is under way when the read becomes ready.
+    // At most one write is in flight when the read becomes ready.
     assert!(done[3] < Nanos::from_millis(40) && last - Instant::ZERO >= done[3], "{done:?}");
 }
 
-/// Reading a whole track costs a revolution wherever the head comes down.
+/// Reading a whole track costs a revolution wherever the head arrives.
 #[test]
-fn zero_latency_reads_a_track_in_a_turn() {
+fn zero_latency_reads_a_track_in_a_revolution() {
     let tracks: Vec<_> =
         random(3, 500, 80).into_iter().map(|i| sectors(Op::Read, TWELFTH + i * CYLINDER, 195)).collect();
     let mean = |zero_latency: &str| {
@@ -137,7 +137,7 @@ fn settling_is_added_where_the_profile_says_so() {
         let times = one_by_one(&mut *drive(changes), LONG, ios);
         times.iter().map(|time| time.as_millis_f64()).sum::<f64>() / ios.len() as f64
     };
-    // A rotational wait is drawn anew for each access, so that means differ by about the settling.
+    // A rotational wait is random for each access, so that means differ by about the settling.
     let near: Vec<_> =
         random(4, CYLINDER - 8, 300).into_iter().map(|at| sectors(Op::Read, TWELFTH + at, 8)).collect();
     let no_cache = ("cache_segments = 3", "cache_segments = 0");
@@ -152,9 +152,9 @@ fn settling_is_added_where_the_profile_says_so() {
     );
 }
 
-/// A drive that reads ahead by tracks stops where the track ends, and goes on behind a stream.
+/// A drive that reads ahead by tracks stops at the end of the track, and continues after a stream.
 #[test]
-fn reading_ahead_ends_where_the_profile_says() {
+fn read_ahead_ends_where_the_profile_states() {
     let rule = |rule: &str| format!("read_ahead = \"{rule}\"");
     let hits = |until: &str, next: u64| {
         let to = rule(until);
@@ -208,14 +208,14 @@ fn a_script_takes_what_it_took() {
 
 const GOLDEN: [f64; 8] = [9_178.933, 2_838.061, 16_358.332, 5_520.0, 304.8, 322.4, 47_744.465, 19_240.277];
 
-/// What lies before the first read's data on its track is held only where the drive reads on arrival.
+/// Sectors before the first read's data on its track are kept only if the drive reads on arrival.
 #[test]
-fn a_drive_that_reads_on_arrival_holds_what_came_before_the_data() {
+fn a_drive_that_reads_on_arrival_keeps_sectors_before_the_data() {
     let on = ("read_ahead = ", "reads_on_arrival = true\nread_ahead = ");
     let hits = |changes: &[(&str, &str)]| {
         let mut hits = 0;
         for i in 0..40 {
-            // A pause of no whole number of turns before each, so that the head arrives everywhere.
+            // A pause of a fractional number of revolutions before each, so that the head arrives everywhere.
             let track = TWELFTH + i * CYLINDER;
             let script = [sectors(Op::Read, track + 150, 4), sectors(Op::Read, track + 140, 4)];
             let pause = LONG + Nanos::from_micros(137 * i);
@@ -225,6 +225,6 @@ fn a_drive_that_reads_on_arrival_holds_what_came_before_the_data() {
         hits
     };
     assert_eq!(hits(&[]), 0);
-    // The head comes down behind the second one's data, but before the first one's, once in twenty.
+    // The head arrives behind the second one's data, but before the first one's, once in twenty.
     assert!((34..40).contains(&hits(&[on])), "{}", hits(&[on]));
 }

@@ -1,5 +1,5 @@
-//! Golden numbers: a short script of requests for each kind of device, to the nanosecond. They hold
-//! the model still: a change here is a change of every result, and wants a reason in the changelog.
+//! Golden numbers: a short script of requests for each kind of device, to the nanosecond. They keep the model
+//! constant: a change here changes every result, and needs a reason in the changelog.
 
 mod common;
 
@@ -7,7 +7,7 @@ use common::{build, one_by_one, read, run, write};
 use foreseek_device::{Build, Op};
 use foreseek_units::{Bytes, Nanos, SectorSpan};
 
-/// Near and far, in a row and back, a write and what was buffered.
+/// Near and far, in a row and back, a write and buffered data.
 fn script() -> Vec<(Op, SectorSpan)> {
     vec![
         read(0, 1),
@@ -33,7 +33,7 @@ fn alone(name: &str) -> Vec<f64> {
     micros(&one_by_one(&mut *build(name, &options), Nanos::from_micros(100), &script()))
 }
 
-/// The order in which queued requests finish, and when the last does.
+/// The order in which queued requests finish, and the end of the last.
 fn queued(name: &str) -> (Vec<u64>, f64) {
     let options = Build { size: Some(Bytes::gib(8)), ..Build::default() };
     let (time, done) = run(&mut *build(name, &options), 32, &script());
@@ -103,7 +103,7 @@ const GOLDEN: [Golden; 6] = [
 #[test]
 fn a_script_takes_what_it_took() {
     for (name, times, order, end) in GOLDEN {
-        // The latencies of a network volume go through the platform's `ln` and `exp`.
+        // The latencies of a network volume use the platform's `ln` and `exp`.
         let near =
             |one: f64, other: f64| (one - other).abs() <= if name == "network-volume" { 0.01 } else { 0.0 };
         let alone = alone(name);

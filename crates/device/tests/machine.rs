@@ -1,6 +1,6 @@
-//! What every device promises its driver, under random requests: each request finishes exactly once
-//! and in time, time never runs backwards, the same calls give the same answers, and it does not
-//! matter how often the driver looks.
+//! The contract of every device with its driver, under random requests: each request finishes exactly once
+//! and in time, time never runs backwards, the same calls give the same answers, and the number of the
+//! driver's calls does not matter.
 
 mod common;
 
@@ -65,8 +65,8 @@ fn device(name: &str, build: &Build) -> Box<dyn Device> {
     common::build(name, build)
 }
 
-/// Submits each request at its time, whether the driver looks often (`looks` > 0) or only when it
-/// submits; answers what was accepted and what finished.
+/// Submits each request at its time, with a driver that advances the device often (`looks` > 0) or only when
+/// it submits; returns the accepted and the finished requests.
 fn drive(device: &mut dyn Device, asked: &[Asked], looks: u64) -> (Vec<(Instant, Io)>, Vec<Finished>) {
     let (mut now, mut accepted, mut done) = (Instant::ZERO, Vec::new(), Vec::new());
     for (id, one) in asked.iter().enumerate() {
@@ -96,7 +96,7 @@ fn advance(device: &mut dyn Device, now: Instant, done: &mut Vec<Finished>) {
     device.advance(now, done);
     assert!(device.next().is_none_or(|next| next > now), "what was due is done");
     for one in &done[before..] {
-        assert!(one.at <= now, "{one:?} is told at {now:?}");
+        assert!(one.at <= now, "{one:?} is reported at {now:?}");
     }
 }
 
@@ -119,10 +119,10 @@ proptest! {
             let end = ends[&io.id];
             prop_assert!(end.at >= *at);
             let beyond = !io.range.is_empty() && io.range.end.get() > SIZE.get() / 512;
-            // A write to a RAID-5 reads, too: other strips of its rows.
+            // A write to a RAID-5 also reads other strips of its rows.
             let reads_more = name.starts_with("raid5") && !build.unreadable.is_empty();
             let bad = build.unreadable.iter().any(|span| span.overlaps(io.range));
-            // What was written may be in the drive's buffer, which answers a read of it.
+            // Written data may be in the drive's buffer, which answers a read of them.
             let written = |lba: u64| {
                 accepted.iter().any(|(_, io)| io.op == Op::Write && io.range.contains(Lba(lba)))
             };
@@ -155,7 +155,7 @@ proptest! {
     }
 
     #[test]
-    fn it_does_not_matter_how_often_the_driver_looks(
+    fn results_do_not_depend_on_how_often_the_driver_advances(
         (name, build) in options(),
         asked in prop::collection::vec(asked(), 1..120),
         looks in 1..5u64,
@@ -222,7 +222,7 @@ fn a_seed_changes_the_angles_and_nothing_else_does() {
 }
 
 #[test]
-fn a_driver_that_comes_late_gets_the_times_at_which_things_happened() {
+fn a_late_driver_gets_the_true_times() {
     for name in PROFILES {
         let (mut prompt, mut late) = (device(name, &Build::default()), device(name, &Build::default()));
         let ios: Vec<_> = (0..16).map(|i| common::read(i * 1000, 1)).collect();

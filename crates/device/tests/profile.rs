@@ -8,7 +8,7 @@ fn text(name: &str) -> &'static str {
     Profile::builtin_text(name).expect("built in")
 }
 
-/// A built-in profile with one text exchanged for another.
+/// A built-in profile with one text replaced by another.
 fn with(name: &str, old: &str, new: &str) -> Result<Profile, ProfileError> {
     assert!(text(name).contains(old), "{name} has no '{old}'");
     Profile::parse("my.toml", &text(name).replace(old, new))
@@ -21,7 +21,7 @@ fn complaint(result: Result<Profile, ProfileError>) -> String {
 const DISK: &str = "barracuda-500g";
 
 #[test]
-fn a_complaint_names_file_key_and_reason() {
+fn an_error_names_file_key_and_reason() {
     for (old, new, expected) in [
         (
             "rotation_rpm = 7200.0",
@@ -124,7 +124,7 @@ fn a_complaint_names_file_key_and_reason() {
 }
 
 #[test]
-fn the_other_kinds_complain_alike() {
+fn the_other_kinds_report_the_same_errors() {
     for (name, old, new, expected) in [
         ("raid5-5x-15k", "members = 5 ", "members = 2 ", "members: is 2, must be from 3 to 32"),
         (
@@ -186,7 +186,7 @@ fn text_that_is_not_toml_is_refused_with_its_line() {
     assert!(matches!(Profile::parse("x", ""), Err(ProfileError::Key { .. })));
 }
 
-/// A disk with each of the seek curves and with zones of its own.
+/// A disk with each of the seek curves and with explicit zones.
 fn drawn(seek: &str) -> Result<Profile, ProfileError> {
     let text = format!(
         "name = \"own\"\nkind = \"disk\"\ncapacity_bytes = 9_100_000_256\nrotation_rpm = 7200\naverage_seek_ms = 7.2\n\
@@ -323,7 +323,7 @@ fn the_figures_of_each_kind() {
     assert_eq!(profile("network-volume").average_seek(), None);
 }
 
-/// Changes a built-in text in random places.
+/// Changes a built-in text at random places.
 fn mangled() -> impl Strategy<Value = String> {
     let names: Vec<_> = Profile::builtin_names().collect();
     let value = prop_oneof![
@@ -355,7 +355,7 @@ fn mangled() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the text says, reading it does not panic, and what is read is a device that works.
+    /// For any text, reading does not panic, and a profile that was read is a device that works.
     #[test]
     fn no_text_makes_reading_or_building_panic(text in mangled(), size in 0..1u64 << 45, fit in any::<bool>()) {
         let Ok(profile) = Profile::parse("mangled", &text) else { return Ok(()) };

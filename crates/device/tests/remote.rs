@@ -1,4 +1,4 @@
-//! What a driver sees of a network volume.
+//! A network volume as seen by a driver.
 
 mod common;
 
@@ -8,7 +8,7 @@ use foreseek_units::Nanos;
 
 #[test]
 fn latencies_have_the_stated_median_and_99th_percentile() {
-    // The object store caps no operations, and its link is fast against its latency.
+    // The object store does not cap operations, and its link is fast compared with its latency.
     let mut store = build("object-store", &Build::default());
     let pages = random(1, 1 << 20, 20_000);
     let ios: Vec<_> = pages.into_iter().map(|page| read(page, 1)).collect();
@@ -31,7 +31,7 @@ fn parallel_requests_share_latency_and_the_link_caps_the_rate() {
     };
     let (one, many) = (time(1, 1).as_secs_f64(), time(64, 1).as_secs_f64());
     assert!((45.0..66.0).contains(&(one / many)), "{one}, {many}");
-    // Deeper than it works on at a time gains nothing.
+    // A deeper queue than it serves at a time gains nothing.
     let deeper = time(256, 1).as_secs_f64();
     assert!((0.85..1.15).contains(&(deeper / many)), "{deeper}, {many}");
     let rate = mb_per_s(2000 * 1000, time(64, 1000));
@@ -46,7 +46,7 @@ fn operations_a_second_are_capped() {
 }
 
 #[test]
-fn what_is_near_is_not_faster() {
+fn nearness_is_not_faster() {
     let time = |step: u64| {
         let ios: Vec<_> = (0..2000).map(|i| read(i * step, 1)).collect();
         run(&mut *build("object-store", &Build::default()), 8, &ios).0
@@ -77,7 +77,7 @@ fn credit_is_spent_and_comes_back() {
     .expect("a profile");
     let device = || profile.build(&Build { queue_depth: 64, ..Build::default() }).expect("a volume");
     let pages = |count: u64| -> Vec<_> { (0..count).map(|i| read(i * 1000, 1)).collect() };
-    // 6000 beyond the base last two seconds at 4000 a second: 8000 in all; then 1000 a second.
+    // 6000 beyond the base last two seconds at 4000 per second: 8000 in all; then 1000 per second.
     let seconds = |count: u64| run(&mut *device(), 64, &pages(count)).0.as_secs_f64();
     assert!((seconds(8000) - 2.0).abs() < 0.01, "{}", seconds(8000));
     assert!((seconds(10_000) - 4.0).abs() < 0.01, "{}", seconds(10_000));
@@ -88,7 +88,7 @@ fn credit_is_spent_and_comes_back() {
     let credit = 300.0 * 1.048_576;
     assert!((time(300) - megabytes(300) / 200.0).abs() < 0.01, "{}", time(300));
     assert!((time(800) - (megabytes(800) - credit) / 50.0).abs() < 0.01, "{}", time(800));
-    // A pause of a second brings a second of the base rate back.
+    // A pause of a second restores a second of the base rate.
     let mut volume = device();
     let (spent, _) = run(&mut *volume, 64, &pages(8000));
     let mut done = Vec::new();

@@ -1,15 +1,15 @@
-//! What a job is.
+//! A job on the members of an array.
 
 use super::plan::Members;
 use crate::io::{Op, Outcome};
 use foreseek_units::SectorSpan;
 
-/// What a job does on the members that it concerns.
+/// The ranges of a job on its members.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Where {
     /// The same range on each.
     Same(SectorSpan),
-    /// On each what it holds of this part of the request.
+    /// On each member its part of this part of the request.
     Own(SectorSpan),
 }
 
@@ -19,13 +19,13 @@ pub(super) struct Job {
     pub(super) request: usize,
     pub(super) at: Where,
     pub(super) op: Op,
-    /// Members on which a transfer is under way.
+    /// Members with a transfer in flight.
     pub(super) pending: Members,
-    /// Members whose data have been read, or asked for.
+    /// Members whose data have been read, or requested.
     pub(super) read: Members,
     /// What to write when all reads are done.
     pub(super) writes: Members,
-    /// Members that are of no use for this job: failed, or unreadable here.
+    /// Members that cannot serve this job: failed, or unreadable here.
     pub(super) lost: Members,
     pub(super) outcome: Outcome,
 }

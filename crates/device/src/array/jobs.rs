@@ -1,4 +1,4 @@
-//! Jobs: transfers on the members that belong together, reads first, then writes.
+//! Jobs: transfers on several members that form one step, reads first, then writes.
 
 use super::Array;
 use super::job::{Job, Where};
@@ -32,13 +32,13 @@ impl Array {
         }
     }
 
-    /// What a member holds of a part of a request, in one piece.
+    /// A member's part of a part of a request, as one range.
     fn own(&self, part: SectorSpan, member: u64) -> SectorSpan {
         let stripes = &self.parts.stripes;
         if stripes.level == Level::Raid5 {
             return stripes.on_member_of(part, member);
         }
-        // Of RAID-0: its first strip within the part up to its last.
+        // For RAID-0: from its first strip within the part to its last.
         let first = stripes.first_row_of(part);
         let last_row = SectorSpan::new(
             part.start
@@ -99,7 +99,7 @@ impl Array {
         }
     }
 
-    /// A member has done its part of a job.
+    /// A member has finished its transfer of a job.
     pub(super) fn transferred(&mut self, now: Instant, member: u64, one: Finished) {
         let at = one.id.0 as usize;
         let Some(job) = self.jobs.get(at) else { return };
@@ -118,7 +118,7 @@ impl Array {
         self.second_phase(now, at);
     }
 
-    /// A transfer failed: what the member holds is reconstructed from the others if they are there.
+    /// A transfer failed: the member's data are reconstructed from the others if these are available.
     fn lose(&mut self, now: Instant, at: usize, member: Members) {
         let redundant = self.parts.stripes.level == Level::Raid5;
         let all = Members::all(self.parts.stripes.members);
@@ -137,7 +137,8 @@ impl Array {
                 self.transfer(now, at, Op::Read, rest);
             }
             Where::Own(part) => {
-                // The others of this job hold other offsets: a job of its own reads around.
+                // The other transfers of this job have other offsets: a separate job reads around the
+                // failure.
                 let (request, lost) = (job.request, job.lost);
                 job.lost = Members::default();
                 let range = self.own(part, lost.iter().next().unwrap_or_default());

@@ -1,20 +1,21 @@
 //! An array: several disks, each with its own queue and head, behind one address space. A member is any device: a disk, or one
 //! behind a scheduler of its own.
 //!
-//! A request is cut at rows into *jobs*; a job is at most one transfer on each member, reads first,
-//! then writes. RAID-0 requests and RAID-5 reads with all members well are one job a row (RAID-0:
-//! one for the whole request), other RAID-5 work one a piece (see [`plan`]). A read that fails on
-//! one member of a RAID-5 is reconstructed from all the others; a second loss in a row fails the
-//! request. Transfers that a member's queue has no room for wait in front of it in order.
+//! A request is cut at rows into *jobs*; a job is at most one transfer on each member, reads first, then
+//! writes. RAID-0 requests, and RAID-5 reads without a failed member, are one job for each row (RAID-0: one
+//! for the whole request). Other RAID-5 work is one job for each piece (see [`plan`]). A read that fails on
+//! one member of a RAID-5 is reconstructed from all the others; a second loss in a row fails the request.
+//! Transfers for which a member's queue has no room wait in front of it in order.
 //!
-//! The link to the host has a rate of its own: a request finishes when its data have also gone over
-//! it.
+//! The link to the host has its own rate: a request finishes when its data have also passed over the link.
 //!
-//! Limits: member disks of one kind; no journal or write-intent bitmap, no cache in the controller,
-//! no locking of a row between concurrent writes of it (timing would differ only for overlapping
-//! ones); an unreadable sector stays unreadable after it was reconstructed, and two strips of a row
-//! with unreadable sectors count as lost together even where these lie at different offsets (md goes
-//! by blocks of 4 KiB).
+//! Limits:
+//!
+//! - The member disks are of one kind.
+//! - There is no journal or write-intent bitmap, no cache in the controller, and no lock on a row between
+//!   concurrent writes of it (timing would differ only for overlapping ones).
+//! - An unreadable sector stays unreadable after it was reconstructed. Two strips of a row with unreadable
+//!   sectors count as lost together even if the sectors have different offsets (md uses blocks of 4 KiB).
 
 mod job;
 mod jobs;
@@ -35,19 +36,19 @@ use std::collections::VecDeque;
 
 /// Most members: one bit each in a machine word, and more than arrays without a second parity have.
 pub(crate) const MEMBERS_LIMIT: u64 = 32;
-/// Jobs of one request that are under way at a time, so that a request of the whole array's length
-/// does not fan out into millions. Eight rows of at most three pieces keep every member busy.
+/// The most jobs of one request in flight, so that a request of the whole array's length does not become
+/// millions. Eight rows of at most three pieces keep every member busy.
 const JOBS_LIMIT: u32 = 24;
 /// Most jobs that one row makes.
 const JOBS_PER_ROW: u32 = 3;
 
-/// Everything that makes an array.
+/// The parts of an array.
 pub(crate) struct Parts {
     pub(crate) stripes: Stripes,
     pub(crate) disks: Vec<Box<dyn Device>>,
     pub(crate) failed: Members,
     pub(crate) link: Rate,
-    /// Time in the controller until a request is passed on, for each, overlapping.
+    /// The time in the controller before a request is passed on; the times of several requests overlap.
     pub(crate) overhead: Nanos,
     pub(crate) depth: usize,
     pub(crate) capacity: Sectors,
@@ -62,7 +63,7 @@ pub(crate) struct Array {
     jobs: Slab<Job>,
     /// Transfers for which a member's queue has no room yet.
     backlog: Vec<VecDeque<(Io, Submitter)>>,
-    /// Requests that wait for the controller or the link: when, in which order, which.
+    /// Requests that wait for the controller or the link: the time, the order, the request.
     leaving: Vec<(Instant, u64, usize)>,
     starting: VecDeque<(Instant, usize)>,
     link_free: Instant,
@@ -72,14 +73,14 @@ pub(crate) struct Array {
     counters: Counters,
 }
 
-/// A request under way.
+/// A request in progress.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     io: Io,
     whom: Submitter,
     sequence: u64,
     arrived: Instant,
-    /// What is not yet cut into jobs.
+    /// The part that is not yet cut into jobs.
     rest: SectorSpan,
     jobs: u32,
     outcome: Outcome,
@@ -148,7 +149,7 @@ impl Array {
         }
     }
 
-    /// Cuts more of a request into jobs, as far as may be under way; finishes it when all is done.
+    /// Cuts more of a request into jobs, up to the limit; finishes the request when all is done.
     fn go_on(&mut self, now: Instant, at: usize) {
         loop {
             let stripes = self.parts.stripes;
@@ -168,7 +169,7 @@ impl Array {
             let whole = stripes.level == Level::Raid0;
             let part = if whole { request.rest } else { stripes.first_row_of(request.rest) };
             request.rest = SectorSpan::new(part.end, request.rest.end);
-            // The row itself counts as a job until all of its jobs are there.
+            // The row itself counts as a job until all of its jobs are started.
             request.jobs += 1;
             let op = request.io.op;
             self.start_part(now, at, op, part);
@@ -178,7 +179,7 @@ impl Array {
         }
     }
 
-    /// Moves what waits in front of a member into its queue.
+    /// Moves waiting transfers of a member into its queue.
     fn feed(&mut self, now: Instant, member: usize) {
         while let Some((io, whom)) = self.backlog[member].front() {
             if self.parts.disks[member].submit_for(now, *io, *whom).is_err() {
@@ -188,7 +189,7 @@ impl Array {
         }
     }
 
-    /// A request is done but for the link.
+    /// A request is done except for the link.
     fn finish(&mut self, now: Instant, at: usize) {
         let Some(request) = self.requests.get(at) else { return };
         let (sequence, op) = (request.sequence, request.io.op);
@@ -205,7 +206,7 @@ impl Array {
         }
     }
 
-    /// Starts flushes before which no write is under way.
+    /// Starts flushes whose earlier writes are all done.
     fn release_flushes(&mut self, now: Instant) {
         while self.held_flushes > 0 {
             let writes = self.requests.iter().filter(|one| one.io.op == Op::Write && !one.over);

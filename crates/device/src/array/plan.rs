@@ -1,14 +1,14 @@
-//! Which members a row's part of a request has to read and to write.
+//! The members that a row's part of a request reads and writes.
 //!
-//! A *piece* is a range of offsets of one row at which the same data strips are concerned; all that
-//! is done for it on a member is one transfer at these offsets. A contiguous write of a row makes up
-//! to three: where only the last strip is written, where first and last are, where only the first.
+//! A *piece* is a range of offsets of one row at which the same data strips are concerned; each member has
+//! one transfer at these offsets for it. A contiguous write of a row makes up to three pieces: where only the
+//! last strip is written, where first and last are, where only the first.
 //!
-//! A write without redundancy lost reads what parity needs in the cheaper way, as md does
-//! (`handle_stripe_dirtying` of drivers/md/raid5.c): the old data and the old parity (read-modify-
-//! write), or the strips that are not written (reconstruct-write), the latter where both read the
-//! same number. With all strips written nothing is read. Where a member has failed only one way is
-//! left: what the failed member holds must not be needed, or is written anew.
+//! A write without lost redundancy reads what parity needs in the cheaper way, as md does
+//! (`handle_stripe_dirtying` of drivers/md/raid5.c): the old data and the old parity (read-modify-write), or
+//! the strips that are not written (reconstruct-write). If both read the same number, it is the latter. If
+//! all strips are written nothing is read. If a member has failed only one way remains: the failed member's
+//! data must not be needed, or are written anew.
 
 use foreseek_units::{Lba, Located, SectorSpan, Sectors, Stripes};
 
@@ -63,33 +63,33 @@ pub(crate) struct Piece {
     pub(crate) row: u64,
     pub(crate) from: Sectors,
     pub(crate) to: Sectors,
-    /// The members whose data are wanted or written.
+    /// The members whose data are read or written.
     pub(crate) data: Members,
 }
 
-/// What is to be done for a piece: first all reads, then all writes.
+/// The transfers for a piece: first all reads, then all writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Transfers {
     pub(crate) reads: Members,
     pub(crate) writes: Members,
 }
 
-/// What requests to an array's layout take.
+/// The transfers that requests need on an array's layout.
 pub(crate) trait Plan {
     /// Cuts the part of a request that lies within one row into pieces.
     fn pieces(&self, part: SectorSpan) -> [Option<Piece>; 3];
 
-    /// The part of one member of a part of a request that lies within one row.
+    /// A member's part of a request's part within one row.
     fn on_member_of(&self, part: SectorSpan, member: u64) -> SectorSpan;
 
-    /// The sectors of a member that hold unreadable ones of the array: sorted, apart. Where whole
-    /// rows are unreadable so is their parity.
+    /// The sectors of a member that hold unreadable ones of the array: sorted and disjoint. If whole rows are
+    /// unreadable so is their parity.
     fn unreadable_on(&self, spans: &[SectorSpan], member: u64) -> Vec<SectorSpan>;
 
-    /// What a read of a piece takes; `None` where it cannot be had.
+    /// The transfers of a read of a piece; `None` if its data are lost.
     fn read(&self, piece: &Piece, failed: Members) -> Option<Transfers>;
 
-    /// What a write of a piece takes; `None` where it cannot be done.
+    /// The transfers of a write of a piece; `None` if it is impossible.
     fn write(&self, piece: &Piece, failed: Members) -> Option<Transfers>;
 }
 
@@ -210,7 +210,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_pieces_of_a_part_are_its_sectors_each_once((stripes, part) in part()) {
+        fn the_pieces_of_a_part_cover_its_sectors_once((stripes, part) in part()) {
             let mut found = BTreeSet::new();
             for piece in stripes.pieces(part).iter().flatten() {
                 for member in piece.data.iter() {
@@ -224,10 +224,10 @@ mod tests {
             prop_assert_eq!(whole.collect::<BTreeSet<_>>(), found);
         }
 
-        /// Every way of writing must leave enough to compute the parity: the new data of what is
-        /// written, with either the old data and parity, or the data of all the others.
+        /// Every way of writing must leave enough to compute the parity: the new data, with either the old
+        /// data and parity, or the data of all the others.
         #[test]
-        fn a_write_knows_enough_to_compute_the_parity((stripes, part) in part(), failed in 0..8u64) {
+        fn a_write_reads_enough_to_compute_the_parity((stripes, part) in part(), failed in 0..8u64) {
             let failed = if failed < stripes.members { Members::one(failed) } else { Members::default() };
             for piece in stripes.pieces(part).iter().flatten() {
                 let Some(Transfers { reads, writes }) = stripes.write(piece, failed) else {
@@ -246,7 +246,7 @@ mod tests {
                 if failed.is_empty() {
                     prop_assert_eq!(reads.count(), old.count().min(rest.count()));
                 }
-                // What the failed member holds stays derivable from the others.
+                // The failed member's data can still be derived from the others.
                 if reads == rest && !rest.is_empty() {
                     prop_assert!(rest.and(failed).is_empty());
                 }

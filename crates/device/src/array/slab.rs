@@ -1,6 +1,6 @@
-//! Entries with reusable numbers: no allocation once as many as ever are under way have been.
+//! Entries with reusable numbers: it allocates only when there are more entries than ever before.
 
-/// Entries, each under a number that stays its own until it is taken out.
+/// Entries, each with a number that is its own until it is removed.
 #[derive(Clone, Debug)]
 pub(super) struct Slab<T> {
     entries: Vec<Option<T>>,

@@ -1,5 +1,5 @@
-//! A whole array against a naive model that goes sector by sector: what its members transfer for a
-//! request, and that what they hold stays redundant.
+//! A whole array compared with a naive model by sector: the transfers of its members for a request, and the
+//! redundancy of their contents.
 
 use super::{Array, Members, Plan};
 use crate::build::array_of;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 /// Sectors of the array: some rows of every layout below.
 const SECTORS: u64 = 4096;
 
-/// A layout: so many members, a strip in KiB.
+/// A layout: the number of members, a strip in KiB.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     level: Level,
@@ -40,7 +40,7 @@ impl Shape {
         if self.level == Level::Raid0 { self.members } else { self.members - 1 }
     }
 
-    /// The member of a data strip and of the parity of a row, as md deals them (left-symmetric).
+    /// The member of a data strip and of the parity of a row, as in md (left-symmetric).
     fn member(self, row: u64, slot: u64) -> u64 {
         match self.level {
             Level::Raid0 => slot,
@@ -62,7 +62,7 @@ impl Shape {
 
     /// Sectors that each member reads and writes for a request; `None` where it must fail.
     fn cost(self, op: Op, range: SectorSpan, failed: Option<u64>) -> Option<HashMap<(u64, Op), u64>> {
-        // What is asked for, by row and offset: the set of slots.
+        // The requested sectors, by row and offset: the set of slots.
         let mut asked: BTreeMap<(u64, u64), Vec<u64>> = BTreeMap::new();
         for sector in range.start.get()..range.end.get() {
             let (row, slot, offset) = self.place(sector);
@@ -88,7 +88,7 @@ impl Shape {
             if op == Op::Read {
                 match lost {
                     None => wanted.iter().for_each(|member| add(*member, Op::Read)),
-                    // From all the others, the parity among them.
+                    // From all the others, including the parity.
                     Some(_) => (0..self.members).filter(well).for_each(|member| add(member, Op::Read)),
                 }
                 continue;
@@ -123,7 +123,7 @@ fn range() -> impl Strategy<Value = SectorSpan> {
         .prop_map(|(start, length)| SectorSpan::new(Lba(start), Lba((start + length).min(SECTORS))))
 }
 
-/// Serves one request alone; answers its outcome.
+/// Serves one request alone; returns its outcome.
 fn serve(array: &mut Array, op: Op, range: SectorSpan) -> Outcome {
     let mut done = Vec::new();
     let now = array.clock.now();
@@ -135,7 +135,7 @@ fn serve(array: &mut Array, op: Op, range: SectorSpan) -> Outcome {
     done[0].outcome
 }
 
-/// What each member has transferred so far.
+/// The transfers of each member so far.
 fn transferred(array: &Array) -> Vec<Counters> {
     array.parts.disks.iter().map(|disk| disk.counters()).collect()
 }
@@ -143,9 +143,9 @@ fn transferred(array: &Array) -> Vec<Counters> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 192, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Small writes read, full stripes do not, a lost member is read around: sector by sector.
+    /// Small writes read, full stripes do not, a lost member is read around: by sector.
     #[test]
-    fn members_transfer_what_a_naive_model_says(
+    fn members_transfer_the_same_as_a_naive_model(
         shape in shape(),
         lost in prop_oneof![Just(None), (0..3u64).prop_map(Some)],
         requests in prop::collection::vec((any::<bool>(), range()), 1..12),
@@ -169,10 +169,10 @@ proptest! {
         }
     }
 
-    /// The transfers that the plan names suffice: with them alone, on members that hold one number a
-    /// sector, what was written is read back, whichever member is then lost.
+    /// The transfers of the plan suffice: with them alone, on members that hold one number for each sector,
+    /// written data are read back, whichever member is then lost.
     #[test]
-    fn what_was_written_is_read_back_whichever_member_is_lost(
+    fn written_data_are_read_back_whichever_member_is_lost(
         shape in shape(),
         writes in prop::collection::vec(range(), 1..10),
         lost_at in 0..10usize,
@@ -215,7 +215,7 @@ proptest! {
     }
 }
 
-/// Writes a piece as a controller would that knows only what the plan lets it read.
+/// Writes a piece as a controller would that has only the data of the plan's reads.
 fn write_piece(
     shape: Shape,
     piece: &super::plan::Piece,

@@ -1,4 +1,4 @@
-//! How the head serves a request: the time of the access from where head and stream are.
+//! How the head serves a request: the time of the access from the positions of head and stream.
 
 use super::{Disk, RECOVERY_TURNS};
 use crate::controller::Until;
@@ -12,7 +12,7 @@ use foreseek_units::{Instant, Lba, Nanos, SectorSpan, Sectors, Span};
 /// How the head will serve a read.
 #[derive(Clone, Copy, Debug)]
 struct MediaRead {
-    /// From when on data go over the bus.
+    /// When data begin to pass over the bus.
     first: Instant,
     /// When the head is free.
     end: Instant,
@@ -20,19 +20,19 @@ struct MediaRead {
 }
 
 impl Disk {
-    /// Whether a read that the stream answers leaves a gap over which the firmware takes its time.
+    /// Whether a read that the stream answers leaves a gap for which the firmware needs time.
     pub(super) fn skips(&self, range: SectorSpan) -> bool {
         !self.parts.skip.is_zero()
             && self.parts.buffer.stream().is_some_and(|stream| range.start != stream.consumed())
     }
 
-    /// When the firmware is done with a read across a gap: it works on one at a time, from the end of
-    /// the request before on.
+    /// When the firmware has finished a read across a gap: it handles one at a time, from the end of the
+    /// request before on.
     fn skipped_at(&self, one: &Waiting) -> Instant {
         one.arrived.max(self.head_free) + self.parts.skip
     }
 
-    /// Moves the stream's limit on, and lets it resume if it had stopped.
+    /// Advances the stream's limit, and lets it resume if it had stopped.
     pub(super) fn consume(&mut self, now: Instant, end: Lba) {
         let Some(consumed) = self.parts.buffer.stream().map(|stream| stream.consumed()) else { return };
         let limit = self.read_ahead_limit(Span::new(consumed.min(end), end), true);
@@ -53,8 +53,8 @@ impl Disk {
         }
     }
 
-    /// How far to read on behind a request, which continues a `stream` or does not: as the drive does,
-    /// until the segment is full at most, not over an unreadable sector.
+    /// How far to read ahead beyond a request, which may continue a `stream`: as the drive does, at most
+    /// until the segment is full, and not over an unreadable sector.
     fn read_ahead_limit(&self, request: SectorSpan, stream: bool) -> Lba {
         let end = request.end;
         let limit = self.read_on(request, stream).min(Lba(self.parts.capacity.get())).max(end);
@@ -93,7 +93,7 @@ impl Disk {
         geometry.place(reached)
     }
 
-    /// What the queue's order counts of a request: the time until its data begin to pass, or the seek alone.
+    /// The cost of a request for the queue's order: the time until its data begin to pass, or only the seek.
     pub(super) fn cost(
         &self,
         head: TrackAddress,
@@ -175,7 +175,7 @@ impl Disk {
         self.leave(one, at, media.outcome);
     }
 
-    /// When a read's data have gone over the bus.
+    /// When a read's data have passed over the bus.
     fn off_media(&mut self, media: MediaRead, range: SectorSpan) -> Instant {
         if !self.parts.controller.by_sector {
             return media.end.max(self.over_bus(media.first, range));
@@ -185,7 +185,7 @@ impl Disk {
         last.max(self.over_bus(first, range))
     }
 
-    /// Reads from `from` to the end of a request: by letting the stream go on, or by moving the head.
+    /// Reads from `from` to the end of a request: by continuing the stream, or by moving the head.
     fn read_media(&mut self, one: &Waiting, from: Lba, head: TrackAddress, now: Instant) -> MediaRead {
         let range = one.io.range;
         let skipping = self.skips(range);
@@ -222,7 +222,7 @@ impl Disk {
             self.parts.buffer.begin(geometry, began - earlier, arrived, range.end, limit);
             return MediaRead { first: began, end: began + transfer, outcome: Outcome::Done };
         }
-        // The head began within the range; reading on waits until the sector behind it comes.
+        // The head began within the range; reading ahead waits until the sector behind it comes.
         self.parts.buffer.hold(SectorSpan::new(arrived, range.end));
         if limit > range.end {
             let next = began + (geometry.passes_at(range.end) - geometry.passes_at(from));
@@ -231,9 +231,9 @@ impl Disk {
         MediaRead { first: now + moving.movement, end: began + transfer - gained, outcome: Outcome::Done }
     }
 
-    /// The first sector that is kept of what passes under the head before a read's first sector `from`:
-    /// where the drive reads on arrival, that under the head as it arrives, or the track's first if the
-    /// head has to wait until that comes round or began `within` the range.
+    /// The first sector kept before a read's first sector `from`. If the drive reads on arrival, it is the
+    /// sector under the head at its arrival. It is the track's first if the head has to wait for that, or
+    /// began `within` the range.
     fn arrived_at(&self, from: Lba, moving: Positioning, within: bool) -> Lba {
         if !self.parts.controller.reads_on_arrival {
             return from;
@@ -245,7 +245,7 @@ impl Disk {
         let kept = if within || arrives <= first.get() {
             start
         } else {
-            // The sector that was passing as the head came is lost.
+            // The sector that was passing at the head's arrival is lost.
             geometry.reached_at(Nanos(arrives - 1)) + Sectors(1)
         };
         let kept = kept.clamp(start, from);
@@ -275,13 +275,13 @@ impl Disk {
         self.parts.mechanics.positioning(head, now, geometry.locate(lba), Approach::anew(Op::Read))
     }
 
-    /// Ends the stream; the head stays where it has got to.
+    /// Ends the stream; the head stays where it is.
     fn end_stream(&mut self, now: Instant) {
         self.head = self.head_at(now);
         self.parts.buffer.end(&self.parts.mechanics.geometry, now);
     }
 
-    /// What a request is for positioning: writes that adjoin can follow one another without a pause.
+    /// The kind of a request for positioning: adjacent writes can follow one another without a pause.
     fn approach(&self, one: &Waiting, now: Instant) -> Approach {
         let continues = one.io.range.start == self.last_end && now == self.head_free;
         Approach { op: one.io.op, continues }

@@ -1,13 +1,12 @@
-//! The write cache: writes that are done for the host as soon as their data are in the buffer.
+//! The write cache: for the host, writes are done as soon as their data are in the buffer.
 //!
-//! A cached write stays in the queue and goes to the media when no request of the host wants the
-//! head, when a flush waits for it, or when the cache is full; the nearest goes first, as ever. The
-//! cache counts ranges, since a segment holds one contiguous range: writes that adjoin share one. A
-//! write that it has no room for waits, and is taken in when an earlier one is on the media. A read
-//! that cached writes cover is answered from the buffer.
+//! A cached write stays in the queue. It goes to the media when no request of the host needs the head, when a
+//! flush waits for it, or when the cache is full; the nearest goes first, as always. The cache counts ranges,
+//! since a segment holds one contiguous range: adjacent writes share one. A write without room waits, and is
+//! accepted when an earlier one is on the media. A read that cached writes cover is answered from the buffer.
 //!
-//! Limits: a read that they cover in part goes to the media for all of it; what losing power would
-//! lose is not modelled.
+//! Limits: a read that they cover in part goes to the media for all of it; the loss of cached data on a power
+//! failure is not modelled.
 
 use super::Disk;
 use crate::controller::Overheads;
@@ -35,13 +34,13 @@ impl Disk {
         overheads.before(io.op, hit, previous)
     }
 
-    /// What the buffer holds of a range, cached writes included, and whether it is the stream's.
+    /// The part of a range in the buffer, including cached writes, and whether it is the stream's.
     pub(super) fn held(&self, now: Instant, range: SectorSpan) -> (Held, bool) {
         let (held, streamed) = self.parts.buffer.held(&self.parts.mechanics.geometry, now, range);
         if held != Held::All && self.cached.covers(range) { (Held::All, false) } else { (held, streamed) }
     }
 
-    /// Takes a write that has become ready into the cache, if there is room.
+    /// Moves a write that has become ready into the cache, if there is room.
     pub(super) fn cache_write(&mut self, at: usize, now: Instant) {
         let limit = self.parts.controller.write_cache;
         let one = self.waiting[at];
@@ -81,7 +80,7 @@ impl Disk {
         self.cached.leaving = Some(one.io.range);
     }
 
-    /// Makes room for what has reached the media, and takes in writes that waited for it.
+    /// Frees the room of a write that has reached the media, and accepts writes that waited for it.
     pub(super) fn note_destaged(&mut self, now: Instant) {
         if self.head_free > now {
             return;

@@ -1,16 +1,16 @@
-//! What the write cache holds: ranges, those that adjoin in one piece.
+//! The contents of the write cache: ranges, with adjacent ones merged.
 
 use foreseek_units::{SectorSpan, Sectors, Span};
 
-/// What the cache holds that is not on the media.
+/// The contents of the cache that are not on the media.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cached {
     /// Writes in the queue.
     pub(super) requests: usize,
-    /// Ranges, each in one piece.
+    /// Ranges, each contiguous.
     pub(super) ranges: Vec<SectorSpan>,
     pub(super) sectors: Sectors,
-    /// What the head is writing.
+    /// The range that the head is writing.
     pub(super) leaving: Option<SectorSpan>,
 }
 
@@ -24,7 +24,7 @@ impl Cached {
         self.ranges.iter().any(|held| held.covers(range))
     }
 
-    /// The range that a write would lengthen.
+    /// The range that a write would extend.
     pub(super) fn adjoining(&self, range: SectorSpan) -> Option<usize> {
         self.ranges.iter().position(|held| held.end == range.start || held.start == range.end)
     }

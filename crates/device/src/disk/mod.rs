@@ -1,22 +1,20 @@
 //! A disk: controller, queue, buffer and mechanics as one event machine.
 //!
-//! A command takes its overhead in the controller, one after the other, while the head is busy with
-//! earlier ones; then it is *ready*. A ready read whose data the buffer holds is answered over the
-//! bus at once. The others wait for the head. Whenever the head is free the queue chooses among
-//! them (see [`crate::queue`]): the access is planned to its end there and then, since angle, arm
-//! and layout determine it. Reads go over the bus while they come off the media and leave when both
-//! are done; the head is free for the next access when the media's part is over, so that neither
-//! overhead nor bus costs a revolution while requests are queued.
+//! A command takes its overhead in the controller, one after the other, while the head is busy with earlier
+//! ones; then it is *ready*. A ready read whose data are in the buffer is answered over the bus at once. The
+//! others wait for the head. Whenever the head is free the queue chooses among them (see [`crate::queue`]).
+//! The access is then planned to its end, since angle, arm and layout determine it. Reads pass over the bus
+//! while they come off the media, and finish when both are done. The head is free for the next access when
+//! the media's part is over: neither overhead nor bus costs a revolution while requests are queued.
 //!
-//! A read that lies ahead of the stream (see [`crate::segments`]) is answered by letting the stream
-//! go on, if moving the head is not faster. `skip` is the time that some firmware spends on such a
-//! read when it leaves a gap; the stream goes on meanwhile (ATC'09 section 3.3: reading a gap of up
-//! to 32 KB was faster than skipping it on one firmware and made no difference on the next).
+//! A read ahead of the stream (see [`crate::segments`]) is answered by continuing the stream, if moving the
+//! head is not faster. `skip` is the time that some firmware spends on such a read when it leaves a gap; the
+//! stream continues meanwhile (ATC'09 section 3.3: reading a gap of up to 32 KB was faster than skipping it
+//! on one firmware and made no difference on the next).
 //!
-//! Writes go through to the media before they finish, unless the drive caches writes (see
-//! [`cache`]); a flush waits for the writes before it.
-//! Reads of an unreadable sector fail after [`RECOVERY_TURNS`]; writes to it succeed and do not
-//! cure it. While the buffer holds what was written to it, a read is answered out of that.
+//! Writes go through to the media before they finish, unless the drive caches writes (see [`cache`]); a flush
+//! waits for the writes before it. Reads of an unreadable sector fail after [`RECOVERY_TURNS`]; writes to it
+//! succeed and do not repair it. While the buffer has the written data, a read is answered out of it.
 
 mod access;
 mod cache;
@@ -32,23 +30,23 @@ use crate::segments::{Buffer, Held};
 use cached::Cached;
 use foreseek_units::{Instant, Lba, Nanos, Rate, SectorSpan, Sectors};
 
-/// Revolutions that a disk spends on a sector that it cannot read before it gives up. Desktop disks
-/// try for seconds; ten turns are enough to be seen in a latency plot and short enough for tests.
+/// Revolutions that a disk spends on an unreadable sector before it reports an error. Desktop disks try for
+/// seconds; ten revolutions are enough to be visible in a latency plot and short enough for tests.
 pub const RECOVERY_TURNS: u64 = 10;
 
-/// Everything that makes a disk, in the units of the model.
+/// The parts of a disk, in the units of the model.
 #[derive(Clone, Debug)]
 pub(crate) struct Parts {
     pub(crate) mechanics: Mechanics,
     pub(crate) buffer: Buffer,
     pub(crate) controller: Controller,
-    /// Time for a read that the stream answers across a gap.
+    /// The time for a read that the stream answers across a gap.
     pub(crate) skip: Nanos,
     pub(crate) bus: Rate,
     pub(crate) queue: Queue,
     pub(crate) depth: usize,
     pub(crate) capacity: Sectors,
-    /// Sorted, apart from one another.
+    /// Sorted and disjoint.
     pub(crate) unreadable: Vec<SectorSpan>,
 }
 
@@ -58,20 +56,20 @@ pub(crate) struct Disk {
     parts: Parts,
     clock: Clock,
     sequence: u64,
-    /// Requests that the head has begun to serve.
+    /// The number of requests that the head has begun to serve.
     served: u64,
     waiting: Vec<Waiting>,
     leaving: Vec<Leaving>,
     controller_free: Instant,
     head_free: Instant,
     bus_free: Instant,
-    /// When the last write that was begun is on the media.
+    /// When the last write that was begun will be on the media.
     written_at: Instant,
     /// The track under the head while there is no stream.
     head: TrackAddress,
-    /// What the cache holds that is not on the media yet.
+    /// The contents of the cache that are not on the media yet.
     cached: Cached,
-    /// What the command before was.
+    /// The command before.
     previous: Op,
     /// End of the last request that came off or went to the media.
     last_end: Lba,
@@ -80,7 +78,7 @@ pub(crate) struct Disk {
     counters: Counters,
 }
 
-/// A request whose end is certain.
+/// A request whose end is determined.
 #[derive(Clone, Copy, Debug)]
 struct Leaving {
     at: Instant,
@@ -139,7 +137,7 @@ impl Disk {
         self.end_busy(one.at);
     }
 
-    /// Ends the busy time at `now` if all requests that are left arrive later.
+    /// Ends the busy time at `now` if all remaining requests arrive later.
     fn end_busy(&mut self, now: Instant) {
         if !self.is_idle() && self.last_arrival <= now {
             return;
@@ -157,7 +155,7 @@ impl Disk {
         self.waiting.len() == self.cached.requests() && self.leaving.is_empty()
     }
 
-    /// Looks at commands that have become ready: some need no head.
+    /// Handles commands that have become ready: some need no head.
     fn look_at_ready(&mut self, now: Instant) {
         let mut at = 0;
         while at < self.waiting.len() {
@@ -192,7 +190,7 @@ impl Disk {
         }
     }
 
-    /// Answers a read whose data are held, unless the firmware takes its time over it.
+    /// Answers a read whose data are in the buffer, unless the firmware needs time for it.
     fn answer_from_buffer(&mut self, one: &Waiting, now: Instant) -> bool {
         let (held, streamed) = self.held(now, one.io.range);
         if held != Held::All || (streamed && self.skips(one.io.range)) {
@@ -212,7 +210,7 @@ impl Disk {
         }
     }
 
-    /// Lets the head serve one request, if one waits for it. Answers whether it did.
+    /// Lets the head serve one waiting request, if there is one. Returns whether it did.
     fn serve_next(&mut self, now: Instant) -> bool {
         let head = self.head_at(now);
         let streamed = self.parts.buffer.streamed(&self.parts.mechanics.geometry, now);
@@ -236,7 +234,7 @@ impl Disk {
         true
     }
 
-    /// Puts a range on the bus not before `from`; answers when it is over.
+    /// Puts a range on the bus, not before `from`; returns the end.
     fn over_bus(&mut self, from: Instant, range: SectorSpan) -> Instant {
         self.bus_free = self.bus_free.max(from) + self.parts.bus.time_for(range.len().bytes());
         self.bus_free
@@ -252,7 +250,7 @@ impl Disk {
         self.leaving.push(Leaving { at, sequence, arrived, io, outcome });
     }
 
-    /// Lets flushes go before which no write waits.
+    /// Completes flushes before which no write waits.
     fn release_flushes(&mut self, now: Instant) {
         loop {
             let writes = self.waiting.iter().filter(|one| one.io.op == Op::Write);
@@ -296,7 +294,7 @@ impl Machine for Disk {
         let ready = self.controller_free.max(now) + self.overhead(now, io);
         self.controller_free = ready;
         let geometry = &self.parts.mechanics.geometry;
-        // A request out of range fails later; until then it only must not lie outside the zones.
+        // A request out of range fails later; until then it must only be within the zones.
         let start = io.range.start.min(Lba(self.parts.capacity.get() - 1));
         let (place, passes) = geometry.locate(start);
         self.sequence += 1;

@@ -1,25 +1,23 @@
-//! Where a sector lies: logical address -> zone, cylinder, head, sector, and the angle at which it
+//! The position of a sector: logical address -> zone, cylinder, head, sector, and the angle at which it
 //! passes under the head.
 //!
-//! Tracks of a cylinder follow one another, then the next cylinder; every track of a zone holds the
-//! same number of sectors. The first sector of a track is turned against the last of the track
-//! before by the *track skew* (head switch) or, at a cylinder's end, by the *cylinder skew* (seek of
-//! one cylinder), so that a sequential pass loses just these. The skews follow from the switch times
-//! unless a zone states its own. Heads ascend on every cylinder or, in serpentine layouts, descend on
-//! every other one. Sectors that hold no data (spares, slipped defects, a zone's reserved front) are
-//! passed over: see `spread`. Data of a remapped sector lie elsewhere. Some drives are described
-//! track by track instead: see `tracks`.
+//! Tracks of a cylinder follow one another, then the next cylinder; every track of a zone has the same number
+//! of sectors. The first sector of a track is offset from the last of the track before by the *track skew*
+//! (head switch) or, at a cylinder's end, by the *cylinder skew* (seek of one cylinder), so that a sequential
+//! pass loses exactly these. The skews follow from the switch times unless a zone states its own. Heads
+//! ascend on every cylinder or, in serpentine layouts, descend on every other one. Sectors without data
+//! (spares, slipped defects, a zone's reserved front) are skipped: see `spread`. Data of a remapped sector
+//! are elsewhere. Some drives are described by track instead: see `tracks`.
 //!
-//! One function carries all of it. [`Geometry::passes_at`] is the time at which a sector begins to
-//! pass under its head in one sequential pass over the whole disk that starts at angle zero: the
-//! angle of a sector is that time modulo a revolution, and reading a range takes the difference of two
-//! such times. Skews shorter than the movement that they hide are lengthened by whole turns, which
-//! is what they cost. Everything is integer arithmetic in nanoseconds and exact, so that a range
-//! read in pieces without a pause ends when it ends read at once, and no piece misses its sector by
-//! a rounding error, which would cost a revolution.
+//! All of it rests on one function. [`Geometry::passes_at`] is the time at which a sector begins to pass
+//! under its head in one sequential pass over the whole disk that starts at angle zero. The angle of a sector
+//! is that time modulo a revolution, and reading a range takes the difference of two such times. Skews
+//! shorter than the movement that they hide are lengthened by whole revolutions, which is their cost. The
+//! arithmetic is in integer nanoseconds and exact: a range read in pieces without a pause ends when it would
+//! end if read at once, and no piece misses its sector by a rounding error, which would cost a revolution.
 //!
-//! Limits: the pass takes remapped sectors where they would have been; only an access that begins at
-//! one goes to its replacement.
+//! Limits: the pass takes remapped sectors at their original position; only an access that begins at one goes
+//! to its replacement.
 
 mod shape;
 mod spread;
@@ -42,7 +40,7 @@ pub struct Geometry {
     cylinders: u32,
     turn: u64,
     sectors: u64,
-    /// Sectors whose data lie elsewhere, ascending: where by address, and in which zone's terms.
+    /// Sectors whose data are elsewhere, ascending: the address, the new position, and its time in the pass.
     remapped: Vec<(u64, TrackAddress, Nanos)>,
 }
 
@@ -54,8 +52,8 @@ enum Layout {
 }
 
 impl Geometry {
-    /// Lays zones out from the outer edge inwards. The caller has checked that no count is zero, all
-    /// are within the limits of a profile, and zones do not overlap.
+    /// Lays zones out from the outer edge inwards. The caller has checked that no count is zero, all are
+    /// within the limits of a profile, and zones do not overlap.
     #[must_use]
     pub fn new(rules: &Rules, shapes: &[ZoneShape]) -> Self {
         let mut zones: Vec<Zone> = Vec::with_capacity(shapes.len());
@@ -73,8 +71,8 @@ impl Geometry {
         Self { layout: Layout::Zones(zones), cylinders, turn: rules.turn.get(), sectors, remapped }
     }
 
-    /// Lays out what a profile describes. `moves` tells how long it takes from one track to another; of
-    /// zones the rules tell. What the caller must have checked is said at the two ways.
+    /// Lays out the description of a profile. `moves` returns the time from one track to another; for zones
+    /// the rules give it. The two functions state what the caller must have checked.
     #[must_use]
     pub fn of(
         rules: &Rules,
@@ -87,9 +85,9 @@ impl Geometry {
         }
     }
 
-    /// Lays tracks out in the order of their addresses. `moves` tells how long it takes from one track
-    /// to another. The caller has checked that there is a track, no count is zero and all are within the
-    /// limits of a profile.
+    /// Lays tracks out in the order of their addresses. `moves` returns the time from one track to another.
+    /// The caller has checked that there is a track, no count is zero and all are within the limits of a
+    /// profile.
     fn of_tracks(
         turn: Nanos,
         shape: &TracksShape,
@@ -127,7 +125,7 @@ impl Geometry {
         Nanos(self.turn)
     }
 
-    /// Where a sector lies.
+    /// The position of a sector.
     #[must_use]
     pub fn place(&self, lba: Lba) -> TrackAddress {
         match &self.layout {
@@ -136,7 +134,7 @@ impl Geometry {
         }
     }
 
-    /// Where a sector lies and when it begins to pass under its head, in the sequential pass.
+    /// The position of a sector and when it begins to pass under its head, in the sequential pass.
     #[must_use]
     pub fn locate(&self, lba: Lba) -> (TrackAddress, Nanos) {
         if let Some((_, place, passes)) = self.remap_of(lba) {
@@ -145,7 +143,7 @@ impl Geometry {
         self.in_place(lba)
     }
 
-    /// The same where nothing is remapped.
+    /// The same without remaps.
     fn in_place(&self, lba: Lba) -> (TrackAddress, Nanos) {
         match &self.layout {
             Layout::Zones(zones) => zone_of(zones, lba).locate(self.turn, lba),
@@ -196,7 +194,7 @@ impl Geometry {
         })
     }
 
-    /// Where the track that holds a sector ends.
+    /// The end of the track of a sector.
     #[must_use]
     pub fn track_end(&self, lba: Lba) -> Lba {
         match &self.layout {
@@ -205,7 +203,7 @@ impl Geometry {
         }
     }
 
-    /// Where the track that holds a sector begins.
+    /// The start of the track of a sector.
     #[must_use]
     pub fn track_start(&self, lba: Lba) -> Lba {
         match &self.layout {
@@ -214,8 +212,8 @@ impl Geometry {
         }
     }
 
-    /// Where the cylinder that holds a sector ends; where tracks are described one by one, where the
-    /// track does, since the next may lie on any cylinder.
+    /// The end of the cylinder of a sector; in a description by track the end of the track, since the next
+    /// may be on any cylinder.
     #[must_use]
     pub fn cylinder_end(&self, lba: Lba) -> Lba {
         match &self.layout {
@@ -288,7 +286,7 @@ mod tests {
         prop::collection::vec(shape, 1..4)
     }
 
-    /// A geometry, its switch times and its sectors one by one.
+    /// A geometry, its switch times and a list of its sectors.
     fn geometry() -> impl Strategy<Value = (Geometry, SwitchTimes, Vec<(TrackAddress, u32, u32)>)> {
         (1..4u32, 0..20_000_000u64, 0..20_000_000u64, shapes()).prop_map(|(heads, head, more, shapes)| {
             let switch = SwitchTimes::new(Nanos(head), Nanos(head + more));
@@ -315,7 +313,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sectors_lie_where_a_walk_over_the_disk_finds_them((geometry, _, walked) in geometry()) {
+        fn sectors_are_where_a_walk_over_the_disk_finds_them((geometry, _, walked) in geometry()) {
             prop_assert_eq!(geometry.sectors(), Sectors(walked.len() as u64));
             let mut seen = HashSet::new();
             for (lba, (place, sector, _)) in (0..).zip(&walked) {
@@ -324,8 +322,8 @@ mod tests {
             }
         }
 
-        /// Sectors of a track follow one another without a pause and fill a revolution; between tracks
-        /// lies the switch, rounded up to a sector.
+        /// Sectors of a track follow one another without a pause and fill a revolution; between tracks is the
+        /// switch, rounded up to a sector.
         #[test]
         fn the_sequential_pass_loses_the_switches_and_nothing_else((geometry, switch, walked) in geometry()) {
             for (lba, pair) in (0..).map(Lba).zip(walked.windows(2)) {
@@ -349,7 +347,7 @@ mod tests {
         }
 
         #[test]
-        fn where_the_pass_has_got_to_is_the_inverse_of_when((geometry, ..) in geometry(), at in any::<prop::sample::Index>()) {
+        fn the_position_of_the_pass_is_the_inverse_of_its_time((geometry, ..) in geometry(), at in any::<prop::sample::Index>()) {
             let end = Lba(at.index(geometry.sectors as usize) as u64 + 1);
             let passed = geometry.passed_at(end);
             prop_assert_eq!(geometry.reached_at(passed), end);
@@ -375,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skew_shorter_than_the_switch_costs_whole_turns() {
+    fn a_skew_shorter_than_the_switch_costs_whole_revolutions() {
         let switch = SwitchTimes::new(Nanos(2_100_000), Nanos(2_100_000));
         let shapes = [ZoneShape::plain(1, 10)];
         let geometry = Geometry::new(&Rules::plain(2, Nanos(1_000_000), switch), &shapes);

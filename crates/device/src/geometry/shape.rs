@@ -1,4 +1,4 @@
-//! How a disk's layout is described: zones or single tracks, and what is common to them.
+//! The description of a disk's layout: zones or single tracks, and their common properties.
 
 use foreseek_units::Nanos;
 
@@ -11,98 +11,97 @@ pub struct TrackAddress {
     pub head: u32,
 }
 
-/// A zone as it is described: cylinders that hold the same number of sectors a track.
+/// The description of a zone: cylinders with the same number of sectors per track.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ZoneShape {
     /// How many.
     pub cylinders: u32,
     /// On each of their tracks.
     pub sectors_per_track: u32,
-    /// What is known of it beyond that; without it the skews follow from the switch times, the
-    /// cylinders from the zone before, and every sector holds data.
+    /// Further details; without them the skews follow from the switch times, the cylinders from the zone
+    /// before, and every sector has data.
     pub detail: Option<ZoneDetail>,
 }
 
-/// A zone as it was extracted from a drive. Places are physical sectors counted from the zone's
-/// first in the order of its tracks.
+/// A zone as it was extracted from a drive. Positions are physical sectors counted from the zone's first in
+/// the order of its tracks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ZoneDetail {
-    /// Where it begins.
+    /// Its first cylinder.
     pub first_cylinder: u32,
-    /// By how many sectors a track's first is turned against the end of the track before on the same
-    /// cylinder.
+    /// By how many sectors a track's first is offset from the end of the track before on the same cylinder.
     pub track_skew: f64,
     /// The same where the cylinder changes.
     pub cylinder_skew: f64,
     /// The angle of the zone's first sector, in sectors.
     pub offset: f64,
-    /// Sectors at the zone's front that hold no data of the host.
+    /// Sectors at the zone's front without data of the host.
     pub front: u64,
     /// Spare sectors (with [`Spares::Tracks`] spare tracks) in each unit of the sparing scheme.
     pub spares: u64,
-    /// Defective places that were left out when addresses were given, ascending.
+    /// Defective positions that were left out when addresses were given, ascending.
     pub slips: Vec<u64>,
-    /// Defective places whose data lie elsewhere, ascending: from, to.
+    /// Defective positions whose data are elsewhere, ascending: from, to.
     pub remaps: Vec<(u64, u64)>,
 }
 
-/// A layout of which every track is described: *sections* of the address space, each a *pattern* of
-/// tracks that repeats. Angles are in turns, those of a pattern's tracks from where the pattern begins.
-/// Places count sectors in the order of the tracks, slipped ones among them.
+/// A layout with a description of every track: *sections* of the address space, each a *pattern* of tracks
+/// that repeats. Angles are in revolutions, those of a pattern's tracks from the beginning of the pattern.
+/// Positions count sectors in the order of the tracks, including slipped ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TracksShape {
-    /// Each the runs of tracks that it consists of.
+    /// The runs of tracks of each pattern.
     pub patterns: Vec<Vec<RunShape>>,
     /// In order of their addresses.
     pub sections: Vec<SectionShape>,
-    /// Places left out when addresses were given, ascending: the first of some, and how many.
+    /// Positions left out when addresses were given, ascending: the first of some, and their number.
     pub slips: Vec<(u64, u64)>,
-    /// Addresses whose data lie elsewhere, ascending: the address, the place.
+    /// Addresses whose data are elsewhere, ascending: the address, the position.
     pub remaps: Vec<(u64, u64)>,
 }
 
 /// Tracks of one surface that follow one another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunShape {
-    /// How many.
+    /// Their number.
     pub tracks: u32,
-    /// Sectors of a track that have places; the rest of it has none.
+    /// Sectors of a track that have positions; the rest of it has none.
     pub sectors: u32,
-    /// How many sectors fit on one.
+    /// The number of sectors that fit on one.
     pub sectors_per_track: u32,
-    /// Of which surface.
+    /// Their surface.
     pub head: u32,
-    /// The first one's, from the pattern's.
+    /// The cylinder of the first one, from the pattern's.
     pub cylinder: i64,
-    /// From one to the next.
+    /// The step from one to the next.
     pub cylinder_step: i64,
-    /// Where the first sector of the first track lies.
+    /// The angle of the first sector of the first track.
     pub angle: f64,
-    /// By how much each is turned against the one before.
+    /// The angle by which each is offset from the one before.
     pub angle_step: f64,
 }
 
-/// A pattern that repeats over a range of places.
+/// A pattern that repeats over a range of positions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SectionShape {
-    /// Which pattern, by its index.
+    /// The index of the pattern.
     pub pattern: usize,
-    /// Places in all.
+    /// All positions.
     pub sectors: u64,
-    /// Places of each repetition; not more than the pattern has.
+    /// Positions of each repetition; not more than the pattern has.
     pub sectors_each: u64,
-    /// Where the first repetition begins.
+    /// The first cylinder of the first repetition.
     pub cylinder: i64,
-    /// From one to the next.
+    /// The step from one to the next.
     pub cylinder_step: i64,
-    /// At which angle the first begins.
+    /// The angle at which the first begins.
     pub angle: f64,
-    /// By how much each is turned against the one before.
+    /// The angle by which each is offset from the one before.
     pub angle_step: f64,
 }
 
 impl SectionShape {
-    /// How often the pattern repeats; the last time it may be cut short.
+    /// How often the pattern repeats; the last repetition may be incomplete.
     #[must_use]
     pub fn times(&self) -> u64 {
         self.sectors.div_ceil(self.sectors_each.max(1))
@@ -110,7 +109,7 @@ impl SectionShape {
 }
 
 impl TracksShape {
-    /// Past the last cylinder that it goes over.
+    /// The end of its cylinders.
     #[must_use]
     pub fn end_cylinder(&self) -> u32 {
         let last = |section: &SectionShape| {
@@ -122,7 +121,7 @@ impl TracksShape {
         u32::try_from(last.saturating_add(1)).unwrap_or(0)
     }
 
-    /// The lowest and the highest cylinder of a pattern, from where it begins.
+    /// The lowest and the highest cylinder of a pattern, relative to its beginning.
     #[must_use]
     pub fn span_of(pattern: &[RunShape]) -> (i64, i64) {
         let ends = |run: &RunShape| {
@@ -133,21 +132,21 @@ impl TracksShape {
         pattern.iter().map(ends).reduce(wider).unwrap_or_default()
     }
 
-    /// How many cylinders a pattern goes over.
+    /// The number of cylinders of a pattern.
     #[must_use]
     pub fn cylinders_of(pattern: &[RunShape]) -> i64 {
         let (low, high) = Self::span_of(pattern);
         high - low + 1
     }
 
-    /// What a pattern holds.
+    /// The sectors of a pattern.
     #[must_use]
     pub fn sectors_of(pattern: &[RunShape]) -> u64 {
         pattern.iter().map(|run| u64::from(run.tracks) * u64::from(run.sectors)).sum()
     }
 }
 
-/// A layout as it is described.
+/// The description of a layout.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LayoutShape {
     /// By zones, from the outside in.
@@ -156,7 +155,7 @@ pub enum LayoutShape {
     Tracks(TracksShape),
 }
 
-/// In which order the tracks of a cylinder follow one another.
+/// The order of the tracks of a cylinder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mapping {
     /// Ascending on every cylinder.
@@ -168,10 +167,10 @@ pub enum Mapping {
     Serpentine,
 }
 
-/// Where spare sectors lie, and what a slip displaces.
+/// The position of spare sectors, and the effect of a slip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spares {
-    /// Nowhere.
+    /// No spares.
     #[default]
     None,
     /// Whole tracks at the end of a zone; a slip skips a track.
@@ -188,7 +187,7 @@ pub enum Spares {
     CylinderFrontSlipToEnd,
     /// At the end of the disk; slips displace all that follows in the zone.
     DiskEnd,
-    /// At the end of each range of so many cylinders.
+    /// At the end of each range of this many cylinders.
     PerRange(u32),
     /// At the end of each zone.
     PerZone,
@@ -196,7 +195,7 @@ pub enum Spares {
     PerZoneSlipToEnd,
 }
 
-/// What the mechanics need between tracks and between cylinders.
+/// The time of the mechanics between tracks and between cylinders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchTimes {
     /// To another head.
@@ -208,30 +207,30 @@ pub struct SwitchTimes {
 }
 
 impl SwitchTimes {
-    /// Those of a disk whose zones adjoin.
+    /// For a disk with adjacent zones.
     #[must_use]
     pub fn new(head: Nanos, cylinder: Nanos) -> Self {
         Self { head, cylinder, gap: cylinder }
     }
 }
 
-/// What is common to all zones.
+/// The common properties of all zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// Surfaces with data.
     pub heads: u32,
     /// One revolution.
     pub turn: Nanos,
-    /// What the mechanics need between tracks.
+    /// The time of the mechanics between tracks.
     pub switch: SwitchTimes,
-    /// In which order the tracks of a cylinder follow one another.
+    /// The order of the tracks of a cylinder.
     pub mapping: Mapping,
-    /// Where spare sectors lie.
+    /// The position of spare sectors.
     pub spares: Spares,
 }
 
 impl Rules {
-    /// Of a disk of which no more is known.
+    /// For a disk without further details.
     #[must_use]
     pub fn plain(heads: u32, turn: Nanos, switch: SwitchTimes) -> Self {
         Self { heads, turn, switch, mapping: Mapping::default(), spares: Spares::default() }
@@ -239,7 +238,7 @@ impl Rules {
 }
 
 impl ZoneShape {
-    /// A zone of which no more is known.
+    /// A zone without further details.
     pub(crate) fn plain(cylinders: u32, sectors_per_track: u32) -> Self {
         Self { cylinders, sectors_per_track, detail: None }
     }

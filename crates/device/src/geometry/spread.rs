@@ -1,14 +1,14 @@
-//! How data sectors are spread over the physical sectors of a zone: past unused, spare and slipped
+//! The distribution of data sectors over the physical sectors of a zone, skipping unused, spare and slipped
 //! sectors.
 //!
-//! A zone is divided into *units*, over which spares are counted: a track, a cylinder, a range of
-//! cylinders or the zone itself. A slipped sector either uses up a spare of its unit, so that the
-//! next unit begins where it would anyway, or displaces all data behind it to the end of the zone.
-//! Both directions of the mapping are closed forms with a binary search among the slips.
+//! A zone is divided into *units*, over which spares are counted: a track, a cylinder, a range of cylinders
+//! or the zone itself. A slipped sector either uses up a spare of its unit, so that the next unit begins at
+//! its usual position, or displaces all data behind it to the end of the zone. Both directions of the mapping
+//! are closed forms with a binary search among the slips.
 //!
-//! Source: the layout model of the DiskSim 4.0 disk parameter files (`dm_layout_g1`), by its manual.
-//! Limits: a unit with more slips than spares makes all slips of its zone displace to the end;
-//! slips do not turn the tracks behind them.
+//! Source: the layout model of the DiskSim 4.0 disk parameter files (`dm_layout_g1`), by its manual. Limits:
+//! if one unit has more slips than spares, all slips of its zone displace to the end; slips do not change the
+//! angles of the tracks behind them.
 
 use super::shape::{Rules, Spares, ZoneDetail, ZoneShape};
 
@@ -17,9 +17,9 @@ use super::shape::{Rules, Spares, ZoneDetail, ZoneShape};
 pub(super) struct Spread {
     /// Physical sectors of a unit.
     unit: u64,
-    /// Data sectors of a unit, unused ones at the zone's front counted.
+    /// Data sectors of a unit, including unused ones at the zone's front.
     data: u64,
-    /// Whether the zone is one unit, so that all slips are of it.
+    /// Whether the zone is one unit, so that all slips belong to it.
     single: bool,
     /// Spares before a unit's data.
     before: u64,
@@ -34,7 +34,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// The mapping of a zone; `None` where all of its sectors hold data in order.
+    /// The mapping of a zone; `None` if all of its sectors have data in order.
     pub(super) fn new(rules: &Rules, shape: &ZoneShape) -> Option<Self> {
         let detail = shape.detail.as_ref()?;
         if detail.front == 0 && detail.spares == 0 && detail.slips.is_empty() {
@@ -85,7 +85,7 @@ impl Spread {
         if to_end {
             spread.slips = spread.slips.iter().filter_map(|slip| spread.among_data(*slip)).collect();
         }
-        // A last unit that is not whole has no spares: its slips take data away.
+        // An incomplete last unit has no spares: its slips reduce the data.
         let whole = physical / unit;
         let mut held = whole * data + physical % unit;
         let displacing = if to_end { 0 } else { whole * unit };
@@ -112,7 +112,7 @@ impl Spread {
         begin + rest + self.skipped(first, last, begin, rest)
     }
 
-    /// How many data sectors lie before a physical sector.
+    /// The number of data sectors before a physical sector.
     pub(super) fn logical(&self, physical: u64) -> u64 {
         let (start, rest) = (physical / self.unit * self.unit, physical % self.unit);
         let units = start / self.unit * self.data;
@@ -128,8 +128,8 @@ impl Spread {
         index.saturating_sub(self.front).min(self.held)
     }
 
-    /// Where the data of the unit begin that begins at a physical sector, and the slips from there to
-    /// its end. Spares at the front take up slips by letting the data begin earlier.
+    /// The start of the data of the unit that begins at a physical sector, and the slips from there to its
+    /// end. With spares at the front, slips let the data begin earlier.
     fn begin_of(&self, start: u64) -> (u64, usize, usize) {
         if self.single && self.before == 0 {
             return (start, 0, self.slips.len());
@@ -151,8 +151,8 @@ impl Spread {
         }
     }
 
-    /// How many of some slips lie before the data sector that is `wanted` sectors behind `start`,
-    /// the slips themselves not counted.
+    /// The number of some slips before the data sector that is `wanted` sectors behind `start`, not counting
+    /// the slips themselves.
     fn skipped(&self, first: usize, last: usize, start: u64, wanted: u64) -> u64 {
         let slips = &self.slips[first..last];
         let (mut low, mut high) = (0, slips.len());
@@ -218,7 +218,7 @@ mod tests {
         Rules { spares, ..Rules::plain(heads, Nanos(1_000_000), switch) }
     }
 
-    /// The physical sectors that hold data, by walking over the zone unit by unit.
+    /// The physical sectors with data, found by walking over the zone unit by unit.
     fn walk(spread: &Spread, physical: u64) -> Vec<u64> {
         let mut data = Vec::new();
         for start in (0..physical).step_by(spread.unit as usize) {

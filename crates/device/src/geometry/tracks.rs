@@ -1,13 +1,13 @@
-//! A layout of which every track is described.
+//! A layout with a description of every track.
 //!
-//! Where zones state one rule for thousands of tracks, some drives are described track by track: which
-//! track follows which, and the angle at which each begins. Tracks repeat in patterns, so that a few
-//! hundred describe a whole disk: a *section* is a pattern of tracks that repeats, and a *run* some
-//! tracks of one surface within it. All times of the sequential pass follow from the angles, each as
-//! early as the movement before it lets it be; what repeats has the same period each time.
+//! Zones state one rule for thousands of tracks. Some drives are described by track instead: which track
+//! follows which, and the angle at which each begins. Tracks repeat in patterns, so that a few hundred
+//! describe a whole disk. A *section* is a pattern of tracks that repeats, and a *run* some tracks of one
+//! surface within it. All times of the sequential pass follow from the angles, each as early as the movement
+//! before it permits; repetitions have the same period each time.
 //!
-//! Source: the layout model `dm_layout_g4` of the DiskSim 4.0 disk parameter files, an index tree of
-//! which the two lowest levels are kept as they are; `dm_layout_g2` is brought into the same form.
+//! Source: the layout model `dm_layout_g4` of the DiskSim 4.0 disk parameter files, an index tree of which
+//! the two lowest levels are kept unchanged; `dm_layout_g2` is converted into the same form.
 
 use super::shape::{RunShape, SectionShape, TrackAddress, TracksShape};
 use foreseek_units::{Lba, Nanos};
@@ -16,24 +16,24 @@ use foreseek_units::{Lba, Nanos};
 #[derive(Clone, Copy, Debug)]
 struct TrackRun {
     shape: RunShape,
-    /// Its first place within the pattern.
+    /// Its first position within the pattern.
     first: u64,
-    /// When that passes, from where the pattern begins.
+    /// The time of that position, from the beginning of the pattern.
     passes: u64,
-    /// From one of its tracks to the next.
+    /// The time from one of its tracks to the next.
     period: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Section {
     shape: SectionShape,
-    /// Its first place.
+    /// Its first position.
     first: u64,
-    /// When its pattern begins, the first time.
+    /// The time at which its pattern begins, the first time.
     base: u64,
-    /// When its first place passes.
+    /// The time of its first position.
     begins: u64,
-    /// From one repetition to the next.
+    /// The time from one repetition to the next.
     period: u64,
 }
 
@@ -43,13 +43,13 @@ pub(super) struct Tracks {
     turn: u64,
     patterns: Vec<Vec<TrackRun>>,
     sections: Vec<Section>,
-    /// Slips: the first place, how many places with data lie before it, and how many slipped ones lie
+    /// Slips: the first position, the number of positions with data before it, and the number of slipped ones
     /// before its end.
     slips: Vec<(u64, u64, u64)>,
     physical: u64,
 }
 
-/// A place taken apart: which section and run it lies in, and how far into them.
+/// The components of a position: its section and run, and the offsets in them.
 #[derive(Clone, Copy, Debug)]
 struct Parts<'a> {
     section: &'a Section,
@@ -66,11 +66,11 @@ impl Parts<'_> {
             + section.cylinder_step * self.time as i64
             + run.cylinder
             + run.cylinder_step * self.track as i64;
-        // A description whose cylinders were negative would have been refused.
+        // A description with negative cylinders would have been refused.
         TrackAddress { cylinder: cylinder.max(0) as u32, head: run.head }
     }
 
-    /// When the sector so far into the track passes.
+    /// The time of a sector of the track.
     fn passes(&self, turn: u64, sector: u64) -> u64 {
         let track = self.section.base
             + self.time * self.section.period
@@ -81,9 +81,8 @@ impl Parts<'_> {
 }
 
 impl Tracks {
-    /// Lays the sections out one behind the other. `moves` tells how long it takes from one track to
-    /// another. The caller has checked that no count is zero and all are within the limits of a
-    /// profile.
+    /// Lays the sections out one behind the other. `moves` returns the time from one track to another. The
+    /// caller has checked that no count is zero and all are within the limits of a profile.
     pub(super) fn new(
         turn: Nanos,
         shape: &TracksShape,
@@ -110,8 +109,8 @@ impl Tracks {
         tracks
     }
 
-    /// Adds a section behind those that are there. `end` is the last track before it, and when that
-    /// has passed.
+    /// Adds a section behind the others. `end` is the last track before it, and the time at which that has
+    /// passed.
     fn append(
         &mut self,
         shape: &SectionShape,
@@ -129,7 +128,7 @@ impl Tracks {
         let next = SectionShape { cylinder: shape.cylinder + shape.cylinder_step, ..*shape };
         let next = Section { shape: next, ..section };
         let again = Parts { section: &next, ..to };
-        // The first place comes again when the last has passed and the head is back.
+        // The first position comes again when the last has passed and the head is back.
         let whole = from.passes(self.turn, from.sector + 1) + moves(from.place(), again.place()).get();
         let period = phase_from(self.turn, whole.saturating_sub(leads), shape.angle_step);
         let earliest = end.map_or(0, |(place, passed)| passed + moves(place, to.place()).get());
@@ -144,12 +143,12 @@ impl Tracks {
         self.logical(self.physical)
     }
 
-    /// Where a sector lies, and when it begins to pass.
+    /// The position of a sector, and when it begins to pass.
     pub(super) fn locate(&self, lba: Lba) -> (TrackAddress, Nanos) {
         self.locate_place(self.physical_of(lba))
     }
 
-    /// The same of a place.
+    /// The same for a physical position.
     pub(super) fn locate_place(&self, physical: u64) -> (TrackAddress, Nanos) {
         let parts = self.parts(physical);
         (parts.place(), Nanos(parts.passes(self.turn, parts.sector)))
@@ -186,7 +185,7 @@ impl Tracks {
         u64::from(self.parts(self.physical_of(lba)).run.shape.sectors_per_track)
     }
 
-    /// Where the track that holds a sector ends.
+    /// The end of the track of a sector.
     pub(super) fn track_end(&self, lba: Lba) -> Lba {
         let physical = self.physical_of(lba);
         let parts = self.parts(physical);
@@ -197,14 +196,14 @@ impl Tracks {
         Lba(self.logical(end))
     }
 
-    /// Where the track that holds a sector begins.
+    /// The start of the track of a sector.
     pub(super) fn track_start(&self, lba: Lba) -> Lba {
         let physical = self.physical_of(lba);
         Lba(self.logical(physical - self.parts(physical).sector))
     }
 
-    /// The first sector of each section, and the data sectors of a repetition with the time that a pass
-    /// takes for it.
+    /// The first sector of each section, and the data sectors of a repetition with the time of a pass over
+    /// it.
     pub(super) fn sections(&self) -> impl Iterator<Item = (u64, f64, Nanos)> {
         self.sections.iter().map(|section| {
             let (data, time) = self.repetition(section);
@@ -212,8 +211,7 @@ impl Tracks {
         })
     }
 
-    /// The data sectors of a repetition of the pattern at a sector, and the time that a pass takes for
-    /// it.
+    /// The data sectors of a repetition of the pattern at a sector, and the time of a pass over it.
     pub(super) fn repetition_at(&self, lba: Lba) -> (f64, Nanos) {
         self.repetition(self.parts(self.physical_of(lba)).section)
     }
@@ -241,7 +239,7 @@ impl Tracks {
         lba.get() + after.checked_sub(1).map_or(0, |at| self.slips[at].2)
     }
 
-    /// How many data sectors lie before a place.
+    /// The number of data sectors before a position.
     fn logical(&self, physical: u64) -> u64 {
         let after = self.slips.partition_point(|(first, ..)| *first <= physical);
         let Some((_, data, slipped)) = after.checked_sub(1).map(|at| self.slips[at]) else { return physical };
@@ -249,7 +247,7 @@ impl Tracks {
     }
 }
 
-/// A pattern's runs, each as early as the one before lets it be.
+/// A pattern's runs, each as early as the one before permits.
 fn runs(
     turn: u64,
     pattern: &[RunShape],
@@ -259,7 +257,7 @@ fn runs(
     let (mut first, mut end) = (0, None::<(RunShape, u64)>);
     for shape in pattern {
         let track = |run: &RunShape, track: i64| TrackAddress {
-            // Only distances count, and a pattern may begin on its highest cylinder.
+            // Only distances matter, and a pattern may begin on its highest cylinder.
             cylinder: (i64::from(u32::MAX / 2) + run.cylinder + run.cylinder_step * track) as u32,
             head: run.head,
         };
@@ -277,7 +275,7 @@ fn runs(
     runs
 }
 
-/// The first time not before `earliest` at which the platter has turned to an angle.
+/// The first time not before `earliest` at which the platter has this angle.
 fn phase_from(turn: u64, earliest: u64, angle: f64) -> u64 {
     let phase = (angle.rem_euclid(1.0) * turn as f64).round() as u64 % turn;
     earliest + (phase + turn - earliest % turn) % turn

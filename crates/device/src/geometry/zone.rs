@@ -1,15 +1,15 @@
-//! A zone as it is used.
+//! A zone with its computed layout.
 //!
-//! *Slots* divide the time of the sequential pass over a zone: a sector is `fine` of them, a track
-//! its sectors, a skew some more. Skews of whole sectors need one slot a sector; those that are
-//! parts of a revolution take finer ones.
+//! *Slots* divide the time of the sequential pass over a zone: a sector is `fine` of them, a track its
+//! sectors, a skew some more. Skews of whole sectors need one slot per sector; skews that are fractions of a
+//! revolution need finer ones.
 
 use super::shape::{Mapping, Rules, TrackAddress, ZoneDetail, ZoneShape};
 use super::spread::Spread;
 use foreseek_units::{Lba, Nanos};
 
-/// Slots a sector where skews are not whole sectors: a thousandth of a sector is some ten nanoseconds,
-/// finer than any extraction resolves, and every product stays below 2^64.
+/// Slots per sector if skews are not whole sectors: a thousandth of a sector is some ten nanoseconds, finer
+/// than any extraction resolves, and every product stays below 2^64.
 const FINE: u64 = 1024;
 
 /// A zone.
@@ -23,12 +23,12 @@ pub(super) struct Zone {
     base: u64,
     heads: u64,
     sectors_per_track: u64,
-    /// Slots a sector.
+    /// Slots per sector.
     fine: u64,
     slots_per_track: u64,
     slots_per_cylinder: u64,
     mapping: Mapping,
-    /// `None` where every sector holds data.
+    /// `None` if every sector has data.
     spread: Option<Box<Spread>>,
 }
 
@@ -40,7 +40,7 @@ impl Zone {
         let heads = u64::from(rules.heads);
         let fine = shape.detail.as_ref().map_or(1, fineness);
         let hides = |time: Nanos| (time.get() * sectors * fine).div_ceil(turn);
-        // A stated skew that is shorter than the movement costs a revolution more, or several.
+        // A stated skew that is shorter than the movement costs one or several revolutions more.
         let skew = |stated: f64, movement: Nanos| {
             let slots = (stated * fine as f64).round() as u64;
             let round = sectors * fine;
@@ -111,12 +111,12 @@ impl Zone {
         self.heads
     }
 
-    /// Where a sector lies.
+    /// The position of a sector.
     pub(super) fn place(&self, lba: Lba) -> TrackAddress {
         self.place_of(self.physical(lba) / self.sectors_per_track)
     }
 
-    /// Where a sector lies, and when it begins to pass.
+    /// The position of a sector, and when it begins to pass.
     pub(super) fn locate(&self, turn: u64, lba: Lba) -> (TrackAddress, Nanos) {
         let physical = self.physical(lba);
         let passes = self.base + self.time_of_slot(turn, self.slot_of(physical));
@@ -143,7 +143,7 @@ impl Zone {
         Lba((self.first_lba + within).min(self.end_lba))
     }
 
-    /// Where the group of so many tracks that holds a sector ends.
+    /// The end of the group of this many tracks that contains a sector.
     pub(super) fn track_end(&self, lba: Lba, tracks: u64) -> Lba {
         let group = tracks * self.sectors_per_track;
         let end = (self.physical(lba) / group + 1) * group;
@@ -151,13 +151,13 @@ impl Zone {
         Lba((self.first_lba + within).min(self.end_lba))
     }
 
-    /// Where the track that holds a sector begins.
+    /// The start of the track of a sector.
     pub(super) fn track_start(&self, lba: Lba) -> Lba {
         let start = self.physical(lba) / self.sectors_per_track * self.sectors_per_track;
         Lba(self.first_lba + self.spread.as_ref().map_or(start, |spread| spread.logical(start)))
     }
 
-    /// The data sectors of a cylinder on average, and the time that a pass takes for it.
+    /// The mean number of data sectors of a cylinder, and the time of a pass over it.
     pub(super) fn cylinder(&self, turn: u64) -> (f64, Nanos) {
         let physical = self.sectors_per_track * self.heads;
         let all = physical * u64::from(self.cylinders);
@@ -166,8 +166,8 @@ impl Zone {
         (physical as f64 * share, Nanos(self.time_of_slot(turn, self.slots_per_cylinder)))
     }
 
-    /// A remapped sector: its address, and where and when its replacement passes. `None` where no
-    /// data are concerned.
+    /// A remapped sector: its address, and the position and time of its replacement. `None` if no data are
+    /// concerned.
     pub(super) fn remapped(
         &self,
         rules: &Rules,
@@ -205,14 +205,14 @@ impl Zone {
         cylinder * self.slots_per_cylinder + head * self.slots_per_track + sector * self.fine
     }
 
-    /// When a slot begins, from the zone's start: `floor(slot x turn / slots a turn)`, without the
+    /// When a slot begins, from the zone's start: `floor(slot x turn / slots per turn)`, without the
     /// overflow.
     fn time_of_slot(&self, turn: u64, slot: u64) -> u64 {
         let round = self.sectors_per_track * self.fine;
         slot / round * turn + slot % round * turn / round
     }
 
-    /// When the pass over the zone is over, the last cylinder's skew counted.
+    /// When the pass over the zone is over, including the last cylinder's skew.
     fn whole_pass(&self, turn: u64) -> u64 {
         self.base + self.time_of_slot(turn, u64::from(self.cylinders) * self.slots_per_cylinder)
     }
@@ -224,7 +224,7 @@ impl Zone {
     }
 }
 
-/// Slots a sector that a zone's skews and offset need.
+/// The slots per sector that a zone's skews and offset need.
 fn fineness(detail: &ZoneDetail) -> u64 {
     let stated = [detail.track_skew, detail.cylinder_skew, detail.offset];
     if stated.iter().all(|skew| skew.fract() == 0.0) { 1 } else { FINE }

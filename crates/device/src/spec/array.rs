@@ -13,7 +13,7 @@ use foreseek_units::{Bytes, Level, Nanos, Rate, Stripes};
 /// Largest strip in KiB: 64 MiB, more than any array offers.
 const STRIP_KIB_LIMIT: u64 = 1 << 16;
 
-/// What a profile says of an array.
+/// The profile of an array.
 #[derive(Clone, Debug)]
 pub(crate) struct ArraySpec {
     level: Level,
@@ -22,7 +22,7 @@ pub(crate) struct ArraySpec {
     pub(crate) link_rate_mb_per_s: f64,
     pub(crate) command_overhead_ms: f64,
     sequential_rate_mb_per_s: Option<f64>,
-    /// The built-in profile that the members are, if they are given so.
+    /// The built-in profile of the members, if they are given by name.
     member: Option<String>,
     pub(crate) disk: DiskSpec,
     pub(crate) model: DiskModel,
@@ -126,14 +126,14 @@ impl ArraySpec {
         self.disk.sectors() / self.stripes().strip
     }
 
-    /// What the members give together for data, the link in between.
+    /// The members' total rate for data, limited by the link.
     fn modelled_rate(&self) -> Rate {
         let members = self.model.sequential.as_bytes_per_second() * self.stripes().data_strips() as f64;
         Rate::bytes_per_second(members.min(self.link_rate_mb_per_s * 1e6))
     }
 }
 
-/// The built-in disk of a name.
+/// The built-in disk of this name.
 fn builtin_disk(name: &str) -> Option<(DiskSpec, DiskModel)> {
     // A test reads each of them.
     let table = table_of(name, builtin(name)?).ok()?;

@@ -1,5 +1,4 @@
-//! The texts of the profiles that come with the program: one for each device of the papers, and some
-//! of today.
+//! The texts of the built-in profiles: one for each device of the papers, and some current ones.
 
 macro_rules! builtin {
     ($($name:literal),* $(,)?) => {

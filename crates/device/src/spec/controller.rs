@@ -1,7 +1,7 @@
-//! The description of a disk's controller: overheads by kind of command, reading ahead, write cache.
+//! The description of a disk's controller: overheads by kind of command, read-ahead, write cache.
 //!
-//! The table `[controller]` is optional; without it every command costs `command_overhead_ms`, the
-//! disk reads on until a segment is full, and writes through.
+//! The table `[controller]` is optional; without it every command costs `command_overhead_ms`, the disk reads
+//! ahead until a segment is full, and writes through.
 
 use super::error::ProfileError;
 use super::keys::{Keys, bounds};
@@ -10,27 +10,27 @@ use super::write::Writer;
 use crate::controller::{After, Controller, Overheads, ReadAhead, SplitOverheads, Until, WriteCache};
 use foreseek_units::{Nanos, Sectors};
 
-/// Most ranges of the write cache; looked through at each write.
+/// The most ranges of the write cache; all are examined at each write.
 const RANGES_LIMIT: u64 = 256;
 
-/// What a profile says of a controller.
+/// The description of a controller.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ControllerSpec {
-    /// What a command costs.
+    /// The overhead of a command.
     pub overhead: OverheadSpec,
-    /// Where reading ahead ends.
+    /// The end of read-ahead.
     pub read_ahead: Until,
-    /// The most that is read ahead, beside what a segment holds.
+    /// The most that is read ahead, in addition to a segment's limit.
     pub read_ahead_sectors: Option<u64>,
-    /// Whether what is read ahead must leave the request itself in its segment.
+    /// Whether read-ahead must leave the request itself in its segment.
     pub read_ahead_keeps_request: bool,
-    /// Whether what passes under the head while it waits for a read's first sector is kept.
+    /// Whether sectors that pass under the head while it waits for a read's first sector are kept.
     pub reads_on_arrival: bool,
-    /// Ranges that the write cache holds; 0 for none.
+    /// Ranges in the write cache; 0 for none.
     pub write_cache_ranges: u64,
-    /// Sectors that it holds; 0 for none.
+    /// Sectors in it; 0 for none.
     pub write_cache_sectors: u64,
-    /// Whether data that were written can be read from the buffer afterwards.
+    /// Whether written data can be read from the buffer afterwards.
     pub reads_written_data: bool,
 }
 
@@ -45,7 +45,7 @@ pub struct OverheadSpec {
     pub read_miss_after_read: f64,
     /// The same after a write.
     pub read_miss_after_write: f64,
-    /// A write that the cache takes, after a read.
+    /// A write that the cache accepts, after a read.
     pub write_hit_after_read: f64,
     /// The same after a write.
     pub write_hit_after_write: f64,
@@ -100,7 +100,7 @@ impl OverheadSpec {
 }
 
 impl ControllerSpec {
-    /// Reads the table; what it does not tell of a command's cost is `command_overhead_ms`.
+    /// Reads the table; an overhead that it does not have is `command_overhead_ms`.
     ///
     /// # Errors
     /// A key that is unknown, of the wrong type or out of range.

@@ -1,6 +1,6 @@
-//! The description of a disk: what its profile says, and the model that follows from it.
+//! The description of a disk: its profile, and the model that follows from it.
 //!
-//! The layout is read in [`super::layout`], what the controller does in [`super::controller`].
+//! [`super::layout`] reads the layout, [`super::controller`] the controller.
 
 use super::controller::ControllerSpec;
 use super::error::ProfileError;
@@ -20,27 +20,27 @@ use foreseek_units::{Bytes, Lba, Nanos, Rate, SECTOR_SIZE, Sectors};
 
 /// Largest segment in KiB: 1 GiB.
 const SEGMENT_KIB_LIMIT: u64 = 1 << 20;
-/// By how much a stated sequential rate may differ from what follows from the layout and the bus.
+/// The largest relative difference between a stated sequential rate and that of the layout and the bus.
 const RATE_TOLERANCE: f64 = 0.02;
 /// Positions over which random seeks are averaged: enough for 0.1 %, few enough for a millisecond.
 const SAMPLES: usize = 512;
 
-/// What a profile says of a disk.
+/// The description of a disk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiskSpec {
-    /// What it holds for the host, a multiple of a sector.
+    /// Its capacity for the host, a multiple of a sector.
     pub capacity_bytes: u64,
-    /// Revolutions a minute.
+    /// Revolutions per minute.
     pub rotation_rpm: f64,
     /// The mean seek between random sectors.
     pub average_seek_ms: f64,
-    /// The mean rate of reading in sequence, where it is stated; it follows from the layout otherwise.
+    /// The mean rate of sequential reading, if it is stated; otherwise it follows from the layout.
     pub sequential_rate_mb_per_s: Option<f64>,
-    /// The largest gap that is cheaper read than skipped, where it was measured.
+    /// The largest gap that is cheaper to read than to skip, if it was measured.
     pub infill_kib: Option<u64>,
-    /// What a command costs before the access itself.
+    /// The cost of a command before the access itself.
     pub command_overhead_ms: f64,
-    /// What a read costs that the stream answers across a gap.
+    /// The cost of a read that the stream answers across a gap.
     pub skip_overhead_ms: f64,
     /// The rate to the host.
     pub bus_rate_mb_per_s: f64,
@@ -48,40 +48,40 @@ pub struct DiskSpec {
     pub head_switch_ms: f64,
     /// Surfaces with data.
     pub heads: u32,
-    /// How the tracks hold the sectors.
+    /// The layout of the sectors on tracks.
     pub layout: LayoutSpec,
-    /// What seeks cost.
+    /// The seek curve.
     pub seek: SeekSpec,
     /// Segments of the buffer.
     pub segments: u64,
     /// The size of one, unless `segment_sectors` gives it.
     pub segment_kib: u64,
-    /// The size of a segment where it is no whole number of KiB.
+    /// The size of a segment if it is not a whole number of KiB.
     pub segment_sectors: Option<u64>,
-    /// What a write waits longer than a read after a seek; less than none where it waits less.
+    /// The additional wait of a write after a seek; negative if it is shorter.
     pub write_settle_ms: f64,
-    /// What it takes to be on a track again without a seek.
+    /// The time until the head is on a track again without a seek.
     pub resettle_ms: f64,
     /// Whether a read may begin with any of its sectors.
     pub zero_latency: bool,
-    /// In which order the tracks of a cylinder follow one another.
+    /// The order of the tracks of a cylinder.
     pub mapping: Mapping,
-    /// Where spare sectors lie.
+    /// The position of spare sectors.
     pub spares: Spares,
-    /// What its controller does beside one overhead for each command.
+    /// The details of its controller beside one overhead for each command.
     pub controller: Option<ControllerSpec>,
 }
 
-/// What follows from a description.
+/// The model that follows from a description.
 #[derive(Clone, Debug)]
 pub(crate) struct DiskModel {
     pub(crate) rules: Rules,
     pub(crate) shapes: LayoutShape,
     pub(crate) geometry: Geometry,
     pub(crate) curve: SeekCurve,
-    /// Mean sustained rate over all sectors, the bus in between.
+    /// Mean sustained rate over all sectors, limited by the bus.
     pub(crate) sequential: Rate,
-    /// Sustained rate at the outer edge, the bus in between.
+    /// Sustained rate at the outer edge, limited by the bus.
     pub(crate) outer: Rate,
     /// Mean seek between random sectors.
     pub(crate) mean_seek: Nanos,
@@ -187,7 +187,7 @@ impl DiskSpec {
         Nanos::from_secs_f64(60.0 / self.rotation_rpm)
     }
 
-    /// The model of the disk; `keys` is where it was read from, for complaints.
+    /// The model of the disk; `keys` is its source, for errors.
     pub(crate) fn model(&self, keys: &Keys<'_>) -> Result<DiskModel, ProfileError> {
         let turn = self.turn();
         let head = Nanos::from_millis_f64(self.head_switch_ms);
@@ -229,23 +229,23 @@ impl DiskSpec {
         Geometry::of(rules, shapes, &moves)
     }
 
-    /// The model of a disk that no profile describes yet; `file` names it in complaints.
+    /// The model of a disk without a profile; `file` names it in errors.
     fn modelled(&self, file: &str) -> Result<DiskModel, ProfileError> {
         self.model(&Keys::new(file, &toml::Table::new()))
     }
 
-    /// Where its sectors lie, those beyond its capacity too. `file` names it in complaints.
+    /// The layout of its sectors, including those beyond its capacity. `file` names it in errors.
     ///
     /// # Errors
-    /// Numbers that make no disk together.
+    /// Numbers that do not fit together.
     pub fn laid_out(&self, file: &str) -> Result<Geometry, ProfileError> {
         Ok(self.modelled(file)?.geometry)
     }
 
-    /// The mean seek between random sectors of its capacity. `file` names it in complaints.
+    /// The mean seek between random sectors of its capacity. `file` names it in errors.
     ///
     /// # Errors
-    /// Numbers that make no disk together.
+    /// Numbers that do not fit together.
     pub fn mean_seek(&self, file: &str) -> Result<Nanos, ProfileError> {
         Ok(self.modelled(file)?.mean_seek)
     }
@@ -274,19 +274,19 @@ impl DiskSpec {
             for other in &cylinders[..i] {
                 sum += 2.0 * of(f64::from(one.abs_diff(*other)));
             }
-            // Two sectors of one sample's share of the disk lie a third of it apart on average.
+            // Two sectors of one sample's share of the disk are a third of it apart on average.
             let next = cylinders.get(i + 1).copied().unwrap_or(geometry.cylinders() - 1);
             sum += of((f64::from(next.abs_diff(*one)) / 3.0).floor());
         }
         sum / (SAMPLES * SAMPLES) as f64
     }
 
-    /// What a segment of the buffer holds.
+    /// The size of a segment of the buffer.
     pub(crate) fn segment(&self) -> Sectors {
         self.segment_sectors.map_or(Bytes::kib(self.segment_kib).sectors_floor(), Sectors)
     }
 
-    /// What its controller does.
+    /// Its controller.
     pub(crate) fn controller(&self) -> Controller {
         match &self.controller {
             Some(spec) => spec.controller(),
@@ -312,7 +312,7 @@ fn widest_gap(shapes: &LayoutShape) -> u32 {
     widest
 }
 
-/// Complains about a stated rate that the model contradicts.
+/// Refuses a stated rate that the model contradicts.
 pub(crate) fn check_rate(stated: f64, modelled: Rate, keys: &Keys<'_>) -> Result<(), ProfileError> {
     let modelled = modelled.as_mb_per_second();
     if (modelled / stated - 1.0).abs() <= RATE_TOLERANCE {

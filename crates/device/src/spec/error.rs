@@ -1,18 +1,18 @@
-//! What can be wrong with a profile.
+//! Errors of profiles.
 
 use foreseek_units::Bytes;
 
-/// A profile that cannot be used. Names the file (or whatever the text came from), the key with its
-/// path, and the reason.
+/// A profile that cannot be used. Names the file (or another source of the text), the key with its path, and
+/// the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {
     /// Neither the name of a built-in profile nor a file.
     #[error("'{given}' is neither a built-in device profile nor a file; built in are: {known}")]
     Unknown {
-        /// What was given.
+        /// The name that was given.
         given: String,
-        /// The names that there are.
+        /// The known names.
         known: String,
     },
     /// A file that cannot be read.
@@ -20,33 +20,33 @@ pub enum ProfileError {
     Unreadable {
         /// Its path.
         file: String,
-        /// What the system says.
+        /// The system's error.
         reason: String,
     },
     /// Not TOML.
     #[error("{file}: line {line}: {reason}")]
     Syntax {
-        /// Where the text came from.
+        /// The source of the text.
         file: String,
         /// Counted from one.
         line: usize,
-        /// What the TOML parser says.
+        /// The TOML parser's error.
         reason: String,
     },
     /// Longer than any profile.
     #[error("{file}: a device profile has at most {limit}, this text has {length}")]
     TooLong {
-        /// Where the text came from.
+        /// The source of the text.
         file: String,
-        /// How long it is.
+        /// Its length.
         length: Bytes,
-        /// How long it may be.
+        /// The longest permitted.
         limit: Bytes,
     },
     /// A key is missing, unknown, of the wrong type, out of range, or contradicts another.
     #[error("{file}: {key}: {reason}")]
     Key {
-        /// Where the text came from.
+        /// The source of the text.
         file: String,
         /// The key, its tables before it, separated by dots.
         key: String,

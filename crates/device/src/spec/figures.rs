@@ -2,7 +2,7 @@
 
 use foreseek_units::{Bytes, Nanos, Rate};
 
-/// What the papers reckon with.
+/// The figures of the papers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Figures {
     pub(crate) capacity: Bytes,

@@ -1,18 +1,18 @@
-//! Reads a table of a profile key by key: each with its type and its range, and at the end none may
-//! be left over.
+//! Reads a table of a profile key by key: each with its type and its range; at the end no key may be left
+//! over.
 
 use super::error::ProfileError;
 use foreseek_units::Bytes;
 use std::collections::BTreeSet;
 use toml::{Table, Value};
 
-/// Letters by which a misspelt key may differ: more, and other keys of a profile come as near.
+/// The most letters in which a misspelt key may differ: with more, other keys of a profile are as near.
 const SLIP_LIMIT: usize = 2;
 
-/// Longest text of a profile: that of a drive every track of which is described has 2 MB.
+/// The longest text of a profile: that of a drive with a description of every track has 2 MB.
 const TEXT_LIMIT: usize = 8 << 20;
 
-/// A table and where it stands.
+/// A table and its path.
 #[derive(Debug)]
 pub struct Keys<'a> {
     file: &'a str,
@@ -21,7 +21,7 @@ pub struct Keys<'a> {
     asked: BTreeSet<&'static str>,
 }
 
-/// The range that a number must lie in, ends included.
+/// The range of a number, ends included.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds<T> {
     /// The lower end.
@@ -36,23 +36,23 @@ pub const fn bounds<T>(least: T, most: T) -> Bounds<T> {
     Bounds { least, most }
 }
 
-/// A number as a person would write it: very large and very small ones with an exponent.
+/// A number as a user would write it: very large and very small ones with an exponent.
 pub(crate) fn short(number: f64) -> String {
     let size = number.abs();
     let plain = size == 0.0 || !size.is_finite() || (1e-4..1e15).contains(&size);
     if plain { number.to_string() } else { format!("{number:e}") }
 }
 
-/// What the TOML parser says, without the names of Rust's types.
+/// The TOML parser's error, without the names of Rust's types.
 fn plain(message: &str) -> String {
-    // How it says so depends on how far the number is beyond 2^63.
+    // The wording depends on how far the number is beyond 2^63.
     if message.contains("integer `") || message.contains("value was too large") {
         return format!("the whole number is too large, the largest is {}", i64::MAX);
     }
     message.to_owned()
 }
 
-/// The table that a text holds; `file` names it in complaints.
+/// The table in a text; `file` names it in errors.
 ///
 /// # Errors
 /// Text that is not TOML, or longer than any profile.
@@ -69,13 +69,13 @@ pub fn table_of(file: &str, text: &str) -> Result<toml::Table, ProfileError> {
 }
 
 impl<'a> Keys<'a> {
-    /// The keys of a table; `file` names it in complaints.
+    /// The keys of a table; `file` names it in errors.
     #[must_use]
     pub fn new(file: &'a str, table: &'a Table) -> Self {
         Self { file, path: String::new(), table, asked: BTreeSet::new() }
     }
 
-    /// The complaint about a key.
+    /// The error of a key.
     pub(crate) fn wrong(&self, key: &str, reason: impl Into<String>) -> ProfileError {
         let key = format!("{}{key}", self.path);
         ProfileError::Key { file: self.file.to_owned(), key, reason: reason.into() }
@@ -93,7 +93,7 @@ impl<'a> Keys<'a> {
         })
     }
 
-    /// The key that is nearest to a missing one, if it is near enough for a slip of the hand.
+    /// The key that is nearest to a missing one, if it may be a typing error.
     fn misspelt(&self, missing: &str) -> Option<&'a str> {
         let distance = |key: &str| strsim::damerau_levenshtein(key, missing);
         let others = self.table.keys().map(String::as_str).filter(|key| !self.asked.contains(key));
@@ -115,7 +115,7 @@ impl<'a> Keys<'a> {
         })
     }
 
-    /// Whether a key is there.
+    /// Whether a key is present.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }
@@ -187,7 +187,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// True or false, `default` where it is missing.
+    /// True or false; `default` if it is missing.
     ///
     /// # Errors
     /// It is of another type.
@@ -261,7 +261,7 @@ impl<'a> Keys<'a> {
         Keys { file: self.file, path, table, asked: BTreeSet::new() }
     }
 
-    /// Complains about keys that nobody asked for.
+    /// Refuses keys that were not read.
     ///
     /// # Errors
     /// There is one.

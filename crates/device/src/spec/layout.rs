@@ -1,9 +1,9 @@
 //! The description of a disk's layout.
 //!
-//! It is given either as zones, or as the sustained rates of the outer and inner edge, from which
-//! equal zones are derived: the rate falls linearly over the cylinders, and there are as many
-//! cylinders as the capacity needs. A zone states cylinders and sectors a track; an extracted one its
-//! skews, spares and defects as well. A layout described track by track is read in [`super::tracks`].
+//! It is given either as zones, or as the sustained rates of the outer and inner edge, from which equal zones
+//! are derived: the rate falls linearly over the cylinders, and there are as many cylinders as the capacity
+//! needs. A zone states cylinders and sectors per track; an extracted one its skews, spares and defects as
+//! well. [`super::tracks`] reads a description by track.
 
 use super::error::ProfileError;
 use super::keys::{Keys, bounds, short};
@@ -16,21 +16,21 @@ use super::write::Writer;
 use crate::geometry::{LayoutShape, Mapping, Rules, Spares, TracksShape, ZoneDetail, ZoneShape};
 use foreseek_units::{Bytes, SECTOR_SIZE};
 
-/// How the tracks hold the sectors.
+/// The layout of the sectors on tracks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LayoutSpec {
-    /// So many equal zones between two sustained rates.
+    /// Equal zones between two sustained rates.
     Rates {
-        /// How many.
+        /// Their number.
         zones: u64,
         /// At the outer edge.
         outer_rate_mb_per_s: f64,
         /// At the inner edge.
         inner_rate_mb_per_s: f64,
     },
-    /// Each zone as it is.
+    /// A list of zones.
     Zones(Vec<ZoneShape>),
-    /// Each track as it is.
+    /// A description by track.
     Tracks(Box<TracksShape>),
 }
 
@@ -41,7 +41,7 @@ const MAPPINGS: [(&str, Mapping); 3] = [
     ("serpentine", Mapping::Serpentine),
 ];
 
-/// The names of [`Spares`] in a profile, but for those of a range of cylinders.
+/// The names of [`Spares`] in a profile, except those of a range of cylinders.
 const SPARES: [(&str, Spares); 10] = [
     ("none", Spares::None),
     ("tracks", Spares::Tracks),
@@ -167,7 +167,7 @@ fn read_zone(mut zone: Keys<'_>, next: u64) -> Result<ZoneShape, ProfileError> {
     ];
     if extracted.iter().any(|key| zone.has(key)) {
         let sectors = bounds(0, SECTORS_LIMIT);
-        // A skew of more than a revolution is none that can be told from one less.
+        // A skew of more than a revolution equals one that is a revolution shorter.
         let skew = bounds(0.0, track as f64);
         let first = zone.whole_if("first_cylinder", bounds(0, CYLINDERS_LIMIT))?.unwrap_or(next);
         if first < next {
@@ -261,7 +261,7 @@ impl LayoutSpec {
     }
 }
 
-/// Complains about defects beyond their zone, and spares that leave no room for data.
+/// Refuses defects beyond their zone, and spares that leave no room for data.
 fn check_places(shape: &ZoneShape, rules: &Rules, keys: &Keys<'_>) -> Result<(), ProfileError> {
     let Some(detail) = &shape.detail else { return Ok(()) };
     let first = detail.first_cylinder;
@@ -331,7 +331,7 @@ fn equal_zones(
     let each = sectors / row;
     let mut rest = sectors % row;
     let shape = |sectors_per_track: u64| {
-        // What whole zones leave over is spread from the outside in, a cylinder each.
+        // The rest after whole zones is spread from the outside in, a cylinder each.
         let one_more = rest > 0;
         rest = rest.saturating_sub(sectors_per_track * u64::from(rules.heads));
         let cylinders = u32::try_from(each + u64::from(one_more)).unwrap_or(u32::MAX);

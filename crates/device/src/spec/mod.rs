@@ -1,10 +1,10 @@
-//! What a profile says of a device: the descriptions of disks, arrays and remote volumes, how they are
-//! read from TOML and written, and the model that follows from that of a disk.
+//! The contents of a profile: the descriptions of disks, arrays and remote volumes, how they are read from
+//! TOML and written, and the model that follows from that of a disk.
 //!
-//! Who knows a disk from another source than a profile fills in a [`DiskSpec`] and makes a profile of it
-//! by [`Profile::of_disk`](crate::Profile::of_disk), which checks it as if it had been read.
+//! For a disk from another source than a profile, fill in a [`DiskSpec`] and make a profile of it by
+//! [`Profile::of_disk`](crate::Profile::of_disk), which checks it as if it had been read.
 //!
-//! A limit stands in [`limits`]; a range that a key must lie in is written [`bounds`].
+//! [`limits`] has the limits; [`bounds`] makes the range of a key.
 
 mod array;
 mod builtin;

@@ -10,8 +10,8 @@ use foreseek_units::{Bytes, Nanos, Rate, SECTOR_SIZE};
 
 /// Latencies, from a memory across the rack to a tape robot.
 const LATENCY_MS: (f64, f64) = (0.001, 100_000.0);
-/// Rates, from a slow home line to a hundred times today's links: with the shortest latency
-/// there is still a byte on its way.
+/// Rates, from a slow home line to a hundred times current links: with the shortest latency there is still a
+/// byte in flight.
 const LINK_MB_PER_S: (f64, f64) = (1.0, 1e6);
 /// Operations a second, from a few to more than any volume sells.
 const OPERATIONS_PER_S: (f64, f64) = (0.1, 1e8);
@@ -25,7 +25,7 @@ const MIB: f64 = (1 << 20) as f64;
 /// Most concurrent requests.
 const PARALLEL_LIMIT: u64 = 1024;
 
-/// What a profile says of a remote volume.
+/// The description of a remote volume.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RemoteSpec {
     capacity_bytes: u64,
@@ -103,8 +103,8 @@ impl RemoteSpec {
         }
     }
 
-    /// Credit runs out, so that the figures are those without. A switch costs the mean latency; a gap is read where that takes no longer than one more
-    /// request, of which so many run at a time.
+    /// Credit runs out, so that the figures are those without it. A positioning costs the mean latency. A gap
+    /// is read if that takes no longer than one more request, of which `parallel` run at a time.
     pub(crate) fn figures(&self) -> Figures {
         let switch = self.latency().mean();
         let request = Nanos(switch.get() / self.parallel_requests).max(self.spacing());
@@ -129,12 +129,12 @@ impl RemoteSpec {
         Rate::mb_per_second(self.rate_mb_per_s)
     }
 
-    /// Least time between the starts of two requests.
+    /// The least time between the starts of two requests.
     pub(crate) fn spacing(&self) -> Nanos {
         self.operations_per_s.map_or(Nanos::ZERO, |operations| Nanos::from_secs_f64(1.0 / operations))
     }
 
-    /// A faster link while there is credit, which is reckoned in the time that it takes at the base rate.
+    /// A faster link while there is credit, which is counted in the time that it takes at the base rate.
     pub(crate) fn link_burst(&self) -> Option<Burst<Rate>> {
         self.burst_rate.map(|(rate, credit)| Burst {
             allows: Rate::mb_per_second(rate),

@@ -7,7 +7,7 @@ use super::write::Writer;
 use crate::seek::{DistanceMoments, NoCurve, SeekCurve, TABLE_POINTS_LIMIT, ThreePoints};
 use foreseek_units::Nanos;
 
-/// Which curve, with its parameters as the profile gives them.
+/// The curve, with its parameters as in the profile.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SeekSpec {
     /// A root up to a distance, linear beyond (Ruemmler and Wilkes 1994).
@@ -20,7 +20,7 @@ pub enum SeekSpec {
         long_ms: f64,
         /// Their factor of the distance.
         long_ms_per_cylinder: f64,
-        /// Where the long seeks begin.
+        /// The distance at which the long seeks begin.
         crossover_cylinders: u32,
     },
     /// Lee's formula over the shortest, the average and the longest seek.
@@ -41,7 +41,7 @@ pub enum SeekSpec {
     Table {
         /// Distances, ascending whole numbers.
         distance_cylinders: Vec<f64>,
-        /// What each costs.
+        /// The time of each.
         time_ms: Vec<f64>,
     },
 }
@@ -146,8 +146,8 @@ impl SeekSpec {
         }
     }
 
-    /// At most the time for a distance: of the forms whose coefficients depend on the layout that of
-    /// the full stroke.
+    /// An upper bound of the time for a distance: for forms whose coefficients depend on the layout the full
+    /// stroke.
     pub(crate) fn at_most_ms(&self, distance: u32) -> f64 {
         match self {
             Self::Lee { full_stroke_ms, track_to_track_ms }
@@ -220,7 +220,7 @@ impl SeekSpec {
         };
         let curve = curve.map_err(|why| match why {
             NoCurve::FullStroke { least_ms, most_ms } => {
-                // Rounded to values that will do.
+                // Rounded to permitted values.
                 let (least, most) = ((least_ms * 100.0).ceil() / 100.0, (most_ms * 100.0).floor() / 100.0);
                 keys.wrong(
                     "seek.full_stroke_ms",

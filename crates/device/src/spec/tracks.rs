@@ -1,4 +1,4 @@
-//! The description of a layout track by track.
+//! The description of a layout by track.
 //!
 //! ```toml
 //! [tracks]                              # sections, one entry each; the pattern by its number
@@ -27,7 +27,7 @@ use super::limits::{
 use super::write::Writer;
 use crate::geometry::{RunShape, SectionShape, TracksShape};
 
-/// Angles, in turns: a few whole turns are none.
+/// Angles, in revolutions: a few whole revolutions have no effect.
 const ANGLE_TURNS: (f64, f64) = (-1e3, 1e3);
 
 pub(crate) fn read(mut keys: Keys<'_>) -> Result<TracksShape, ProfileError> {
@@ -177,7 +177,7 @@ fn write_pattern(pattern: &[RunShape], to: &mut Writer) {
     to.end_table();
 }
 
-/// Complains about a layout that cannot be laid out.
+/// Refuses a layout that cannot be laid out.
 pub(crate) fn check(shape: &TracksShape, heads: u32, keys: &Keys<'_>) -> Result<(), ProfileError> {
     let wrong = |key: String, reason: String| Err(keys.wrong(&format!("tracks.{key}"), reason));
     for (at, pattern) in shape.patterns.iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// TOML text under construction: keys in the order in which they are given.
+/// TOML text under construction: keys in the order of their addition.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     text: String,

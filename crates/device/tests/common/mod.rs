@@ -1,10 +1,10 @@
-//! What the tests share: devices, drivers, reproducible numbers.
+//! The shared parts of the tests: devices, drivers, reproducible numbers.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use foreseek_device::{Build, Device, Finished, Io, IoId, Op, Profile};
 use foreseek_units::{Instant, Lba, Nanos, Pages, SectorSpan};
 
-/// Profiles of the tests' own: a disk that uses every key of an extracted drive, and an array of such.
+/// Profiles of the tests: a disk with every key of an extracted drive, and an array of such disks.
 const OWN: [(&str, &str); 2] = [
     ("extracted", include_str!("extracted.toml")),
     ("raid5-extracted", include_str!("raid5-extracted.toml")),
@@ -24,7 +24,7 @@ pub(crate) fn build(name: &str, options: &Build) -> Box<dyn Device> {
     profile.build(options).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Keeps `depth` requests in the device until all are done; answers the time and the completions.
+/// Keeps `depth` requests in the device until all are done; returns the time and the completions.
 pub(crate) fn run(device: &mut dyn Device, depth: usize, ios: &[(Op, SectorSpan)]) -> (Nanos, Vec<Finished>) {
     let (mut now, mut next, mut all, mut done) = (Instant::ZERO, 0, Vec::new(), Vec::new());
     let mut flying = 0;
@@ -43,7 +43,7 @@ pub(crate) fn run(device: &mut dyn Device, depth: usize, ios: &[(Op, SectorSpan)
     (now - Instant::ZERO, all)
 }
 
-/// Sends one request after the other, `pause` after each answer; answers how long each took.
+/// Sends one request after the other, `pause` after each answer; returns how long each took.
 pub(crate) fn one_by_one(device: &mut dyn Device, pause: Nanos, ios: &[(Op, SectorSpan)]) -> Vec<Nanos> {
     let (mut now, mut done, mut times) = (Instant::ZERO, Vec::new(), Vec::new());
     for (id, (op, range)) in ios.iter().enumerate() {
@@ -84,7 +84,7 @@ pub(crate) fn random(seed: u64, below: u64, count: usize) -> Vec<u64> {
     std::iter::repeat_with(next).take(count).collect()
 }
 
-/// Bytes a second in MB, of so many pages.
+/// The rate for this many pages, in MB/s.
 pub(crate) fn mb_per_s(pages: u64, time: Nanos) -> f64 {
     pages as f64 * 4096.0 / 1e6 / time.as_secs_f64()
 }
