@@ -354,8 +354,8 @@ fn the_soak_runs_every_interleaving_and_the_long_tests() {
     let all = list("");
     for line in [
         "foreseek-strips drawn_interleavings_of_many_requests",
-        "foreseek-strips a_slow_member_holds_up_what_lies_on_it_alone",
-        "foreseek-strips a_broken_member_fails_what_lies_on_it_alone",
+        "foreseek-strips a_slow_member_delays_only_its_own_requests",
+        "foreseek-strips a_broken_member_fails_only_its_own_requests",
         "foreseek-nbd requests_are_as_on_the_device",
         "-p foreseek-strips --lib -- --ignored all_interleavings",
         "-p foreseek --test array -- --ignored",

@@ -1,8 +1,9 @@
-//! What the engine of an array costs: requests of one block a second on one core.
+//! The cost of an array's engine: requests of one block per second on one core.
 //!
-//! `cargo bench -p foreseek-strips`. The array and the cache are those of ATC'08, and a cache of 16 GiB whose books are
-//! larger than any processor's cache. A request is everything that one read of 4 KiB causes: the read, its fetches, their completions,
-//! what is dropped. Time is the thread's processor time, so that what else runs on the machine matters little.
+//! `cargo bench -p foreseek-strips`. The array and the cache are those of ATC'08; there is also a cache of 16
+//! GiB whose state exceeds any processor's cache. A request is everything that one read of 4 KiB causes: the
+//! read, its fetches, their completions, the drops. Time is the thread's processor time, so that other load
+//! on the machine matters little.
 
 #![allow(missing_docs, reason = "criterion's macro makes a function without documentation")]
 
@@ -63,7 +64,7 @@ impl Measurement for ProcessorTime {
     }
 }
 
-/// A generator that costs next to nothing, so that what is measured is the engine.
+/// A generator that costs next to nothing, so that the engine is measured.
 struct Draw(u64);
 
 impl Draw {
@@ -98,16 +99,16 @@ impl Array {
     fn read(&mut self, page: u64) {
         self.requests += 1;
         let pages = PageSpan::at(PageIndex(page), Pages(1));
-        self.tell(Event::Read { request: RequestId(self.requests), pages });
+        self.send(Event::Read { request: RequestId(self.requests), pages });
         while let Some(done) = self.fetched.pop() {
-            self.tell(done);
+            self.send(done);
         }
         while self.engine.has_more() {
-            self.tell(Event::Tick);
+            self.send(Event::Tick);
         }
     }
 
-    fn tell(&mut self, event: Event) {
+    fn send(&mut self, event: Event) {
         self.engine.on(event, &mut self.commands);
         for command in self.commands.drain() {
             if let Command::Fetch { fetch, .. } = command {
@@ -123,7 +124,8 @@ fn strips(c: &mut Criterion<ProcessorTime>) {
     group.throughput(Throughput::Elements(REQUESTS));
     for (name, cache) in CACHES {
         let held = cache.pages_floor().get();
-        // What is read: as much as the cache holds, twice as much, and so much that nearly nothing is met again.
+        // The workspaces: as large as the cache, twice as large, and so large that nearly no block is read
+        // again.
         for (label, policy, share) in [
             ("hits", "asp+msp", 1),
             ("random over twice the cache", "asp+msp", 2),

@@ -1,7 +1,8 @@
-//! Where the feedback takes the upstream under random reads of 4 KiB: `cargo run --release --example random_reads`.
+//! The effect of the feedback on the upstream under random reads of 4 KiB: `cargo run --release --example
+//! random_reads`.
 //!
-//! The cache alone, without disks or time: each fetch has arrived when the next read comes. The array and the cache are
-//! those of ATC'08: strips of 128 KiB, 500 MiB. docs/internals/arrays.md says what it shows.
+//! The cache alone, without disks or time: each fetch has arrived when the next read comes. The array and the
+//! cache are those of ATC'08: strips of 128 KiB, 500 MiB. docs/internals/arrays.md has the results.
 
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 
@@ -10,9 +11,9 @@ use foreseek_strips::{Following, Geometry, Lru, Settings, StripCache, registry};
 use foreseek_units::{Bytes, Lba, PageIndex, PageSpan, Pages};
 use std::sync::Arc;
 
-/// Tenths of a GiB that are read from.
+/// Sizes of the workspaces, in tenths of a GiB.
 const WORKSPACES: [u64; 6] = [6, 8, 10, 12, 16, 20];
-/// After so many reads there is a line; tiobench makes 40,000 (section 3.4).
+/// After these numbers of reads a line is printed; tiobench makes 40,000 (section 3.4).
 const LOOKS: [u64; 3] = [40_000, 120_000, 400_000];
 
 fn main() {

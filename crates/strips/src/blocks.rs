@@ -1,9 +1,9 @@
-//! A set of blocks of one strip: one bit a block.
+//! A set of blocks of one strip: one bit for each block.
 //!
 //! A block is a page of 4 KiB, as in the paper (section 3.1). Block 0 is the first of the strip.
 
-/// How many blocks a strip has at most: 1 MiB, the largest strip that hardware controllers offer; Linux
-/// md's default is 512 KiB. Four words a set, so that a strip's state stays within a few cache lines.
+/// The most blocks of a strip: 1 MiB, the largest strip of hardware controllers; Linux md's default is 512
+/// KiB. A set has four words, so that a strip's state stays within a few cache lines.
 pub const STRIP_PAGES_LIMIT: u64 = 256;
 const WORDS: usize = (STRIP_PAGES_LIMIT / 64) as usize;
 
@@ -12,10 +12,10 @@ const WORDS: usize = (STRIP_PAGES_LIMIT / 64) as usize;
 pub struct Blocks([u64; WORDS]);
 
 impl Blocks {
-    /// None of them.
+    /// The empty set.
     pub const NONE: Self = Self([0; WORDS]);
 
-    /// The blocks from `start` up to and without `end`; what lies at or past [`STRIP_PAGES_LIMIT`] is left out.
+    /// The blocks from `start` up to and without `end`; blocks at or past [`STRIP_PAGES_LIMIT`] are left out.
     #[must_use]
     pub fn range(start: u64, end: u64) -> Self {
         let mut set = Self::NONE;
@@ -30,49 +30,49 @@ impl Blocks {
         set
     }
 
-    /// How many.
+    /// The number of blocks.
     #[must_use]
     pub fn count(self) -> u64 {
         self.0.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self == Self::NONE
     }
 
-    /// Whether this block is one of them.
+    /// Whether it contains this block.
     #[must_use]
     pub fn has(self, block: u64) -> bool {
         self.0.get((block / 64) as usize).is_some_and(|word| word >> (block % 64) & 1 == 1)
     }
 
-    /// Those of either.
+    /// The union.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         self.zip(other, |a, b| a | b)
     }
 
-    /// Those that are in both.
+    /// The intersection.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         self.zip(other, |a, b| a & b)
     }
 
-    /// Those that are not in the other.
+    /// The difference: blocks that are not in the other.
     #[must_use]
     pub fn without(self, other: Self) -> Self {
         self.zip(other, |a, b| a & !b)
     }
 
-    /// Whether all of the other are among them.
+    /// Whether it contains all blocks of the other.
     #[must_use]
     pub fn covers(self, other: Self) -> bool {
         other.without(self).is_empty()
     }
 
-    /// The first and the one after the last; `None` where there is none.
+    /// The first block and the one after the last; `None` for the empty set.
     #[must_use]
     pub fn hull(self) -> Option<(u64, u64)> {
         let low = self.0.iter().position(|word| *word != 0)?;
@@ -87,7 +87,7 @@ impl Blocks {
         let mut rest = self;
         std::iter::from_fn(move || {
             let (start, end) = rest.hull()?;
-            // The first hole after the start is the first block of what is not there.
+            // The first hole after the start is the first missing block.
             let missing = Self::range(start, end).without(rest);
             let stop = missing.hull().map_or(end, |(hole, _)| hole);
             rest = rest.without(Self::range(start, stop));
@@ -146,7 +146,7 @@ mod tests {
         }
 
         #[test]
-        fn a_range_is_what_lies_within(start in 0..300u64, end in 0..300u64) {
+        fn a_range_has_the_blocks_within(start in 0..300u64, end in 0..300u64) {
             let expected: BTreeSet<u64> = (start..end.min(STRIP_PAGES_LIMIT)).collect();
             prop_assert_eq!(listed(Blocks::range(start, end)), expected);
         }

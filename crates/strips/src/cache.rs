@@ -2,41 +2,43 @@
 //!
 //! A *strip cache* holds blocks of one strip. A block is
 //!
-//! - *cached*: there, and requested by the host since it was read;
-//! - *past cached*: there, not requested since, but in an earlier life of the strip;
-//! - *prefetched*: there, and neither;
+//! - *cached*: present, and requested by the host since it was read;
+//! - *past cached*: present, not requested since, but in an earlier life of the strip;
+//! - *prefetched*: present, and neither;
 //! - *empty*.
 //!
-//! New strip caches enter the upstream at its most recently used end. Where the upstream has more strips than the
-//! [feedback](crate::feedback) allows, its least recently used flows into the downstream at the top, and its prefetched
-//! blocks are *culled*: they become empty. Cached and past cached blocks stay. A hit makes a strip the most
-//! recently used of the list that it is in. Under memory pressure the [replacement](crate::replacement) evicts whole strip caches.
+//! New strip caches enter the upstream at its most recently used end. If the upstream has more strips than
+//! the [feedback](crate::feedback) allows, its least recently used strip flows into the downstream at the
+//! top, and its prefetched blocks are *culled*: they become empty. Cached and past cached blocks stay. A hit
+//! makes a strip the most recently used of its list. Under memory pressure the
+//! [replacement](crate::replacement) evicts whole strip caches.
 //!
-//! A strip cache without blocks becomes a *ghost* if a sibling of its stripe is alive: it keeps which blocks were
-//! requested, until it is requested again (*reincarnated*) or the last sibling has gone. Those *past request states* remain, over
-//! several lives.
+//! A strip cache without blocks becomes a *ghost* if a sibling of its stripe is alive. A ghost records which
+//! blocks were requested, until it is requested again (*reincarnated*) or the last sibling is gone. These
+//! *past request states* remain, over several lives.
 //!
-//! On a miss the whole strip is read, or the missing blocks alone: as the [rules](crate::rules), the feedback and the
-//! [costs](crate::costs) say. A strip cache is made in either case.
+//! A miss reads the whole strip, or only the missing blocks: the [rules](crate::rules), the feedback and the
+//! [costs](crate::costs) decide. A strip cache is made in either case.
 //!
 //! Inferred, where the paper is silent:
 //!
-//! - A miss on a strip in the downstream that reads the whole strip again brings prefetched blocks, which the downstream
-//!   excludes: the strip moves to the upstream. If only missing blocks are read it stays.
-//! - Blocks on their way have memory and count as there. They are neither culled nor is their strip evicted;
-//!   prefetched ones that arrive in the downstream are culled on arrival.
-//! - A strip that MSP adds blocks to becomes the most recently used of the upstream.
+//! - A miss on a strip in the downstream that reads the whole strip again brings prefetched blocks, which the
+//!   downstream excludes: the strip moves to the upstream. If only missing blocks are read it stays.
+//! - Blocks in flight have memory and count as present. They are not culled, and their strip is not evicted;
+//!   prefetched blocks that arrive in the downstream are culled on arrival.
+//! - A strip to which MSP adds blocks becomes the most recently used of the upstream.
 //! - `sp`, `msp` and no prefetching keep one list and cull nothing.
-//! - Where a whole strip finds no room, the missing blocks alone are read; where these find none, they are read past the
-//!   cache. A read of several strips that do not find room together is read past the cache as a whole, so that no part is
-//!   read twice; and no strip of it is evicted, or read as a whole, at the expense of another of them.
+//! - If a whole strip finds no room, only the missing blocks are read; if these find none, they are read
+//!   without the cache. A read of several strips that do not find room together is read without the cache as
+//!   a whole, so that no part is read twice. No strip of it is evicted, or read as a whole, at the expense of
+//!   another of them.
 //!
-//! Bounds: no more blocks than the setting, one strip cache a block at most, [`GHOSTS_PER_STRIP`] ghosts for each whole
-//! strip that the cache holds. Memory: [`BYTES_PER_STRIP`] for each strip cache or ghost of a stripe of up to four strips,
-//! and as much again at most for tables that have just grown: 0.2 % (0.4 %) of the cache where strips of 128 KiB are full.
-//! A cache that holds a single block of each strip pays that for 4 KiB.
+//! Bounds: at most as many blocks as the setting, one strip cache for each block, [`GHOSTS_PER_STRIP`] ghosts
+//! for each whole strip in the cache. Memory: [`BYTES_PER_STRIP`] for each strip cache or ghost of a stripe
+//! of up to four strips, and at most as much again for tables that have just grown. That is 0.2 % (0.4 %) of
+//! the cache if strips of 128 KiB are full. A cache with a single block of each strip needs it for 4 KiB.
 //!
-//! Writes are not held here: a change empties the blocks that it concerns.
+//! Writes are not cached: a change empties its blocks.
 
 use crate::blocks::Blocks;
 use crate::costs::{StripCosts, VirtualCosts};
@@ -51,31 +53,31 @@ use crate::stripe_table::StripeTable;
 use foreseek_units::{DeviceCosts, Nanos, Pages};
 use std::sync::Arc;
 
-/// Ghosts for each whole strip that the cache holds: the history of four caches. A ghost lives only while a
-/// sibling does, so that few come near it.
+/// Ghosts for each whole strip in the cache: the history of four caches. A ghost lives only while a sibling
+/// does, so that the number rarely comes near the limit.
 pub const GHOSTS_PER_STRIP: u64 = 4;
-/// What the state of one strip takes: its entry, its place in the lists and its share of the tables.
+/// The bytes of state of one strip: its entry, its links in the lists and its share of the tables.
 pub const BYTES_PER_STRIP: usize = 256;
 
 /// Blocks whose memory is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dropped {
-    /// Of which strip.
+    /// The strip.
     pub strip: StripNo,
-    /// Which.
+    /// The blocks.
     pub blocks: Blocks,
 }
 
-/// What a read found, and what is to be done. Each block of the read is in exactly one of `here`, `coming`, `fetch` and `past`.
+/// The result of a read. Each block of the read is in exactly one of `here`, `coming`, `fetch` and `past`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// There.
+    /// Blocks that are present.
     pub here: Blocks,
-    /// On their way already.
+    /// Blocks in flight.
     pub coming: Blocks,
-    /// To be fetched: what was missing, and what is prefetched with it.
+    /// Blocks to fetch: the missing ones, and those prefetched with them.
     pub fetch: Blocks,
-    /// To be read past the cache, which has no room.
+    /// Blocks to read without the cache, which has no room.
     pub past: Blocks,
 }
 
@@ -84,7 +86,7 @@ pub struct Answer {
 struct WideRead {
     first: StripNo,
     last: StripNo,
-    /// Blocks of it that are still to find room.
+    /// Blocks of it that still need room.
     missing: u64,
 }
 
@@ -93,12 +95,12 @@ struct WideRead {
 struct Strip {
     no: StripNo,
     alive: bool,
-    /// Not empty: there or on their way.
+    /// Blocks that are present or in flight.
     held: Blocks,
     arriving: Blocks,
-    /// Requested in this life.
+    /// Blocks requested in this life.
     requested: Blocks,
-    /// Requested in earlier ones.
+    /// Blocks requested in earlier lives.
     past: Blocks,
     costs: StripCosts,
 }
@@ -117,9 +119,9 @@ pub struct StripCache {
     strips: Strips,
     capacity: u64,
     used: u64,
-    /// Blocks of strips of which some are on their way, which cannot be evicted.
+    /// Blocks of strips with some blocks in flight, which cannot be evicted.
     pinned: u64,
-    /// The read of several strips that is looked at.
+    /// The read of several strips that is being handled.
     wide: Option<WideRead>,
     entries: Vec<Strip>,
     free: Vec<u32>,
@@ -129,14 +131,14 @@ pub struct StripCache {
     costs: Option<VirtualCosts>,
     replacement: Box<dyn Replacement>,
     ghosts: u64,
-    /// Misses that the upstream's size alone refused.
+    /// Misses that only the upstream's size refused.
     trials: u64,
     paused: bool,
     stats: Stats,
 }
 
 impl StripCache {
-    /// An empty cache of an array whose members cost `member` each.
+    /// An empty cache of an array with these costs of a member.
     ///
     /// # Errors
     /// A cache of fewer than [`CACHE_STRIPS_LEAST`] strips.
@@ -177,58 +179,59 @@ impl StripCache {
         })
     }
 
-    /// What has happened.
+    /// The counters.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.stats
     }
 
-    /// Whether strips rest: then misses read what is missing alone, whatever the rules say.
+    /// Pauses strip prefetching, or resumes it: while it is paused misses read only the missing blocks, for
+    /// any rules.
     pub fn pause(&mut self, paused: bool) {
         self.paused = paused;
     }
 
-    /// Whether strips rest.
+    /// Whether strip prefetching is paused.
     #[must_use]
     pub fn is_paused(&self) -> bool {
         self.paused
     }
 
-    /// How many blocks are not empty.
+    /// The number of blocks that are not empty.
     #[must_use]
     pub fn used(&self) -> Pages {
         Pages(self.used)
     }
 
-    /// How many strips the upstream may have.
+    /// The most strips in the upstream.
     #[must_use]
     pub fn upstream_limit(&self) -> u64 {
         self.feedback.limit()
     }
 
-    /// The strips of the upstream and of the downstream, and the ghosts.
+    /// The numbers of strips in the upstream and in the downstream, and of ghosts.
     #[must_use]
     pub fn strips(&self) -> (u64, u64, u64) {
         (self.lists.len(StripList::Up).into(), self.lists.len(StripList::Down).into(), self.ghosts)
     }
 
-    /// The virtual read costs with and without strip prefetching, where the rules have the test.
+    /// The virtual read costs with and without strip prefetching, if the rules have the cost test.
     #[must_use]
     pub fn costs(&self) -> Option<(Nanos, Nanos)> {
         self.costs.as_ref().map(VirtualCosts::sums)
     }
 
-    /// What a read of each member takes beyond its profile, in nanoseconds, where the rules have that measured.
+    /// The time of a read of each member beyond its profile, in nanoseconds, if the rules have it measured.
     pub fn beyond_profile(&self) -> impl Iterator<Item = i64> + '_ {
         self.costs.iter().flat_map(VirtualCosts::beyond)
     }
 
-    /// The costs, to tell them what has been measured.
+    /// The costs, for adding measurements.
     pub(crate) fn costs_mut(&mut self) -> Option<&mut VirtualCosts> {
         self.costs.as_mut()
     }
 
-    /// The blocks of a strip that are not empty; those of them on their way.
+    /// The blocks of a strip that are not empty, and those of them in flight.
     #[must_use]
     pub fn held(&self, strip: StripNo) -> (Blocks, Blocks) {
         let found = self.alive(strip).map(|slot| self.entries[slot as usize]);
@@ -240,8 +243,9 @@ impl StripCache {
         self.entries.len() - self.free.len()
     }
 
-    /// The host reads these strips, of which there are several: [`StripCache::read`] follows for each of them, and then
-    /// [`StripCache::end_wide`]. Answers whether all of it finds room; else all of it is to be read past the cache.
+    /// The host reads these strips, of which there are several. [`StripCache::read`] follows for each of
+    /// them, and then [`StripCache::end_wide`]. Returns whether all of it finds room; otherwise all of it is
+    /// to be read without the cache.
     pub fn begin_wide(&mut self, strips: impl Iterator<Item = (StripNo, Blocks)>) -> bool {
         let mut wide: Option<WideRead> = None;
         let (mut missing, mut kept, mut all) = (0, 0, 0);
@@ -261,7 +265,7 @@ impl StripCache {
         true
     }
 
-    /// All strips of it were read.
+    /// All strips of it are handled.
     pub fn end_wide(&mut self) {
         self.wide = None;
     }
@@ -291,8 +295,8 @@ impl StripCache {
         answer
     }
 
-    /// Massive stripe prefetching wants a whole strip. Answers what of it is to be fetched: what is neither there
-    /// nor on its way (section 2.5), and nothing where there is no room.
+    /// Massive stripe prefetching wants a whole strip. Returns the blocks to fetch: those that are neither
+    /// present nor in flight (section 2.5), and none if there is no room.
     pub fn prefetch(&mut self, strip: StripNo, dropped: &mut Vec<Dropped>) -> Blocks {
         let missing = self.geometry.blocks_of(strip).without(self.held(strip).0);
         if missing.is_empty() {
@@ -310,7 +314,7 @@ impl StripCache {
         missing
     }
 
-    /// Blocks that were fetched have arrived, or did not: then they are empty, and the caller has their memory.
+    /// A fetch of blocks has ended. If it failed they are empty, and the caller has their memory.
     pub fn arrived(&mut self, strip: StripNo, blocks: Blocks, well: bool, dropped: &mut Vec<Dropped>) {
         let Some(slot) = self.alive(strip) else { return };
         let blocks = blocks.and(self.entries[slot as usize].arriving);
@@ -323,8 +327,8 @@ impl StripCache {
         self.settle(slot, dropped);
     }
 
-    /// The host has changed blocks on the device: what is there of them is dropped. Those on their way stay until they
-    /// [arrive](Self::arrived); the caller must say then that they did not.
+    /// The host has changed blocks on the device: present ones are dropped. Those in flight stay until they
+    /// [arrive](Self::arrived); the caller must then report them as failed.
     pub fn changed(&mut self, strip: StripNo, blocks: Blocks, dropped: &mut Vec<Dropped>) {
         let Some(slot) = self.alive(strip) else { return };
         let entry = &mut self.entries[slot as usize];
@@ -334,7 +338,7 @@ impl StripCache {
         self.settle(slot, dropped);
     }
 
-    /// Counts what a read hits, and tells the feedback.
+    /// Counts the hits of a read, and passes them to the feedback.
     fn hit(&mut self, slot: u32, before: &Strip, held: Blocks) {
         let cached = held.and(before.requested);
         let first = held.without(cached);
@@ -351,13 +355,13 @@ impl StripCache {
         }
     }
 
-    /// Makes room for what a miss reads. Answers what that is.
+    /// Makes room for the blocks that a miss reads. Returns these blocks.
     fn miss(&mut self, strip: StripNo, missing: Blocks, dropped: &mut Vec<Dropped>) -> Blocks {
         let whole = self.prefetches();
         let slot = self.enliven(strip);
         let (held, past) = (self.entries[slot as usize].held, self.entries[slot as usize].past);
         let all = self.geometry.blocks_of(strip).without(held);
-        // The rest of the same read is to find room as well.
+        // The rest of the same read needs room as well.
         let rest = self.wide.as_mut().map_or(0, |wide| {
             wide.missing = wide.missing.saturating_sub(missing.count());
             wide.missing
@@ -393,7 +397,7 @@ impl StripCache {
         large && cheap
     }
 
-    /// Whether the strip of a miss that the upstream's size refuses is read nevertheless.
+    /// Whether a miss that the upstream's size refuses reads its strip nevertheless.
     fn is_trial(&mut self) -> bool {
         if self.strips != Strips::Careful {
             return false;
@@ -402,7 +406,8 @@ impl StripCache {
         self.trials.is_multiple_of(TRIAL_EVERY)
     }
 
-    /// The host references blocks that are held now: charges the costs and renews the strip.
+    /// The host references blocks that are present now: adds their costs and makes the strip the most
+    /// recently used.
     fn reference(&mut self, slot: u32, blocks: Blocks) {
         let entry = &mut self.entries[slot as usize];
         let first = blocks.without(entry.requested);
@@ -422,7 +427,7 @@ impl StripCache {
         self.table.find(strip).filter(|slot| self.entries[*slot as usize].alive)
     }
 
-    /// The slot of a strip, which is alive from now on.
+    /// The slot of a strip, which becomes alive.
     fn enliven(&mut self, strip: StripNo) -> u32 {
         let slot = match self.table.find(strip) {
             Some(slot) if self.entries[slot as usize].alive => return slot,
@@ -452,7 +457,7 @@ impl StripCache {
         self.entries.len() as u32 - 1
     }
 
-    /// Blocks get memory and are on their way.
+    /// Blocks get memory and are in flight.
     fn hold(&mut self, slot: u32, blocks: Blocks) {
         self.pin(slot, |entry| {
             entry.held = entry.held.with(blocks);
@@ -462,7 +467,7 @@ impl StripCache {
         self.lists.set_blocks(slot, self.entries[slot as usize].held.count());
     }
 
-    /// Changes what a strip holds, and counts how much of it cannot be evicted.
+    /// Changes the blocks of a strip, and counts those that cannot be evicted.
     fn pin(&mut self, slot: u32, change: impl FnOnce(&mut Strip)) {
         let entry = &mut self.entries[slot as usize];
         let before = entry.pinned();
@@ -470,7 +475,7 @@ impl StripCache {
         self.pinned = self.pinned - before + entry.pinned();
     }
 
-    /// Evicts strip caches until so many more blocks fit; `keep` stays. Answers whether they do.
+    /// Evicts strip caches until this many more blocks fit; `keep` stays. Returns whether they do.
     fn make_room(&mut self, blocks: u64, keep: u32, dropped: &mut Vec<Dropped>) -> bool {
         while self.used + blocks > self.capacity {
             self.feedback.thaw();
@@ -483,7 +488,7 @@ impl StripCache {
         true
     }
 
-    /// The strip cache to be evicted: none that is being read.
+    /// The strip cache to evict: one that is not being read.
     fn victim(&mut self, keep: u32) -> Option<u32> {
         let Self { replacement, lists, entries, table, wide, .. } = self;
         let is_read = |strip: StripNo| wide.is_some_and(|wide| (wide.first..=wide.last).contains(&strip));
@@ -497,7 +502,7 @@ impl StripCache {
         replacement.victim(&mut order, &|strip| found(strip).is_some()).and_then(found)
     }
 
-    /// Moves what the upstream may not have into the downstream.
+    /// Moves the upstream's excess into the downstream.
     fn flow(&mut self, dropped: &mut Vec<Dropped>) {
         if !self.strips.culls() {
             return;
@@ -509,7 +514,7 @@ impl StripCache {
         }
     }
 
-    /// Holds a strip to the rules of its list: culls it in the downstream, and ends it where it has no blocks.
+    /// Applies the rules of its list to a strip: culls it in the downstream, and ends it if it has no blocks.
     fn settle(&mut self, slot: u32, dropped: &mut Vec<Dropped>) {
         let entry = &self.entries[slot as usize];
         if self.lists.stream_of(slot) == Some(StripList::Down) {
@@ -531,14 +536,14 @@ impl StripCache {
         }
     }
 
-    /// Blocks become empty. Whether they were requested is still known.
+    /// Blocks become empty. Their request state stays.
     fn empty(&mut self, slot: u32, blocks: Blocks) {
         self.pin(slot, |entry| entry.held = entry.held.without(blocks));
         self.used -= blocks.count();
         self.lists.set_blocks(slot, self.entries[slot as usize].held.count());
     }
 
-    /// A strip cache has no blocks any more: it becomes a ghost, or goes.
+    /// A strip cache has no blocks any more: it becomes a ghost, or is removed.
     fn die(&mut self, slot: u32) {
         self.lists.remove(slot);
         let entry = &mut self.entries[slot as usize];
@@ -575,8 +580,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_strip_takes_no_more_than_is_said() {
-        // A stripe of four strips of which one is alive: places, count, and 17 bytes in a hash table 7/16 full.
+    fn a_strip_needs_no_more_than_the_constant() {
+        // A stripe of four strips of which one is alive: slots, count, and 17 bytes in a hash table 7/16
+        // full.
         let table = 4 * 4 + 4 + 40;
         assert!(size_of::<Strip>() + crate::lists::NODE_BYTES + table <= BYTES_PER_STRIP);
     }

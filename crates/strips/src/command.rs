@@ -1,46 +1,48 @@
-//! What the engine asks its driver to do.
+//! The commands of the engine to its driver.
 
 use crate::blocks::Blocks;
 use crate::geometry::StripNo;
 use foreseek_seam::{CommandBuffer, FetchId, RequestId, Urgency};
 use foreseek_units::PageSpan;
 
-/// How many commands answer one event at most: more than a read of 1280 KiB and the prefetches that it starts need where
-/// strips have 128 KiB.
+/// The most commands for one event: more than a read of 1280 KiB and its prefetches need with strips of 128
+/// KiB.
 pub const COMMANDS_LIMIT: usize = 256;
 
-/// What to do. Commands are carried out in their order: what a `Serve` copies may be dropped by the next command.
+/// A command. Commands are carried out in order: the memory that a `Serve` copies may be freed by the next
+/// command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Read blocks of one strip from its member into memory of their own; answered by [`Event::Done`](crate::Event::Done).
+    /// Read blocks of one strip from its member into new memory; answered by
+    /// [`Event::Done`](crate::Event::Done).
     Fetch {
-        /// Names it in the answer.
+        /// Its id, for the answer.
         fetch: FetchId,
-        /// Which strip.
+        /// The strip.
         strip: StripNo,
-        /// Which of its blocks are wanted. Those between them are there already: they may be read, so that it is one access, but
-        /// what is there must not be overwritten.
+        /// The wanted blocks. The blocks between them are present: they may be read, so that it is one
+        /// access, but present blocks must not be overwritten.
         blocks: Blocks,
         /// The pages of the device from the first to the last of these blocks.
         pages: PageSpan,
         /// Whether a reader waits.
         urgency: Urgency,
     },
-    /// Answer a read out of memory: all of its pages are there.
+    /// Answer a read out of memory: all of its pages are present.
     Serve {
         /// The read.
         request: RequestId,
     },
-    /// Read past the cache, from the device into the reader's memory, and answer with what comes of it.
+    /// Read from the device into the reader's memory, without the cache, and answer with the result.
     Pass {
         /// The read.
         request: RequestId,
     },
     /// The memory of these blocks is free.
     Drop {
-        /// Of which strip.
+        /// The strip.
         strip: StripNo,
-        /// Which.
+        /// The blocks.
         blocks: Blocks,
     },
 }

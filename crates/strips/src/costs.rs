@@ -1,32 +1,36 @@
-//! The two virtual read costs (section 2.4): what the disks would have spent on the blocks that are in the cache
-//! if strips had always been prefetched, and if nothing had ever been.
+//! The two virtual read costs (section 2.4): the disk time for the cached blocks if strips had always been
+//! prefetched, and if nothing had ever been.
 //!
 //! The paper's rules, each O(1):
 //!
 //! 1. A read of a strip without a strip cache adds the cost of the whole strip to the cost *with* prefetching.
-//! 2. A read of a block that is prefetched or missing adds the cost of the block to the cost *without*, though
-//!    the block may be there.
-//! 3. A strip cache that is evicted takes its own parts of both sums with it.
+//! 2. A read of a block that is prefetched or missing adds the cost of the block to the cost *without*,
+//! although the block may be present.
+//! 3. A strip cache that is evicted removes its own parts from both sums.
 //!
-//! A miss prefetches its strip unless the cost without prefetching is *less* than the cost with. The comparison is
-//! made before the request's own costs are added ("all recent I/Os that have affected the current cache").
+//! A miss prefetches its strip unless the cost without prefetching is *less* than the cost with. The
+//! comparison is made before the request's own costs are added ("all recent I/Os that have affected the
+//! current cache").
 //!
-//! MSP's reads change neither sum; the first reference of a strip that MSP made counts as rule 1, that of a block of
-//! MSP's as rule 2 (section 2.5).
+//! MSP's reads change neither sum. The first reference of a strip that MSP made counts by rule 1, that of a
+//! block from MSP by rule 2 (section 2.5).
 //!
 //! Inferred, since the paper says only "virtual disk cost" and "online disk simulation":
 //!
-//! - *A cost* is that of a command, positioning and transfer on one member: the overhead of the profile, seek time over the distance from where the virtual head of
-//!   that member is, half a revolution, and the transfer at the rate of the place. Each of the two sums has heads of
-//!   its own, one a member: without prefetching, heads stand where the last single blocks were.
-//! - *What follows directly* where the head stands costs no positioning ([`Following::Streams`]: the drive looks ahead), or a
-//!   whole revolution that was missed ([`Following::MissesTurn`]). Consecutive blocks of one request are one access.
-//! - *A strip's transfer* is that of its blocks, one by one. A strip all of whose blocks are read one after the other costs the same
-//!   either way, less the commands that strip prefetching saves, and no rounding error more.
+//! - *A cost* is that of a command, positioning and transfer on one member: the overhead of the profile, the
+//!   seek time over the distance from that member's virtual head, half a revolution, and the transfer at the
+//!   rate of the address. Each of the two sums has its own heads, one for each member: without prefetching,
+//!   heads are at the last single blocks.
+//! - *A block right behind* the head costs no positioning ([`Following::Streams`]: the drive reads ahead), or
+//!   a whole missed revolution ([`Following::MissesTurn`]). Consecutive blocks of one request are one access.
+//! - *A strip's transfer* is that of its blocks, one by one. A strip whose blocks are all read one after the
+//!   other costs the same either way, less the commands that strip prefetching saves, without a rounding
+//!   error.
 //!
-//! Where the rules say so, each cost has what reads of that member take beyond the profile added, as [measured](crate::measured).
+//! If the rules say so, each cost includes the time of reads of that member beyond the profile, as
+//! [measured](crate::measured).
 //!
-//! Memory: 48 bytes a member, 24 bytes a strip (kept with the strip).
+//! Memory: 48 bytes for each member, 24 bytes for each strip (kept with the strip).
 
 use crate::geometry::{Geometry, MemberAddress, StripNo};
 use crate::measured::Measured;
@@ -34,13 +38,13 @@ use foreseek_units::{DeviceCosts, Instant, Lba, Nanos, Pages};
 use std::fmt;
 use std::sync::Arc;
 
-/// What a block costs that lies directly behind the one that was read last on its member.
+/// The cost of a block right behind the last one read on its member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Following {
     /// Its transfer: the drive has read ahead.
     #[default]
     Streams,
-    /// A revolution more: it has passed under the head.
+    /// A revolution more: the block has already passed under the head.
     MissesTurn,
 }
 
@@ -67,7 +71,7 @@ pub(crate) struct VirtualCosts {
 }
 
 impl VirtualCosts {
-    /// For an array whose members cost this much each.
+    /// For an array with these costs of a member.
     pub(crate) fn new(geometry: Geometry, member: Arc<dyn DeviceCosts>, following: Following) -> Self {
         let heads = vec![Lba::ZERO; geometry.members() as usize];
         Self {
@@ -82,23 +86,23 @@ impl VirtualCosts {
         }
     }
 
-    /// The same, with what is measured beyond those costs.
+    /// The same, with measurements beyond those costs.
     pub(crate) fn measured(mut self) -> Self {
         self.measured = Some(Measured::new(self.geometry.members()));
         self
     }
 
-    /// What is measured, where it is.
+    /// The measurements, if there are any.
     pub(crate) fn measuring(&mut self) -> Option<&mut Measured> {
         self.measured.as_mut()
     }
 
-    /// What a read of each member takes beyond its profile, in nanoseconds.
+    /// The time of a read of each member beyond its profile, in nanoseconds.
     pub(crate) fn beyond(&self) -> impl Iterator<Item = i64> + '_ {
         self.measured.iter().flat_map(Measured::all)
     }
 
-    /// A read of these blocks of a strip went below at `begun` and has ended, well.
+    /// A read of these blocks of a strip was sent at `begun` and has succeeded.
     pub(crate) fn took(&mut self, strip: StripNo, (start, end): (u64, u64), begun: Instant, now: Instant) {
         let MemberAddress { member, lba } = self.geometry.place_of(strip, start);
         let behind = lba + Pages(end - start).sectors();
@@ -144,18 +148,18 @@ impl VirtualCosts {
         *costs = StripCosts::default();
     }
 
-    /// One access of a member, and where it leaves the head.
+    /// One access of a member; moves the head.
     fn access(&mut self, strip: StripNo, start: u64, end: u64, with: bool) -> Nanos {
         let MemberAddress { member, lba } = self.geometry.place_of(strip, start);
         let heads = if with { &mut self.heads_with } else { &mut self.heads_without };
         let head = std::mem::replace(&mut heads[member.0 as usize], lba + Pages(end - start).sectors());
         let modelled = self.modelled(head, strip, (start, end));
         let beyond = self.measured.as_ref().map_or(0, |measured| measured.beyond(member));
-        // A member that is faster than its profile still moves its head.
+        // A member that is faster than its profile still has to move its head.
         Nanos(modelled.get().saturating_add_signed(beyond).max(modelled.get() / 8))
     }
 
-    /// What blocks of a strip cost by the profile, with the head there.
+    /// The cost of blocks of a strip by the profile, from this position of the head.
     fn modelled(&self, head: Lba, strip: StripNo, (start, end): (u64, u64)) -> Nanos {
         let half_turn = self.member.half_turn();
         let distance = head.distance(self.geometry.place_of(strip, start).lba);
@@ -194,10 +198,10 @@ mod tests {
 
     /// By hand: strips of 4 blocks; a seek takes 5 ms, half a revolution 2, a block 1.
     #[test]
-    fn what_a_strip_and_its_blocks_cost() {
+    fn the_costs_of_a_strip_and_its_blocks() {
         let mut costs = costs(Following::Streams);
         let mut one = StripCosts::default();
-        // Strip 8 is the first of stripe 2, on member 3, away from where the head begins.
+        // Strip 8 is the first of stripe 2, on member 3, away from the head's initial position.
         costs.strip(StripNo(8), &mut one);
         assert_eq!(one, StripCosts { with: MS(5 + 2 + 4), without: Nanos::ZERO, counted: true });
         costs.strip(StripNo(8), &mut one);
@@ -205,7 +209,7 @@ mod tests {
         assert!(!costs.favour_strips());
         costs.blocks(StripNo(8), (1, 2), &mut one);
         assert_eq!(costs.sums(), (MS(11), MS(8)));
-        // The block behind it streams; the one before it does not.
+        // The block behind it needs no positioning; the one before it does.
         costs.blocks(StripNo(8), (2, 3), &mut one);
         assert_eq!(costs.sums(), (MS(11), MS(9)));
         costs.blocks(StripNo(8), (0, 1), &mut one);
@@ -225,9 +229,9 @@ mod tests {
         assert_eq!(costs.sums(), (MS(0), MS(8 + 4 + 2)));
     }
 
-    /// By hand as above, with member 3 slower by 16 ms and member 0 as its profile says.
+    /// By hand as above, with member 3 slower by 16 ms and member 0 as in its profile.
     #[test]
-    fn what_is_measured_is_added_to_each_access_of_that_member() {
+    fn measured_time_is_added_to_each_access_of_that_member() {
         let mut costs = costs(Following::Streams).measured();
         let mut now = Instant::ZERO;
         for strip in (0..2000).map(|n| 8 + n % 2 * 40) {
@@ -269,7 +273,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against sums over all strip caches, which is what section 2.4 defines (equation 8).
+        /// Compared with sums over all strip caches, the definition of section 2.4 (equation 8).
         #[test]
         fn the_sums_are_those_of_all_strip_caches(ops in proptest::collection::vec((0..4u8, 0..20u64, 0..4u64), 0..200)) {
             let mut costs = costs(Following::Streams);

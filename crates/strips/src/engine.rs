@@ -1,24 +1,29 @@
 //! The engine of an array: events in, bounded commands out.
 //!
-//! Each read is cut at strips; the [cache](crate::StripCache) says what of a strip is there, on its way, or to be
-//! fetched, one fetch a strip and therefore one member each. A read is served when all of its blocks are there. MSP
-//! sees each read, and what it wants is fetched strip by strip, without what is there or on its way (section 2.5).
+//! Each read is cut at strips. The [cache](crate::StripCache) decides which blocks of a strip are present, in
+//! flight, or to be fetched, with one fetch for each strip and therefore one member for each fetch. A read is
+//! served when all of its blocks are present. MSP sees each read; the stripes that it wants are fetched strip
+//! by strip, without blocks that are present or in flight (section 2.5).
 //!
-//! - *Order.* A read's own fetches come first, then those of MSP, so that a reader does not wait behind a prefetch.
-//! - *Failure.* A failed fetch empties its blocks. Reads that waited for it [pass](crate::Command::Pass) the cache: the driver
-//!   reads what they ask for alone, and the reader gets that error or none.
-//! - *Changes.* A fetch of changed blocks counts as failed when it ends, in whole.
-//! - *Room.* A read for part of which the cache has no room passes, and nothing is fetched for it.
-//! - *A read is served only if all of its blocks are there* at that moment. A block that was there when the read came may be
-//!   evicted while the read waits for other strips: then it passes.
-//! - *Bounds.* No fetch is started beyond [`FLIGHTS_LIMIT`](crate::FLIGHTS_LIMIT), no read of more than [`READ_LIMIT`] is cached, and no read waits beyond
-//!   [`WAITING_LIMIT`](crate::WAITING_LIMIT): such reads pass. Commands that do not fit follow at the next event; [`StripEngine::has_more`] says so, and the driver sends a tick.
+//! - *Order.* A read's own fetches come first, then those of MSP, so that a reader does not wait behind a
+//!   prefetch.
+//! - *Failure.* A failed fetch empties its blocks. Reads that waited for it [pass](crate::Command::Pass) the
+//!   cache: the driver reads only their pages, and the reader gets that error or none.
+//! - *Changes.* A fetch of changed blocks counts as failed as a whole when it ends.
+//! - *Room.* If the cache has no room for a part of a read, the read passes, and nothing is fetched for it.
+//! - *A read is served only if all of its blocks are present* at that moment. A block that was present at the
+//!   read's arrival may be evicted while the read waits for other strips: then it passes.
+//! - *Bounds.* At most [`FLIGHTS_LIMIT`](crate::FLIGHTS_LIMIT) fetches are in flight, no read of more than
+//!   [`READ_LIMIT`] is cached, and at most [`WAITING_LIMIT`](crate::WAITING_LIMIT) reads wait: reads beyond
+//!   these limits pass. Commands that do not fit follow at the next event; [`StripEngine::has_more`] is then
+//!   true, and the driver sends a tick.
 //!
-//! The engine has no clock, and no rule of the paper needs one. Where the costs of members are measured, the driver tells when a read [began and ended](StripEngine::took).
-//! The cache is inclusive: it keeps what was read, and the
-//! driver keeps memory for each block from its `Fetch` to its `Drop` or the fetch's failure.
+//! The engine has no clock, and no rule of the paper needs one. If the costs of members are measured, the
+//! driver reports when a read [began and ended](StripEngine::took). The cache is inclusive: it keeps the
+//! blocks that were read. The driver keeps memory for each block from its `Fetch` to its `Drop` or the
+//! fetch's failure.
 //!
-//! Limits: reads only. Writes go to the device by themselves and are told as changes.
+//! Limits: reads only. Writes go to the device directly and are reported as changes.
 
 use crate::blocks::Blocks;
 use crate::cache::{Dropped, StripCache};
@@ -36,7 +41,8 @@ use foreseek_units::{Bytes, DeviceCosts, Instant, PageSpan, Pages};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The longest read that is cached: the largest request of the loop driver and of Linux' default `max_sectors_kb`.
+/// The longest read that is cached: the largest request of the loop driver and of Linux's default
+/// `max_sectors_kb`.
 pub const READ_LIMIT: Bytes = Bytes::kib(1280);
 
 /// The policy of an array.
@@ -56,7 +62,7 @@ impl StripEngine {
     /// An engine with an empty cache. `member`: the costs of one member, not of the array.
     ///
     /// # Errors
-    /// A cache that is too small for the array's strips.
+    /// The cache is too small for the array's strips.
     pub fn new(
         geometry: Geometry,
         settings: Settings,
@@ -75,7 +81,7 @@ impl StripEngine {
         })
     }
 
-    /// Something happened. The commands that follow from it are added to `out`, which the driver hands over empty.
+    /// Handles an event. The resulting commands are added to `out`, which is empty at the call.
     pub fn on(&mut self, event: Event, out: &mut Commands) {
         match event {
             Event::Read { request, pages } => self.read(request, pages),
@@ -89,13 +95,14 @@ impl StripEngine {
         }
     }
 
-    /// Prefetches nothing from now on, or goes on with it. The cache stays.
+    /// Pauses prefetching, or resumes it. The cache stays.
     pub fn pause(&mut self, paused: bool) {
         self.cache.pause(paused);
     }
 
-    /// A read went below at `begun` and has ended well, whether for the cache or past it. Reads of one member are reported in the order of
-    /// their ends. A read of several strips is reported as [wide](Self::wide_begins) and counts for nothing here.
+    /// A read was sent below at `begun` and has succeeded, with or without the cache. Reads of one member are
+    /// reported in the order of their ends. A read of several strips is reported as [wide](Self::wide_begins)
+    /// and ignored here.
     pub fn took(&mut self, pages: PageSpan, begun: Instant, now: Instant) {
         let Some(costs) = self.cache.costs_mut() else { return };
         let mut strips = self.geometry.strips(pages);
@@ -115,7 +122,7 @@ impl StripEngine {
         self.measured().into_iter().for_each(Measured::wide_begins);
     }
 
-    /// Such a request has ended, well or not.
+    /// Such a request has ended, with success or not.
     pub fn wide_ends(&mut self, now: Instant) {
         self.measured().into_iter().for_each(|measured| measured.wide_ends(now));
     }
@@ -130,13 +137,12 @@ impl StripEngine {
         !self.outbox.is_empty()
     }
 
-    /// The cache, to look at.
     #[must_use]
     pub fn cache(&self) -> &StripCache {
         &self.cache
     }
 
-    /// How many fetches are under way, and how many reads wait.
+    /// The numbers of fetches in flight and of waiting reads.
     #[must_use]
     pub fn under_way(&self) -> (usize, usize) {
         self.flights.len()
@@ -168,14 +174,14 @@ impl StripEngine {
         self.prefetch_stripes(pages, false);
     }
 
-    /// Whether a read is on the device, and what it may need is within the bounds.
+    /// Whether a read is on the device, and its needs are within the bounds.
     fn may_cache(&self, pages: PageSpan) -> bool {
         let within = pages.end.get() <= self.geometry.length().get() && pages.len().bytes() <= READ_LIMIT;
-        // One fetch a strip at most.
+        // At most one fetch for each strip.
         within && self.flights.may_wait() && self.flights.have_room(self.geometry.strips(pages).count())
     }
 
-    /// Lets a read wait for those of its blocks that are on their way.
+    /// Lets a read wait for those of its blocks that are in flight.
     fn wait(&mut self, request: RequestId, pages: PageSpan) {
         for (strip, blocks) in self.geometry.strips(pages) {
             let (_, arriving) = self.cache.held(strip);
@@ -183,7 +189,7 @@ impl StripEngine {
         }
     }
 
-    /// Answers a read that waits for nothing: out of the cache if all of it is there.
+    /// Answers a read that waits for nothing: out of the cache if all of it is present.
     fn answer(&mut self, request: RequestId, pages: PageSpan) {
         let is_there = |(strip, blocks)| {
             let (held, arriving) = self.cache.held(strip);
@@ -193,7 +199,7 @@ impl StripEngine {
         self.outbox.push_back(if all { Command::Serve { request } } else { Command::Pass { request } });
     }
 
-    /// What MSP wants after a read; of one that was `passed` nothing, as it is read already.
+    /// Fetches the stripes that MSP wants after a read; none for a `passed` read, which is read already.
     fn prefetch_stripes(&mut self, read: PageSpan, passed: bool) {
         if self.cache.is_paused() {
             return;
@@ -225,7 +231,7 @@ impl StripEngine {
         let well = outcome == Outcome::Arrived && !flight.stale;
         self.cache.arrived(flight.strip, flight.blocks, well, &mut self.dropped);
         if outcome == Outcome::Arrived && !well {
-            // The driver has memory for what came too late.
+            // The driver has memory for blocks that arrived too late.
             self.dropped.push(Dropped { strip: flight.strip, blocks: flight.blocks });
         }
         self.drop_all();

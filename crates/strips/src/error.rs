@@ -1,33 +1,33 @@
-//! What this crate refuses.
+//! Errors of this crate.
 
 use foreseek_units::{Lba, Pages, Sectors};
 
 /// A geometry, a setting or a name that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StripsError {
-    /// Strips must consist of whole pages, and not of too many.
+    /// A strip that does not consist of whole pages, or of too many.
     #[error("a strip of {} sectors: it must be 8 to {} sectors and a multiple of 8", .0.get(), crate::STRIP_PAGES_LIMIT * 8)]
     Strip(Sectors),
     /// Too few or too many members.
     #[error("an array of {0} members: RAID-0 has 2 to {limit}, RAID-5 3, RAID-6 4 to {limit}", limit = crate::MEMBERS_LIMIT)]
     Members(u64),
-    /// Pages must not lie across the border of two strips.
+    /// Pages would cross the border of two strips.
     #[error("the device begins at sector {} of the array, which is not a multiple of 8", .0.get())]
     Origin(Lba),
     /// The cache is too small for its lists to have a bottom.
     #[error("a cache of {} pages: it must hold at least {} pages ({} strips)", .given.get(), .least.get(), crate::CACHE_STRIPS_LEAST)]
     Cache {
-        /// What was asked for.
+        /// The given size.
         given: Pages,
-        /// What it must hold.
+        /// The least size.
         least: Pages,
     },
-    /// There is no combination of this name.
+    /// No combination has this name.
     #[error("no array policy is called '{name}': there are {}", known.join(", "))]
     UnknownPolicy {
-        /// What was asked for.
+        /// The given name.
         name: String,
-        /// What there is.
+        /// The existing names.
         known: Vec<String>,
     },
 }

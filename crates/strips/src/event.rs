@@ -1,4 +1,4 @@
-//! What the engine is told.
+//! The events of the engine.
 
 use foreseek_seam::{FetchId, RequestId};
 use foreseek_units::PageSpan;
@@ -6,35 +6,35 @@ use foreseek_units::PageSpan;
 /// How a fetch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// All of it is there.
+    /// All of it has arrived.
     Arrived,
-    /// An error: nothing of it is.
+    /// An error: none of it has arrived.
     Failed,
 }
 
-/// What happened.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The host reads pages and waits for [`Command::Serve`](crate::Command::Serve) or [`Command::Pass`](crate::Command::Pass).
     Read {
-        /// Names this read.
+        /// Its id.
         request: RequestId,
-        /// Which pages of the device.
+        /// The pages of the device.
         pages: PageSpan,
     },
     /// A fetch ended.
     Done {
-        /// Which.
+        /// The fetch.
         fetch: FetchId,
-        /// How.
+        /// How it ended.
         outcome: Outcome,
     },
-    /// The device's contents changed here, other than through this engine. Told when the device has the new contents and
-    /// before the change is acknowledged.
+    /// The device's contents have changed, other than through this engine. Sent once the device has the new
+    /// contents, and before the change is acknowledged.
     Changed {
-        /// Where.
+        /// The changed pages.
         pages: PageSpan,
     },
-    /// Time for what did not fit into the commands of the last event.
+    /// Time for commands that did not fit after the last event.
     Tick,
 }

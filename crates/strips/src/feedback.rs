@@ -1,34 +1,38 @@
-//! Differential feedback: how many strips the upstream may have (section 2.3).
+//! Differential feedback: the limit of strips in the upstream (section 2.3).
 //!
-//! The total hit rate `P + C` (prefetch hits and cache hits) is a hill over the upstream's limit `N`. Its slope is
-//! `dP/dN + dC/dN`. A strip more at the end of the upstream brings about as many prefetch hits as a strip of the
-//! *upstream bottom* has (equation 3). It takes memory from the downstream: `alpha` strips of the *global bottom*, with
-//! their cache hits (equation 4). So `N` rises with each prefetch hit in the upstream bottom, and falls by `alpha` with
-//! each cache hit in the global bottom (equations 1 and 5, and the process at the end of the section).
+//! The total hit rate `P + C` (prefetch hits and cache hits) is a hill over the upstream's limit `N`. Its
+//! slope is `dP/dN + dC/dN`. One more strip at the end of the upstream brings about as many prefetch hits as
+//! a strip of the *upstream bottom* has (equation 3). It takes memory from the downstream: `alpha` strips of
+//! the *global bottom*, with their cache hits (equation 4). `N` therefore rises with each prefetch hit in the
+//! upstream bottom, and falls by `alpha` with each cache hit in the global bottom (equations 1 and 5, and the
+//! process at the end of the section).
 //!
-//! - Both bottoms have 20 % of the strips that the cache holds when all blocks of each are there.
-//! - `N` starts with all of those, and stays so until the cache is full; until then strips are always prefetched.
-//! - `N` does not fall below the upstream bottom. There strip prefetching goes off, until `N` is twice that.
+//! - Both bottoms have 20 % of the strips that the cache holds when all blocks of each are present.
+//! - `N` starts with all of those, and stays so until the cache is full; until then strips are always
+//!   prefetched.
+//! - `N` does not fall below the upstream bottom. There strip prefetching is switched off, until `N` is twice
+//!   that.
 //!
 //! Inferred, since the paper's text lacks it:
 //!
-//! - *The coefficient* (equation 6): "the occupancy ratio of the non-empty blocks in both the expanded portion of the
-//!   upstream and the shrunk portion of the downstream", and the upstream's growth by `dN` shrinks the downstream by
-//!   `alpha dN`. So `alpha` = non-empty blocks a strip of the upstream bottom / those a strip of the global bottom.
-//! - *The interval* in which hits are counted: each hit by itself. Hits add up, so that any interval gives the
-//!   same sum; `alpha` is that of the moment.
-//! - *The gain* of equation 1: one strip a hit.
-//! - *A hit* is a request that meets such blocks of the strip, however many of them.
-//! - *The most* that `N` can be is what it starts with.
-//! - *Past cached blocks* (section 2.2) are not culled, at whatever `N`. A first hit of one counts as a cache hit
-//!   here, and as a prefetch hit in the statistics.
+//! - *The coefficient* (equation 6): "the occupancy ratio of the non-empty blocks in both the expanded
+//!   portion of the upstream and the shrunk portion of the downstream", and the upstream's growth by `dN`
+//!   shrinks the downstream by `alpha dN`. Hence `alpha` = non-empty blocks per strip of the upstream bottom
+//!   / those per strip of the global bottom.
+//! - *The interval* in which hits are counted: each hit by itself. Hits add up, so that any interval gives
+//!   the same sum; `alpha` is the current one.
+//! - *The gain* of equation 1: one strip for each hit.
+//! - *A hit* is a request that finds such blocks of the strip, however many of them.
+//! - *The maximum* of `N` is its initial value.
+//! - *Past cached blocks* (section 2.2) are not culled, at any `N`. The first hit of one counts as a cache
+//!   hit here, and as a prefetch hit in the statistics.
 //!
-//! Limit, as the rules have it: when strip prefetching is off and no prefetched block is left in the upstream bottom,
-//! nothing turns it on again but what MSP prefetches.
+//! A limit of these rules: when strip prefetching is off and no prefetched block is left in the upstream
+//! bottom, only prefetches of MSP can switch it on again.
 
 /// The bottoms' share of the strips that the cache holds (section 2.3: "predetermined as 20%").
 pub(crate) const BOTTOM_PERCENT: u64 = 20;
-/// Parts of a strip that are counted: `alpha` is a fraction, and sums must not depend on rounding of floats.
+/// Parts of a strip in the arithmetic: `alpha` is a fraction, and sums must not depend on rounding of floats.
 const PARTS: u64 = 1 << 16;
 
 /// Strips and non-empty blocks of a bottom.
@@ -46,28 +50,28 @@ pub(crate) struct Feedback {
 }
 
 impl Feedback {
-    /// For a cache of so many whole strips.
+    /// For a cache of this many whole strips.
     pub(crate) fn new(strips: u64) -> Self {
         let most = strips * PARTS;
         Self { limit: most, floor: Self::bottom(strips) * PARTS, most, frozen: true, on: true }
     }
 
-    /// How many strips a bottom has, for a cache of so many whole strips.
+    /// The number of strips in a bottom, for a cache of this many whole strips.
     pub(crate) fn bottom(strips: u64) -> u64 {
         (strips * BOTTOM_PERCENT / 100).max(1)
     }
 
-    /// How many strips the upstream may have.
+    /// The most strips in the upstream.
     pub(crate) fn limit(&self) -> u64 {
         self.limit / PARTS
     }
 
-    /// Whether the upstream's size lets strips be prefetched.
+    /// Whether the upstream's size permits strip prefetching.
     pub(crate) fn is_on(&self) -> bool {
         self.on
     }
 
-    /// Whether the cache has not been full yet.
+    /// Whether the cache has never been full.
     pub(crate) fn is_frozen(&self) -> bool {
         self.frozen
     }
@@ -100,7 +104,7 @@ impl Feedback {
     }
 }
 
-/// The occupancy coefficient in parts; none where a bottom has no blocks.
+/// The occupancy coefficient in parts; zero if a bottom has no blocks.
 fn alpha((up_strips, up_blocks): Occupancy, (all_strips, all_blocks): Occupancy) -> u64 {
     (PARTS * up_blocks * all_strips).checked_div(up_strips * all_blocks).unwrap_or(0)
 }
@@ -129,13 +133,13 @@ mod tests {
 
     /// By hand: bottoms of 20 strips; full strips of 32 blocks above, a quarter of that below: alpha is 4.
     #[test]
-    fn a_hit_of_sparse_strips_weighs_as_many_strips_as_fit_in_the_memory_of_one() {
+    fn a_hit_counts_by_the_occupancy_of_the_bottoms() {
         let mut feedback = thawed(100);
         feedback.cache_hit((20, 640), (20, 160));
         assert_eq!(feedback.limit(), 96);
         feedback.prefetch_hit();
         assert_eq!(feedback.limit(), 97);
-        // 3 blocks a strip above, 2 below: one and a half, and halves add up.
+        // 3 blocks per strip above, 2 below: one and a half, and halves add up.
         feedback.cache_hit((2, 6), (2, 4));
         assert_eq!(feedback.limit(), 95);
         feedback.cache_hit((2, 6), (2, 4));
@@ -168,8 +172,8 @@ mod tests {
         assert_eq!(feedback.limit(), 10);
     }
 
-    /// The hill of figure 4: prefetch hits become rarer as the upstream grows, cache hits more frequent. It settles where
-    /// both are as frequent.
+    /// The hill of figure 4: prefetch hits become rarer as the upstream grows, cache hits more frequent. It
+    /// settles where both are equally frequent.
     #[test]
     fn it_climbs_to_the_top_of_a_hill_from_either_side() {
         for start_low in [false, true] {
@@ -190,7 +194,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the formula in floating point.
+        /// Compared with the formula in floating point.
         #[test]
         fn it_is_the_formula(
             strips in 5..500u64,

@@ -1,8 +1,8 @@
-//! Fetches under way, and the reads that wait for them.
+//! Fetches in flight, and the reads that wait for them.
 //!
-//! A read waits until as many fetches have ended as it waits for. Fetches of one strip are linked, so that a read finds those
-//! that bring its blocks. Memory: 112 bytes a fetch, 32 bytes a waiting read and 4 for each fetch that it waits for; bounded by
-//! [`FLIGHTS_LIMIT`] and [`WAITING_LIMIT`].
+//! A read waits until as many fetches have ended as it waits for. Fetches of one strip are linked, so that a
+//! read finds those that bring its blocks. Memory: 112 bytes for each fetch, 32 bytes for each waiting read
+//! and 4 for each fetch that it waits for; bounded by [`FLIGHTS_LIMIT`] and [`WAITING_LIMIT`].
 
 use crate::blocks::Blocks;
 use crate::geometry::StripNo;
@@ -10,25 +10,26 @@ use foreseek_seam::{FetchId, RequestId};
 use foreseek_units::PageSpan;
 use rustc_hash::FxHashMap;
 
-/// How many fetches are under way at most: 32 for each of 32 members, whose queues have as many.
+/// The most fetches in flight: 32 for each of 32 members, whose queues have as many entries.
 pub const FLIGHTS_LIMIT: usize = 1024;
-/// How many reads wait at most. More pass the cache. A block device of Linux has 256 requests by default.
+/// The most waiting reads. Further ones are read without the cache. A block device of Linux has 256 requests
+/// by default.
 pub const WAITING_LIMIT: usize = 4096;
 
-/// No place.
+/// No slot.
 const NONE: u32 = u32::MAX;
 
-/// A fetch under way.
+/// A fetch in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct StripFetch {
     pub(crate) strip: StripNo,
     pub(crate) blocks: Blocks,
-    /// What it brings has changed since: it counts as failed.
+    /// Whether its blocks have changed since it began: it then counts as failed.
     pub(crate) stale: bool,
     name: FetchId,
-    /// The place of another fetch of the strip.
+    /// The slot of another fetch of the strip.
     next: u32,
-    /// The reads that wait: most often one.
+    /// The waiting reads: most often one.
     first: Option<RequestId>,
     others: Vec<RequestId>,
 }
@@ -40,19 +41,19 @@ struct Waiting {
     fetches: u32,
 }
 
-/// All of them.
+/// All fetches in flight and waiting reads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flights {
     places: Vec<Option<StripFetch>>,
     free: Vec<u32>,
-    /// The place of the last fetch of each strip.
+    /// The slot of the last fetch of each strip.
     of_strip: FxHashMap<StripNo, u32>,
     waiting: FxHashMap<RequestId, Waiting>,
     started: u64,
 }
 
 impl Flights {
-    /// Whether so many more fetches may start.
+    /// Whether this many more fetches may start.
     pub(crate) fn have_room(&self, fetches: usize) -> bool {
         self.len().0 + fetches <= FLIGHTS_LIMIT
     }
@@ -62,13 +63,13 @@ impl Flights {
         self.waiting.len() < WAITING_LIMIT
     }
 
-    /// A fetch starts; there is room.
+    /// Starts a fetch; there must be room.
     pub(crate) fn start(&mut self, strip: StripNo, blocks: Blocks) -> FetchId {
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(None);
             self.places.len() as u32 - 1
         });
-        // The place can be found by the name, and each name is given once.
+        // The slot can be computed from the name, and each name is given once.
         let name = FetchId(self.started * FLIGHTS_LIMIT as u64 + u64::from(place));
         self.started += 1;
         let next = self.of_strip.insert(strip, place).unwrap_or(NONE);
@@ -77,7 +78,7 @@ impl Flights {
         name
     }
 
-    /// A read of `pages` waits for those blocks of a strip, which are on their way.
+    /// A read of `pages` waits for those blocks of a strip, which are in flight.
     pub(crate) fn wait(&mut self, request: RequestId, pages: PageSpan, strip: StripNo, blocks: Blocks) {
         let mut fetches = 0;
         self.each_of(strip, blocks, |flight| {
@@ -92,13 +93,13 @@ impl Flights {
         }
     }
 
-    /// Blocks of a strip have changed while they were on their way.
+    /// Blocks of a strip have changed while they were in flight.
     pub(crate) fn overtake(&mut self, strip: StripNo, blocks: Blocks) {
         self.each_of(strip, blocks, |flight| flight.stale = true);
     }
 
-    /// A fetch is over: what it was. The reads that wait for nothing more are added to `ready`. `None` if there is none
-    /// of this name.
+    /// A fetch has ended: returns it. The reads that wait for nothing more are added to `ready`. `None` if
+    /// there is no fetch of this name.
     pub(crate) fn end(
         &mut self,
         name: FetchId,
@@ -119,7 +120,7 @@ impl Flights {
         Some(flight)
     }
 
-    /// How many fetches are under way, and how many reads wait.
+    /// The numbers of fetches in flight and of waiting reads.
     pub(crate) fn len(&self) -> (usize, usize) {
         (self.places.len() - self.free.len(), self.waiting.len())
     }
@@ -135,7 +136,7 @@ impl Flights {
         }
     }
 
-    /// Takes a fetch out of those of its strip.
+    /// Unlinks a fetch from those of its strip.
     fn unlink(&mut self, gone: &StripFetch, place: u32) {
         let head = self.of_strip.get(&gone.strip).copied().unwrap_or(NONE);
         if head == place {

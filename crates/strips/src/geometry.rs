@@ -1,20 +1,20 @@
 //! Strips and stripes of a device on an array, in pages.
 //!
-//! A *strip* is contiguous on one member, a *stripe* is the strips at one place of all members (section
-//! 1.1.2, figure 1). [`Stripes`] holds the rules of the layouts; this adds pages, and the *origin*: the
-//! sector of the array at which page 0 lies. That of a partition or a logical volume is seldom 0, and strips
-//! are those of the array. The first and the last strip may therefore lie only partly on the device.
+//! A *strip* is contiguous on one member, a *stripe* is the strips at one address of all members (section
+//! 1.1.2, figure 1). [`Stripes`] has the rules of the layouts; this adds pages, and the *origin*: the sector
+//! of the array at which page 0 is. That of a partition or a logical volume is seldom 0, and strips are those
+//! of the array. The first and the last strip may therefore be only partly on the device.
 //!
-//! Limits: pages must not lie across the border of two strips; one array, not a concatenation of several.
+//! Limits: pages must not cross the border of two strips; one array, not a concatenation of several.
 
 use crate::StripsError;
 use crate::blocks::{Blocks, STRIP_PAGES_LIMIT};
 use foreseek_units::{Lba, PageIndex, PageSpan, Pages, SECTORS_PER_PAGE, Sectors, Stripes};
 
-/// Most members: as many as the array model of `foreseek-device` has.
+/// Most members: as many as in the array model of `foreseek-device`.
 pub const MEMBERS_LIMIT: u64 = 32;
 
-/// A strip of the array, counted over its data.
+/// A strip of the array, numbered over its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StripNo(pub u64);
 
@@ -26,12 +26,12 @@ pub struct StripeNo(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Member(pub u32);
 
-/// Where a block lies on its member.
+/// The position of a block on its member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MemberAddress {
-    /// Which member.
+    /// The member.
     pub member: Member,
-    /// Which sector of it.
+    /// The sector on it.
     pub lba: Lba,
 }
 
@@ -44,11 +44,11 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// A device of `length` pages whose first lies at sector `origin` of the array.
+    /// A device of `length` pages whose first is at sector `origin` of the array.
     ///
     /// # Errors
-    /// Strips that are no whole pages or longer than [`STRIP_PAGES_LIMIT`], too few or too many members, an origin within
-    /// a page.
+    /// Strips that are not whole pages or longer than [`STRIP_PAGES_LIMIT`], too few or too many members, an
+    /// origin within a page.
     pub fn new(stripes: Stripes, origin: Lba, length: Pages) -> Result<Self, StripsError> {
         let strip = stripes.strip.get();
         if strip == 0
@@ -67,19 +67,19 @@ impl Geometry {
         Ok(Self { stripes, origin, length })
     }
 
-    /// The device's pages.
+    /// The length of the device.
     #[must_use]
     pub fn length(&self) -> Pages {
         self.length
     }
 
-    /// How many members.
+    /// The number of members.
     #[must_use]
     pub fn members(&self) -> u32 {
         self.stripes.members as u32
     }
 
-    /// Data strips of a stripe.
+    /// The number of data strips of a stripe.
     #[must_use]
     pub fn data_strips(&self) -> u64 {
         self.stripes.data_strips()
@@ -97,13 +97,13 @@ impl Geometry {
         self.strip_pages() * self.data_strips()
     }
 
-    /// The strip that holds a page.
+    /// The strip of a page.
     #[must_use]
     pub fn strip_of(&self, page: PageIndex) -> StripNo {
         StripNo(self.on_array(page) / self.strip_pages().get())
     }
 
-    /// Which block of its strip a page is.
+    /// The index of a page in its strip.
     #[must_use]
     pub fn block_of(&self, page: PageIndex) -> u64 {
         self.on_array(page) % self.strip_pages().get()
@@ -115,19 +115,19 @@ impl Geometry {
         StripeNo(strip.0 / self.data_strips())
     }
 
-    /// Which of its stripe's data strips it is.
+    /// The index among the data strips of its stripe.
     #[must_use]
     pub fn slot_of(&self, strip: StripNo) -> u64 {
         strip.0 % self.data_strips()
     }
 
-    /// The member that holds a strip.
+    /// The member of a strip.
     #[must_use]
     pub fn member_of(&self, strip: StripNo) -> Member {
         Member(self.stripes.member(self.stripe_of(strip).0, self.slot_of(strip)) as u32)
     }
 
-    /// Where a block of a strip lies on its member.
+    /// The position of a block of a strip on its member.
     #[must_use]
     pub fn place_of(&self, strip: StripNo, block: u64) -> MemberAddress {
         let offset = Pages(block).sectors();
@@ -160,7 +160,7 @@ impl Geometry {
         PageIndex((strip.0 * self.strip_pages().get() + block).saturating_sub(self.origin_pages()))
     }
 
-    /// A span of pages strip by strip: which blocks of each. What lies past the device's end is left out.
+    /// A span of pages by strip, with the blocks of each. Pages beyond the device's end are left out.
     pub fn strips(&self, span: PageSpan) -> impl Iterator<Item = (StripNo, Blocks)> + use<> {
         let geometry = *self;
         let end = span.end.min(PageIndex(self.length.get()));
@@ -193,7 +193,7 @@ impl Geometry {
         page.get() + self.origin_pages()
     }
 
-    /// What of a range of the array's pages is on the device.
+    /// The part of a range of the array's pages that is on the device.
     fn on_device(&self, start: u64, end: u64) -> PageSpan {
         let within = |page: u64| PageIndex(page.saturating_sub(self.origin_pages()).min(self.length.get()));
         PageSpan::new(within(start), within(end))
@@ -211,7 +211,7 @@ mod tests {
         Geometry::new(stripes, Lba(origin * SECTORS_PER_PAGE), Pages(length)).expect("valid")
     }
 
-    /// Figure 2: strips of four blocks; blocks 2 to 5 lie on disks 0 and 1.
+    /// Figure 2: strips of four blocks; blocks 2 to 5 are on disks 0 and 1.
     #[test]
     fn the_strips_of_the_papers_figure_2() {
         let array = geometry(Level::Raid5, 5, 4, 0, 64);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_laid_out_is_refused() {
+    fn impossible_layouts_are_refused() {
         let new = |level, members, strip, origin| {
             Geometry::new(Stripes { level, members, strip: Sectors(strip) }, Lba(origin), Pages(9)).err()
         };
@@ -242,7 +242,7 @@ mod tests {
     }
 
     proptest! {
-        /// Page by page, against the layout in sectors.
+        /// By page, compared with the layout in sectors.
         #[test]
         fn every_page_is_where_the_layout_has_it(
             level in prop_oneof![Just(Level::Raid0), Just(Level::Raid5), Just(Level::Raid6)], members in 4..9u64, strip in 1..9u64, origin in 0..40u64, length in 1..200u64,

@@ -21,7 +21,7 @@ fn cache(strips: Strips) -> StripCache {
     cache_with(strips, Box::new(Lru))
 }
 
-/// Reads one block; what is fetched arrives.
+/// Reads one block; its fetch arrives.
 fn read(cache: &mut StripCache, strip: u64, block: u64) -> (Answer, Vec<Dropped>) {
     let mut dropped = Vec::new();
     let answer = cache.read(StripNo(strip), Blocks::range(block, block + 1), &mut dropped);
@@ -57,17 +57,17 @@ fn culled_and_evicted(ghosts: bool) -> StripCache {
     // The cache is full: the least recently used strip goes. Stripe 0 has strips 0 to 3: 0 becomes a ghost.
     assert_eq!(read(&mut cache, 5, 0).1, [gone(0, 0, 4)]);
     assert_eq!(cache.strips(), (5, 0, u64::from(ghosts)));
-    // Strip 1 is both bottoms (no downstream yet): a cache hit there, alpha 1, and the upstream may have four strips. Strip 1
-    // becomes the most recently used; strip 2 flows down and keeps block 0.
+    // Strip 1 is both bottoms (no downstream yet): a cache hit there, alpha 1, and the upstream may have four
+    // strips. Strip 1 becomes the most recently used; strip 2 flows down and keeps block 0.
     assert_eq!(read(&mut cache, 1, 0).1, [gone(2, 1, 4)]);
     assert_eq!((cache.upstream_limit(), cache.used()), (4, Pages(17)));
     assert_eq!((cache.strips(), held(&cache, 2)), ((4, 1, u64::from(ghosts)), Blocks::range(0, 1)));
-    // Strip 8 comes: the bottom of all, strip 2, goes; then strip 3 flows down.
+    // A read of strip 8: the bottom of all, strip 2, is evicted; then strip 3 flows down.
     assert_eq!(read(&mut cache, 8, 1).1, [gone(2, 0, 1), gone(3, 1, 4)]);
-    // Strip 2 comes back for block 1: strip 3 goes, strip 4 flows down.
+    // A read of strip 2, block 1: strip 3 is evicted, strip 4 flows down.
     assert_eq!(read(&mut cache, 2, 1).1, [gone(3, 0, 1), gone(4, 1, 4)]);
     assert_eq!(cache.stats().reincarnated, u64::from(ghosts));
-    // Hits in the upstream, outside of the bottoms of one strip each but for strip 2's own turn as the last.
+    // Hits in the upstream, outside the bottoms of one strip each, except when strip 2 itself is the last.
     [8, 1, 5].into_iter().zip([1, 0, 0]).for_each(|(strip, block)| {
         assert!(read(&mut cache, strip, block).1.is_empty());
     });
@@ -86,7 +86,7 @@ fn past_request_states_survive_and_are_not_culled() {
 }
 
 #[test]
-fn without_ghosts_nothing_is_known_of_the_past() {
+fn without_ghosts_the_past_is_unknown() {
     let mut cache = culled_and_evicted(false);
     let first = Dropped { strip: StripNo(2), blocks: Blocks::range(0, 4).without(Blocks::range(1, 2)) };
     assert_eq!(read(&mut cache, 12, 0).1, [gone(4, 0, 1), first]);
@@ -107,7 +107,7 @@ fn a_ghost_goes_with_the_last_strip_of_its_stripe() {
 
 /// Section 2.4. A strip costs 5 + 2 + 4 ms, a block 5 + 2 + 1.
 #[test]
-fn where_the_test_refuses_the_block_alone_is_read_and_has_a_strip_cache() {
+fn after_a_refusal_only_the_block_is_read_and_has_a_strip_cache() {
     let mut cache = cache(Strips::Adaptive { cost_test: true, ghosts: true });
     // One block of one strip in each stripe, from stripe 1 on: no two accesses follow each other.
     (0..6).for_each(|stripe| assert_eq!(read(&mut cache, 4 + 4 * stripe, 2).0.fetch, Blocks::range(0, 4)));
@@ -115,18 +115,20 @@ fn where_the_test_refuses_the_block_alone_is_read_and_has_a_strip_cache() {
     assert_eq!(cache.costs(), Some((ms(5 * 11), ms(5 * 8))), "five strips are left");
     assert_eq!(read(&mut cache, 40, 2).0.fetch, Blocks::range(2, 3));
     assert_eq!(cache.stats().refused_by_cost, 1);
-    // 4 blocks of the evicted strip are gone, one has come.
+    // 4 blocks of the evicted strip are gone, one was added.
     assert_eq!((cache.strips().0, cache.used()), (5, Pages(17)));
     assert_eq!(cache.costs(), Some((ms(5 * 11), ms(5 * 8))));
-    // Three strips are referenced again, at a block that does not follow: 8 ms more without prefetching for each.
+    // Three strips are referenced again, at a block that does not follow: 8 ms more without prefetching for
+    // each.
     [12, 16].into_iter().for_each(|strip| assert_eq!(read(&mut cache, strip, 0).0.here, Blocks::range(0, 1)));
     assert_eq!(cache.costs(), Some((ms(5 * 11), ms(7 * 8))));
     assert_eq!(read(&mut cache, 44, 2).0.fetch, Blocks::range(0, 4), "55 is not more than 56");
 }
 
-/// Section 2.5: MSP's reads do not count; a reference of one of its blocks counts as if it had not been prefetched.
+/// Section 2.5: MSP's reads do not count; a reference of one of its blocks counts as if it had not been
+/// prefetched.
 #[test]
-fn what_msp_prefetched_is_charged_when_it_is_referenced() {
+fn blocks_from_msp_are_charged_when_they_are_referenced() {
     let mut cache = cache(Strips::Adaptive { cost_test: true, ghosts: true });
     let mut dropped = Vec::new();
     assert_eq!(cache.prefetch(StripNo(8), &mut dropped), Blocks::range(0, 4));
@@ -149,9 +151,9 @@ fn another_replacement_evicts_another_strip() {
     }
 }
 
-/// What is on its way is neither evicted nor culled; what finds no room is read past the cache.
+/// Blocks in flight are not evicted or culled; blocks without room are read without the cache.
 #[test]
-fn a_cache_full_of_fetches_reads_past_itself() {
+fn a_cache_full_of_fetches_is_bypassed() {
     let mut cache = cache(Strips::Always);
     let mut dropped = Vec::new();
     let one = Blocks::range(0, 1);
@@ -176,8 +178,8 @@ fn a_cache_has_at_least_five_strips() {
     assert_eq!(error, Some(StripsError::Cache { given: Pages(19), least: Pages(20) }));
 }
 
-/// Random reads of single blocks: the paper reads strips until the cache is full, `Careful` from the second miss on only where they
-/// have paid.
+/// Random reads of single blocks. The paper reads strips until the cache is full; `Careful` does so from the
+/// second miss on only where they have paid.
 #[test]
 fn the_careful_policy_reads_no_strips_for_random_reads() {
     let strips_read = |strips| {
@@ -205,10 +207,11 @@ fn the_careful_policy_reads_strips_where_their_blocks_are_read() {
 
 /// Section 2.3 leaves strips off once no prefetched block is left; `Careful` tries again.
 #[test]
-fn the_careful_policy_comes_back_after_random_reads() {
+fn the_careful_policy_resumes_after_random_reads() {
     let hits = |rules| {
         let mut cache = cache(rules);
-        // More strips than there is room for, and then what is left of them, oldest first: cache hits take the limit to its floor.
+        // More strips than there is room for, and then the remaining ones, oldest first: cache hits move the
+        // limit to its floor.
         (0..40).for_each(|strip| drop(read(&mut cache, strip, 2)));
         for _ in 0..5 {
             let left: Vec<u64> = (0..40).filter(|strip| held(&cache, *strip).has(2)).collect();

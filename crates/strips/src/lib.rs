@@ -1,14 +1,14 @@
 //! Striped disk arrays: adaptive strip prefetching (ASP) and massive stripe prefetching (MSP).
 //!
-//! Source: Baek and Park, *Prefetching with Adaptive Cache Culling for Striped Disk Arrays*, USENIX ATC 2008; section
-//! numbers in this crate are that paper's. A miss reads the whole *strip*, the part of a stripe that lies on one
-//! member: other members stay free for other readers. [`StripCache`] keeps what was read in units of strips and *culls* what was
-//! prefetched and not requested, by feedback from hits; it stops prefetching strips where that costs more than it
-//! saves. Few sequential readers would leave members idle that way; for these whole stripes are prefetched. [`StripEngine`] is both as
-//! a state machine, [`driver`] serves a block device
+//! Source: Baek and Park, *Prefetching with Adaptive Cache Culling for Striped Disk Arrays*, USENIX ATC 2008;
+//! section numbers in this crate are that paper's. A miss reads the whole *strip*, the part of a stripe on
+//! one member: other members stay free for other readers. [`StripCache`] keeps blocks in units of strips. It
+//! *culls* blocks that were prefetched and not requested, by feedback from hits, and stops prefetching strips
+//! where that costs more than it saves. A few sequential readers would leave members idle that way; for these
+//! whole stripes are prefetched. [`StripEngine`] is both as a state machine, [`driver`] serves a block device
 //! with it, [`registry`] has its policies by name.
 //!
-//! No clock, file, thread or random source, and no `unsafe`.
+//! It has no clock, file, thread or random source, and no `unsafe`.
 #![forbid(unsafe_code)]
 
 mod blocks;

@@ -1,19 +1,19 @@
-//! The two lists of strip caches: the upstream above the downstream (section 2.2, figure 3), and what the
-//! feedback watches of them (section 2.3, figure 5).
+//! The two lists of strip caches: the upstream above the downstream (section 2.2, figure 3), and their
+//! bottoms, which the feedback uses (section 2.3, figure 5).
 //!
 //! Each list runs from the most to the least recently used. The *global list* is the upstream followed by the
-//! downstream. The *upstream bottom* is the last `bottom` strips of the upstream; the *global bottom* is the last
-//! `bottom` of the global list, which reaches into the upstream where the downstream is shorter than that.
+//! downstream. The *upstream bottom* is the last `bottom` strips of the upstream. The *global bottom* is the
+//! last `bottom` of the global list; it extends into the upstream if the downstream is shorter than that.
 //!
-//! Each list keeps, for each bottom, where it begins, how many strips and how many non-empty blocks it has.
-//! A move changes a bottom by at most one strip, so that every operation is O(1).
+//! For each bottom, each list records its start, its number of strips and its number of non-empty blocks. A
+//! move changes a bottom by at most one strip, so that every operation is O(1).
 //!
-//! Memory: 16 bytes a strip.
+//! Memory: 16 bytes for each strip.
 
 /// No slot.
 const NONE: u32 = u32::MAX;
 
-/// Which list a strip is in.
+/// The list of a strip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum StripList {
     /// Cached and prefetched blocks.
@@ -22,7 +22,7 @@ pub(crate) enum StripList {
     Down,
 }
 
-/// Which bottom.
+/// A bottom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bottom {
     Upstream,
@@ -41,11 +41,11 @@ struct Node {
     /// Non-empty blocks.
     blocks: u16,
     list: Option<StripList>,
-    /// In which bottoms it is.
+    /// Whether it is in each bottom.
     within: [bool; 2],
 }
 
-/// What a strip takes here.
+/// The bytes of a strip here.
 #[cfg(test)]
 pub(crate) const NODE_BYTES: usize = size_of::<Node>();
 
@@ -57,7 +57,7 @@ struct Tail {
     /// The most recently used of them.
     top: u32,
     strips: u32,
-    /// How many they are to be, where the list has as many.
+    /// The wanted number, if the list has as many.
     wanted: u32,
     blocks: u64,
 }
@@ -86,17 +86,17 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    /// Empty lists with bottoms of so many strips.
+    /// Empty lists with bottoms of this many strips.
     pub(crate) fn new(bottom: u32) -> Self {
         Self { nodes: Vec::new(), lists: [List::new([bottom, bottom]), List::new([0, bottom])], bottom }
     }
 
-    /// How many strips a list has.
+    /// The number of strips in a list.
     pub(crate) fn len(&self, stream: StripList) -> u32 {
         self.lists[stream as usize].strips
     }
 
-    /// The list that a strip is in.
+    /// The list of a strip.
     pub(crate) fn stream_of(&self, slot: u32) -> Option<StripList> {
         self.nodes.get(slot as usize).and_then(|node| node.list)
     }
@@ -125,7 +125,7 @@ impl Lists {
         list(StripList::Down).chain(list(StripList::Up))
     }
 
-    /// Makes a strip that is in no list, or in any, the most recently used of one.
+    /// Makes a strip the most recently used of a list. The strip may be in either list or in none.
     pub(crate) fn renew(&mut self, slot: u32, stream: StripList) {
         self.remove(slot);
         if self.nodes.len() <= slot as usize {
@@ -143,7 +143,7 @@ impl Lists {
         self.settle(stream);
     }
 
-    /// Takes a strip out of its list.
+    /// Removes a strip from its list.
     pub(crate) fn remove(&mut self, slot: u32) {
         let Some(stream) = self.stream_of(slot) else { return };
         for bottom in Bottom::ALL {
@@ -167,7 +167,7 @@ impl Lists {
         self.settle(stream);
     }
 
-    /// A strip of a list has so many non-empty blocks.
+    /// Sets the number of non-empty blocks of a strip.
     pub(crate) fn set_blocks(&mut self, slot: u32, blocks: u64) {
         let Some(stream) = self.stream_of(slot) else { return };
         let node = &mut self.nodes[slot as usize];
@@ -178,7 +178,7 @@ impl Lists {
         }
     }
 
-    /// Brings the bottoms up to date after a list has one strip more or less.
+    /// Updates the bottoms after a list has one strip more or less.
     fn settle(&mut self, changed: StripList) {
         if changed == StripList::Down {
             let below = self.bottom.min(self.lists[StripList::Down as usize].strips);
@@ -191,7 +191,7 @@ impl Lists {
         }
     }
 
-    /// Makes a bottom's part of a list as long as it is to be.
+    /// Makes a bottom's part of a list as long as wanted.
     fn fit(&mut self, stream: StripList, bottom: Bottom) {
         loop {
             let list = &self.lists[stream as usize];

@@ -1,55 +1,58 @@
 //! Massive stripe prefetching (MSP): which stripes to prefetch for sequential readers (sections 1.2.4, 2.5).
 //!
-//! From the paper: MSP detects *semi-sequential* reads at the block level, where a sequential read of a file is mixed with reads of
-//! metadata and the file may be fragmented. "If a long semi-sequentiality is detected, the prefetch size of MSP
-//! becomes a multiple of the stripe size", and the prefetch is aligned to stripes, so that all members work at once. It
-//! serves a small number of streams: random reads and reverse reads make it fetch nothing (figures 8(b), 9(b)), and
-//! with many processes it is off (section 3.5).
+//! From the paper: MSP detects *semi-sequential* reads at the block level, where a sequential read of a file
+//! is mixed with reads of metadata and the file may be fragmented. "If a long semi-sequentiality is detected,
+//! the prefetch size of MSP becomes a multiple of the stripe size", and the prefetch is aligned to stripes,
+//! so that all members work at once. It serves a small number of streams: it fetches nothing for random and
+//! reverse reads (figures 8(b), 9(b)), and with many processes it is off (section 3.5).
 //!
-//! How it is done here; all of it is inferred, as the earlier paper with the details is not at hand:
+//! This implementation is inferred, as the earlier paper with the details is not available:
 //!
-//! - *Streams.* A table of [`STREAMS_LIMIT`] streams, the least recently read is replaced. A read belongs to a stream if it begins
-//!   at most one strip behind or before the end of the stream's furthest read: small strides, fragments and
-//!   repeated blocks are tolerated. Any other read begins a stream of its own and disturbs none: metadata are tolerated.
-//! - *Long.* A stream is semi-sequential when it has come forward by a stripe. Steps are at most a strip, so that this takes more
-//!   reads than a random reader makes in one place.
-//! - *Few.* MSP works while fewer streams are semi-sequential than the array has members, counted over the last
-//!   [`ACTIVE_READS`] reads: "parallelism is only significant when the number of concurrent accesses is roughly less
-//!   than the number of member disks" (section 1.1.2).
-//! - *How much.* One stripe first, twice as many each time, up to [`MULTIPLE_LIMIT`], as far as two such prefetches of every
-//!   semi-sequential stream fit in a quarter of the cache. Where not even one stripe does, nothing.
-//! - *When.* As soon as less than that much lies prefetched ahead of the stream's end.
+//! - *Streams.* A table has [`STREAMS_LIMIT`] streams; the least recently read is replaced. A read belongs to
+//!   a stream if it begins at most one strip behind or before the end of the stream's furthest read: small
+//!   strides, fragments and repeated blocks are tolerated. Any other read begins a new stream and disturbs
+//!   none: metadata are tolerated.
+//! - *Long.* A stream is semi-sequential when it has advanced by a stripe. Steps are at most a strip, so that
+//!   this takes more reads than a random reader makes near one address.
+//! - *Few.* MSP is on while fewer streams are semi-sequential than the array has members, counted over the
+//!   last [`ACTIVE_READS`] reads: "parallelism is only significant when the number of concurrent accesses is
+//!   roughly less than the number of member disks" (section 1.1.2).
+//! - *How much.* One stripe first, doubled each time, up to [`MULTIPLE_LIMIT`], as far as two such prefetches
+//!   of every semi-sequential stream fit in a quarter of the cache. If not even one stripe fits, nothing is
+//!   prefetched.
+//! - *When.* As soon as less than that much is prefetched ahead of the stream's end.
 //!
-//! Blocks that are there or on their way are left out by the cache. Memory: 42 bytes a stream; a read looks at the ends of all
-//! streams, which are few.
+//! The cache leaves out blocks that are present or in flight. Memory: 42 bytes for each stream; a read is
+//! compared with the ends of all streams, which are few.
 
 use crate::geometry::{Geometry, StripeNo};
 use foreseek_units::{PageIndex, PageSpan, Pages};
 
-/// How many streams are followed. MSP is for fewer streams than members; the rest is room for reads of metadata and random
-/// reads between the reads of a stream. A search looks at the ends of all of them: 256 bytes.
+/// The most streams that are followed. MSP is for fewer streams than members; the rest is room for reads of
+/// metadata and random reads between the reads of a stream. A search compares the ends of all of them: 256
+/// bytes.
 pub const STREAMS_LIMIT: usize = 32;
-/// A stream is active if it was read among so many last reads: each of 32 streams of an array in turn, and as many
-/// reads in between.
+/// A stream is active if it was read among this many last reads: each of 32 streams of an array in turn, and
+/// as many reads in between.
 pub const ACTIVE_READS: u64 = 64;
-/// How many stripes one prefetch has at most. Four strips of 128 KiB on each member take as long to transfer as
-/// a seek and half a revolution of the paper's disks.
+/// The most stripes of one prefetch. Four strips of 128 KiB on each member take as long to transfer as a seek
+/// and half a revolution of the paper's disks.
 pub const MULTIPLE_LIMIT: u64 = 4;
-/// The part of the cache that MSP's prefetches of all streams together may have: one in so many. Three quarters are
-/// left to what was read and to strips.
+/// The share of the cache for MSP's prefetches of all streams together, as a divisor. Three quarters are left
+/// to blocks that were read and to strips.
 const SHARE: u64 = 4;
 
-/// A reader that comes forward.
+/// A reader that advances.
 #[derive(Clone, Copy, Debug, Default)]
 struct SequentialStream {
     start: PageIndex,
-    /// The end of what was prefetched: aligned to stripes, or the device's end.
+    /// The end of the prefetched range: aligned to stripes, or the device's end.
     fetched: PageIndex,
-    /// How many stripes the next prefetch may have.
+    /// The most stripes of the next prefetch.
     stripes: u64,
 }
 
-/// Where there is no stream: no read is near it.
+/// The end of an unused stream: no read is near it.
 const NOWHERE: PageIndex = PageIndex(u64::MAX / 2);
 
 /// The streams of one array.
@@ -58,9 +61,9 @@ pub(crate) struct MassiveStripes {
     geometry: Geometry,
     cache: Pages,
     streams: [SequentialStream; STREAMS_LIMIT],
-    /// The ends of the streams' furthest reads, apart: each read searches them.
+    /// The ends of the streams' furthest reads, kept separately: each read searches them.
     ends: [PageIndex; STREAMS_LIMIT],
-    /// Which read of all was the last of each stream.
+    /// The number of the last read of each stream.
     last: [u64; STREAMS_LIMIT],
     /// The streams from the most to the least recently read.
     order: [u8; STREAMS_LIMIT],
@@ -68,7 +71,7 @@ pub(crate) struct MassiveStripes {
 }
 
 impl MassiveStripes {
-    /// No stream yet, above a cache of so many pages.
+    /// Without streams, above a cache of this many pages.
     pub(crate) fn new(geometry: Geometry, cache: Pages) -> Self {
         let streams = [SequentialStream::default(); STREAMS_LIMIT];
         let (ends, last) = ([NOWHERE; STREAMS_LIMIT], [0; STREAMS_LIMIT]);
@@ -76,7 +79,7 @@ impl MassiveStripes {
         Self { geometry, cache, streams, ends, last, order, reads: 0 }
     }
 
-    /// The host reads this. Answers which pages to prefetch, in whole stripes.
+    /// The host reads this. Returns the pages to prefetch, in whole stripes.
     pub(crate) fn read(&mut self, pages: PageSpan) -> Option<PageSpan> {
         self.reads += 1;
         let at = self.follow(pages);
@@ -98,10 +101,11 @@ impl MassiveStripes {
         (!wanted.is_empty()).then_some(wanted)
     }
 
-    /// The stream that a read belongs to, brought up to date.
+    /// The stream of a read, updated.
     fn follow(&mut self, pages: PageSpan) -> usize {
         let near = self.geometry.strip_pages();
-        // Within `near` on either side. All are compared, without a branch for each: that is faster than to stop at the first.
+        // Within `near` on either side. All are compared, without a branch for each: that is faster than
+        // stopping at the first.
         let low = pages.start.get().wrapping_sub(near.get());
         let nearby = (0..).zip(&self.ends).fold(0u32, |set, (at, end)| {
             set | u32::from(end.get().wrapping_sub(low) <= 2 * near.get()) << at
@@ -114,7 +118,7 @@ impl MassiveStripes {
         at
     }
 
-    /// A stream begins with this read, in the place of the least recently read one.
+    /// A stream begins with this read, and replaces the least recently read one.
     fn begin(&mut self, pages: PageSpan) -> usize {
         let at = usize::from(self.order[STREAMS_LIMIT - 1]);
         self.streams[at] = SequentialStream { start: pages.start, fetched: PageIndex::ZERO, stripes: 1 };
@@ -126,7 +130,7 @@ impl MassiveStripes {
         self.ends[at] != NOWHERE && self.ends[at] - self.streams[at].start >= self.geometry.stripe_pages()
     }
 
-    /// How many stripes a prefetch may have now.
+    /// The most stripes of a prefetch now.
     fn multiple(&self) -> u64 {
         let active = |at: &usize| self.is_long(*at) && self.last[*at] + ACTIVE_READS > self.reads;
         let streams = (0..STREAMS_LIMIT).filter(active).count() as u64;
@@ -161,8 +165,9 @@ mod tests {
         pages.into_iter().filter_map(|page| read(massive, page).map(|wanted| (page, wanted))).collect()
     }
 
-    /// By hand. Block 115 makes it a stripe: the stripe of block 116 is fetched, 112 to 127. The next prefetch is due as soon as
-    /// less than its own size lies ahead: at 116 (11 of 32) and 117 (42 of 64); at 160 (63 of 64) and so on.
+    /// By hand. With block 115 it has read a stripe: the stripe of block 116 is fetched, 112 to 127. The next
+    /// prefetch is due as soon as less than its own size is ahead: at 116 (11 of 32) and 117 (42 of 64); at
+    /// 160 (63 of 64) and so on.
     #[test]
     fn a_sequential_reader_gets_stripes_ahead_of_it() {
         let fetched = all(&mut massive(10_000), 100..260);
@@ -226,7 +231,8 @@ mod tests {
     }
 
     proptest! {
-        /// What is prefetched is whole stripes ahead of a reader, each once, no more than two prefetches ahead of the read.
+        /// Prefetches are whole stripes ahead of a reader, each once, at most two prefetches ahead of the
+        /// read.
         #[test]
         fn prefetches_are_aligned_and_bounded(
             start in 0..2000u64, steps in proptest::collection::vec((0..5u64, 1..9u64), 0..200),

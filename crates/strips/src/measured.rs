@@ -1,29 +1,33 @@
-//! What reads of each member take beyond its profile, measured while they run.
+//! The time of reads of each member beyond its profile, measured at run time.
 //!
-//! Not in the paper, whose costs are those of a disk that is known. A profile says what a member should take. A member that retries,
-//! that others read as well, or that is another disk than was said takes more or less. The difference per read is added to each virtual
-//! cost of that member, so that the [cost test](crate::Strips) decides by what the array does.
+//! This is not in the paper, whose costs are those of a known disk. A profile gives the expected time of a
+//! member. A member that retries, that other programs read as well, or that is another disk than assumed
+//! takes more or less. The difference per read is added to each virtual cost of that member, so that the
+//! [cost test](crate::Strips) uses the array's real behaviour.
 //!
-//! - *What a read took*: from its start below, or from the end of the read before it on the same member if that is later. Then it waited for
-//!   that one, and the time between two ends is what the member works on a read.
-//! - *What is not counted*: reads beside others that touch several members (writes, discards, reads of several strips), and failed ones.
-//! - *The mean* is over some [`MEAN_OF`] reads, begins at the profile, and takes no read for more than [`BEYOND_LIMIT`] beyond it: a read that
-//!   hangs for seconds is one read.
+//! - *The time of a read*: from its start below, or from the end of the read before it on the same member if
+//!   that is later. In the latter case it waited for that one, and the time between the two ends is the
+//!   member's time for the read.
+//! - *Not counted*: reads beside requests that touch several members (writes, discards, reads of several
+//!   strips), and failed ones.
+//! - *The mean* is over some [`MEAN_OF`] reads and begins at the profile. No read counts for more than
+//!   [`BEYOND_LIMIT`] beyond it: a read that hangs for seconds is one read.
 //!
-//! Limits: one number a member. It is the mean over sequential and random reads as they come, and does not tell a slow seek from a slow
-//! transfer. While there is always a write under way nothing is measured, and the last numbers hold.
+//! Limits: one number for each member. It is the mean over sequential and random reads as they come, and does
+//! not distinguish a slow seek from a slow transfer. While there is always a write in flight nothing is
+//! measured, and the last numbers hold.
 
 use crate::geometry::Member;
 use foreseek_units::{Instant, Lba, Nanos};
 
-/// Over how many reads the mean goes.
+/// The number of reads over which the mean is taken.
 pub const MEAN_OF: i64 = 32;
 /// The most that a single read counts beyond the profile, in either direction.
 pub const BEYOND_LIMIT: Nanos = Nanos::from_millis(100);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct OneMember {
-    /// Behind the last read.
+    /// The end of the last read.
     head: Lba,
     /// When the last read ended.
     ended: Instant,
@@ -34,7 +38,7 @@ struct OneMember {
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     members: Vec<OneMember>,
-    /// Requests under way that touch several members.
+    /// Requests in flight that touch several members.
     wide: u32,
     /// When the last of them ended.
     wide_ended: Instant,
@@ -57,8 +61,8 @@ impl Measured {
         self.wide_ended = self.wide_ended.max(now);
     }
 
-    /// A read of a member went below at `begun` and ended now, with the head at `end`. Answers where the head was and what the read took, if that
-    /// is known.
+    /// A read of a member was sent at `begun` and has ended now, with the head at `end`. Returns the head's
+    /// earlier position and the time of the read, if it is known.
     pub(crate) fn ended(
         &mut self,
         member: Member,
@@ -74,7 +78,7 @@ impl Measured {
         (alone && from <= now).then(|| (head, now - from))
     }
 
-    /// A read of a member took so long, and should have taken `modelled`.
+    /// Adds a read of a member that took `took`, and was expected to take `modelled`.
     pub(crate) fn learn(&mut self, member: Member, took: Nanos, modelled: Nanos) {
         let Some(one) = self.members.get_mut(member.0 as usize) else { return };
         let limit = BEYOND_LIMIT.get() as i64;
@@ -82,12 +86,12 @@ impl Measured {
         one.beyond += (beyond - one.beyond) / MEAN_OF;
     }
 
-    /// What a read of a member takes beyond its profile, in nanoseconds.
+    /// The time of a read of a member beyond its profile, in nanoseconds.
     pub(crate) fn beyond(&self, member: Member) -> i64 {
         self.members.get(member.0 as usize).map_or(0, |one| one.beyond)
     }
 
-    /// That of all members.
+    /// The same for all members.
     pub(crate) fn all(&self) -> impl Iterator<Item = i64> + '_ {
         self.members.iter().map(|one| one.beyond)
     }
@@ -107,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_waits_behind_another_took_what_the_member_worked_on_it() {
+    fn the_time_of_a_waiting_read_starts_at_the_end_of_the_read_before() {
         let mut measured = Measured::new(2);
         assert_eq!(took(&mut measured, 0, 10, 15), Some(5));
         assert_eq!(took(&mut measured, 0, 11, 22), Some(7), "it waited for 4 ms");
@@ -116,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_beside_a_request_of_several_members_is_not_counted() {
+    fn reads_beside_a_request_of_several_members_are_not_counted() {
         let mut measured = Measured::new(1);
         measured.wide_begins();
         assert_eq!(took(&mut measured, 0, 0, 4), None);
@@ -126,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_goes_to_what_is_measured_and_one_read_that_hangs_is_one_read() {
+    fn the_mean_approaches_the_measurements_and_a_hanging_read_is_one_read() {
         let mut measured = Measured::new(2);
         let us = Nanos::from_micros;
         (0..400).for_each(|_| measured.learn(Member(1), us(25_000), us(5_000)));

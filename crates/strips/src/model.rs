@@ -1,7 +1,8 @@
-//! The strip cache against a naive model, and small cases by hand.
+//! The strip cache compared with a naive model, and small cases by hand.
 //!
-//! The model has vectors for lists and sets for blocks, finds everything by searching, and sums the costs of all strip caches anew
-//! for each decision. Feedback arithmetic and single costs are those of the crate, which have models of their own.
+//! The model has vectors for lists and sets for blocks, finds everything by searching, and sums the costs of
+//! all strip caches anew for each decision. Feedback arithmetic and single costs are those of the crate,
+//! which have their own models.
 
 use crate::blocks::Blocks;
 use crate::cache::{Answer, Dropped, StripCache};
@@ -54,11 +55,11 @@ struct Naive {
     up: Vec<u64>,
     down: Vec<u64>,
     entries: BTreeMap<u64, Entry>,
-    /// Past request states, of ghosts and of the living.
+    /// Past request states, of ghosts and of living strips.
     past: BTreeMap<u64, Set>,
     feedback: Feedback,
     costs: VirtualCosts,
-    /// Misses that the upstream's size alone refused, since the last trial.
+    /// Misses that only the upstream's size refused, since the last trial.
     refused: u64,
     paused: bool,
     dropped: BTreeSet<(u64, u64)>,

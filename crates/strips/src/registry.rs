@@ -1,9 +1,10 @@
 //! The policies of an array by name: the only list of them.
 //!
-//! A name is that of a policy of the array, and behind it, where the host reads ahead sequentially by itself (the paper's SEQP),
-//! its largest window: `asp+msp+seqp128`. "SEQP is performed by the virtual file system that is independent of the
-//! LORE driver" (section 3.1): the engine does the same with it or without; blocks that come from it count as requested by the
-//! host (section 3.3). Whoever makes the host sets its window. `seqp128` alone is no prefetching in the array.
+//! A name is that of a policy of the array. If the host reads ahead sequentially itself (the paper's SEQP),
+//! its largest window follows: `asp+msp+seqp128`. "SEQP is performed by the virtual file system that is
+//! independent of the LORE driver" (section 3.1): the engine does the same with it or without, and blocks
+//! that it requests count as requested by the host (section 3.3). The code that makes the host sets its
+//! window. `seqp128` alone is no prefetching in the array.
 
 use crate::StripsError;
 use crate::rules::{Rules, Strips};
@@ -11,7 +12,7 @@ use foreseek_units::Bytes;
 
 const ASP: Strips = Strips::Adaptive { cost_test: true, ghosts: true };
 
-/// Every policy of an array: its name, one line for people, and its parts.
+/// Every policy of an array: its name, a line for help texts, and its parts.
 #[rustfmt::skip]
 const POLICIES: &[(&str, &str, Rules)] = &[
     ("none", "a cache, and no prefetching", Rules { strips: Strips::Never, massive: false, measured: false }),
@@ -25,16 +26,16 @@ const POLICIES: &[(&str, &str, Rules)] = &[
     ("adaptive", "the same with costs measured on each member", Rules { strips: Strips::Careful, massive: true, measured: true }),
 ];
 
-/// The policy unless told otherwise.
+/// The default policy.
 pub const DEFAULT: &str = "adaptive";
 
-/// The largest windows of the host's own read-ahead that the paper has, in KiB (section 3.1).
+/// The largest windows of the host's own read-ahead in the paper, in KiB (section 3.1).
 const WINDOWS_KIB: [u64; 3] = [32, 128, 512];
 
 /// A policy of the array, and the host's own read-ahead above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Combination {
-    /// What the array does.
+    /// The policy of the array.
     pub rules: Rules,
     /// The largest window of the host's own read-ahead; `None` where it is off.
     pub host_window: Option<Bytes>,
@@ -63,7 +64,7 @@ pub fn about(name: &str) -> Option<&'static str> {
 /// The combination of this name.
 ///
 /// # Errors
-/// None is called so; the message names those that there are.
+/// No combination has this name; the message lists the existing ones.
 pub fn by_name(name: &str) -> Result<Combination, StripsError> {
     let unknown = || StripsError::UnknownPolicy { name: name.to_owned(), known: combinations().collect() };
     let (policy, window) = match name.rsplit_once('+') {
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_a_combination_of_its_own() {
+    fn every_name_is_a_different_combination() {
         let all: Vec<String> = combinations().collect();
         assert_eq!(all.len(), POLICIES.len() * (1 + WINDOWS_KIB.len()));
         let made: std::collections::HashSet<Combination> =
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_answered_with_those_that_are_known() {
+    fn an_unknown_name_is_answered_with_the_known_ones() {
         for name in ["", "asp+", "seqp", "seqp64", "asp+seqp64", "none+seqp128", "sp+msp"] {
             let message = by_name(name).expect_err(name).to_string();
             assert!(

@@ -1,7 +1,7 @@
-//! Which strip cache is evicted under memory pressure.
+//! The choice of the strip cache that is evicted under memory pressure.
 //!
-//! "ACC does not determine a cache replacement policy" (section 2.2): any can be put in. The paper's implementation
-//! evicts the least recently used of all, [`Lru`].
+//! "ACC does not determine a cache replacement policy" (section 2.2): any policy can be used. The paper's
+//! implementation evicts the least recently used of all, [`Lru`].
 
 use crate::geometry::StripNo;
 use rustc_hash::FxHashMap;
@@ -19,7 +19,7 @@ pub trait Replacement: Send + fmt::Debug {
     /// A strip has no strip cache any more.
     fn gone(&mut self, _strip: StripNo) {}
 
-    /// The strip to be evicted. `from_bottom` is the global list, least recently used first; only a strip that
+    /// The strip to evict. `from_bottom` is the global list, least recently used first. Only a strip that
     /// `may_go` can be evicted: the others are being read.
     fn victim(
         &mut self,
@@ -42,7 +42,7 @@ impl Replacement for Lru {
     }
 }
 
-/// The one that came first. O(log n) a strip.
+/// The oldest one. O(log n) for each strip.
 #[derive(Clone, Debug, Default)]
 pub struct Fifo {
     order: BTreeMap<u64, StripNo>,

@@ -1,4 +1,4 @@
-//! What a strip cache does: the parts that the paper compares, and the settings that it leaves open.
+//! The rules of a strip cache: the parts that the paper compares, and the settings that it leaves open.
 
 use crate::costs::Following;
 use foreseek_units::Pages;
@@ -17,8 +17,8 @@ pub enum Strips {
         /// And evicted strips become ghosts (section 2.2).
         ghosts: bool,
     },
-    /// As `Adaptive` with both, and not in the paper: the cost test holds from the first miss on, and where the size of the
-    /// upstream refuses strips, one miss in [`TRIAL_EVERY`] that the costs allow reads its strip.
+    /// As `Adaptive` with both, and not in the paper: the cost test applies from the first miss on. If the
+    /// size of the upstream refuses strips, one miss in [`TRIAL_EVERY`] that the costs allow reads its strip.
     Careful,
 }
 
@@ -42,9 +42,10 @@ impl Strips {
     }
 }
 
-/// Under [`Strips::Careful`]: of so many misses that the upstream's size alone refuses, one reads its strip. Without it, nothing
-/// would turn strips on again after random reads: the limit rises with prefetch hits alone (section 2.3). A prime: the trials of a
-/// sequential reader fall on another block of a strip each time.
+/// Under [`Strips::Careful`]: one in this many misses that only the upstream's size refuses reads its strip.
+/// Without it, nothing would switch strips on again after random reads: the limit rises only with prefetch
+/// hits (section 2.3). It is a prime: the trials of a sequential reader then fall on another block of a strip
+/// each time.
 pub const TRIAL_EVERY: u64 = 61;
 
 /// The parts of one policy.
@@ -54,18 +55,18 @@ pub struct Rules {
     pub strips: Strips,
     /// Whether massive stripe prefetching is on (sections 1.2.4, 2.5).
     pub massive: bool,
-    /// Whether the cost test adds what reads of each member take beyond its profile. Not in the paper.
+    /// Whether the cost test adds the time of reads of each member beyond its profile. Not in the paper.
     pub measured: bool,
 }
 
 /// Settings of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
-    /// What the cache holds at most.
+    /// The most pages in the cache.
     pub cache: Pages,
-    /// What the block behind the last one costs.
+    /// The cost of the block behind the last one.
     pub following: Following,
 }
 
-/// How many strips a cache must hold at least: the bottoms of the lists are 20 % of them and at least one.
+/// The least number of strips in a cache: the bottoms of the lists are 20 % of them and at least one.
 pub const CACHE_STRIPS_LEAST: u64 = 5;

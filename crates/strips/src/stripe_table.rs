@@ -1,10 +1,10 @@
 //! Finds strips by their stripes.
 //!
-//! The paper's *stripe cache* "contains sibling strip caches belonging to the stripe" (section 2.2): one entry a stripe,
-//! with a place for each of its data strips. One look-up finds a strip and all of its siblings. An entry lives while one of its
-//! strips is alive, and ghosts live in it as long.
+//! The paper's *stripe cache* "contains sibling strip caches belonging to the stripe" (section 2.2): one
+//! entry for each stripe, with a slot for each of its data strips. One look-up finds a strip and all of its
+//! siblings. An entry lives while one of its strips is alive, and ghosts live in it as long.
 //!
-//! Memory: 4 bytes for each data strip of a stripe and 24 bytes a stripe (hash table, count).
+//! Memory: 4 bytes for each data strip of a stripe and 24 bytes for each stripe (hash table, count).
 
 use crate::geometry::{Geometry, StripNo, StripeNo};
 use rustc_hash::FxHashMap;
@@ -12,12 +12,12 @@ use rustc_hash::FxHashMap;
 /// No slot.
 const NONE: u32 = u32::MAX;
 
-/// The stripes of which a strip is alive.
+/// The stripes with a living strip.
 #[derive(Clone, Debug)]
 pub(crate) struct StripeTable {
     geometry: Geometry,
     entries: FxHashMap<StripeNo, u32>,
-    /// So many places an entry as a stripe has data strips.
+    /// For each entry as many slots as a stripe has data strips.
     slots: Vec<u32>,
     alive: Vec<u32>,
     free: Vec<u32>,
@@ -47,7 +47,7 @@ impl StripeTable {
         self.slots[at] = slot;
     }
 
-    /// A strip that was alive is no longer. Answers how many siblings are.
+    /// A living strip has died. Returns the number of its living siblings.
     pub(crate) fn die(&mut self, strip: StripNo) -> u32 {
         let Some(entry) = self.entries.get(&self.geometry.stripe_of(strip)) else { return 0 };
         let alive = &mut self.alive[*entry as usize];
@@ -62,7 +62,7 @@ impl StripeTable {
         }
     }
 
-    /// The last strip of its stripe has died: the entry goes. Answers the slots that were in it.
+    /// The last strip of its stripe has died: removes the entry. Returns the slots that were in it.
     pub(crate) fn close(&mut self, stripe: StripeNo) -> impl Iterator<Item = u32> {
         let width = self.geometry.data_strips() as usize;
         let entry = self.entries.remove(&stripe);

@@ -1,11 +1,11 @@
-//! What the tests of this crate share: a small array, and a disk with round numbers.
+//! The shared parts of this crate's tests: a small array, and a disk with round numbers.
 
 use crate::geometry::Geometry;
 use foreseek_units::{
     DeviceCosts, Lba, Level, Nanos, PAGE_SIZE, Pages, Rate, SECTORS_PER_PAGE, Sectors, Stripes,
 };
 
-/// RAID-5 of five disks, as in figure 1, with strips of so many blocks.
+/// RAID-5 of five disks, as in figure 1, with strips of this many blocks.
 pub(crate) fn array(strip: u64, pages: u64) -> Geometry {
     let stripes = Stripes { level: Level::Raid5, members: 5, strip: Sectors(strip * SECTORS_PER_PAGE) };
     Geometry::new(stripes, Lba(0), Pages(pages)).expect("valid")

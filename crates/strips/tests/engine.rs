@@ -1,5 +1,5 @@
-//! The engine with a driver that holds every rule of the commands to a model of memory: contents with versions, so that a
-//! stale or missing block is noticed; and the policies by name on small workloads.
+//! The engine with a driver that checks every rule of the commands against a model of memory: contents with
+//! versions, so that a stale or missing block is noticed. Also the policies by name on small workloads.
 
 use foreseek_device::Profile;
 use foreseek_seam::{FetchId, RequestId, Urgency};
@@ -20,9 +20,9 @@ struct Driver {
     /// `None`: allocated, not arrived.
     memory: BTreeMap<u64, Option<u32>>,
     capacity: usize,
-    /// Fetches not yet ended, with what the device had when they were handed on.
+    /// Fetches in flight, with the device's contents at their start.
     fetches: BTreeMap<FetchId, (Vec<(u64, u32)>, Urgency)>,
-    /// Reads not yet answered, and the versions that each page had at its beginning.
+    /// Unanswered reads, and the versions that each page had at their arrival.
     reads: BTreeMap<RequestId, (PageSpan, Vec<u32>)>,
     next: u64,
     served: u64,
@@ -36,7 +36,7 @@ impl Driver {
     fn new(policy: &str, cache: u64, length: u64) -> Self {
         let profile = Profile::builtin("raid5-5x-15k").expect("built in");
         let stripes = profile.stripes().expect("an array");
-        // A partition as old tools made it would not be aligned to strips, but to pages.
+        // A partition as made by old tools: not aligned to strips, but to pages.
         let geometry = Geometry::new(stripes, Lba(56), Pages(length)).expect("valid");
         let member = Arc::new(profile.member().expect("an array"));
         let settings = Settings { cache: Pages(cache), following: Following::Streams };
@@ -67,7 +67,7 @@ impl Driver {
             .collect()
     }
 
-    fn tell(&mut self, event: Event) {
+    fn send(&mut self, event: Event) {
         let mut event = Some(event);
         while event.is_some() || self.engine.has_more() {
             let mut commands = Commands::new();
@@ -76,7 +76,7 @@ impl Driver {
         }
         let used = self.engine.cache().used().get() as usize;
         assert!(used <= self.capacity, "more blocks than the cache may hold");
-        assert_eq!(self.memory.len(), used, "memory that nobody owns, or a block without memory");
+        assert_eq!(self.memory.len(), used, "memory without an owner, or a block without memory");
     }
 
     fn carry_out(&mut self, command: Command) {
@@ -122,7 +122,7 @@ impl Driver {
         let version = |page: PageIndex| self.device.get(page.get() as usize).copied().unwrap_or(0);
         self.reads.insert(request, (span, span.iter().map(version).collect()));
         let (passed, fetches) = (self.passed, self.fetches.keys().next_back().copied());
-        self.tell(Event::Read { request, pages: span });
+        self.send(Event::Read { request, pages: span });
         if self.passed > passed && pages <= READ_LIMIT.pages_floor().get() {
             let new = self.fetches.iter().filter(|(name, _)| fetches.is_none_or(|last| **name > last));
             let fetched =
@@ -135,10 +135,10 @@ impl Driver {
     fn write(&mut self, start: u64, pages: u64) {
         let end = (start + pages).min(self.device.len() as u64);
         (start..end).for_each(|page| self.device[page as usize] += 1);
-        self.tell(Event::Changed { pages: PageSpan::new(PageIndex(start), PageIndex(end)) });
+        self.send(Event::Changed { pages: PageSpan::new(PageIndex(start), PageIndex(end)) });
     }
 
-    /// Ends the fetch at this place among those under way.
+    /// Ends the fetch with this index among those in flight.
     fn end(&mut self, at: usize, well: bool) {
         let Some(fetch) = self.fetches.keys().nth(at % self.fetches.len().max(1)).copied() else { return };
         let (contents, _) = self.fetches.remove(&fetch).expect("found");
@@ -149,14 +149,14 @@ impl Driver {
                 self.memory.remove(&page);
             }
         }
-        self.tell(Event::Done { fetch, outcome: if well { Outcome::Arrived } else { Outcome::Failed } });
+        self.send(Event::Done { fetch, outcome: if well { Outcome::Arrived } else { Outcome::Failed } });
     }
 
     fn finish(&mut self) {
         while !self.fetches.is_empty() {
             self.end(0, true);
         }
-        assert!(self.reads.is_empty(), "reads that nobody answered");
+        assert!(self.reads.is_empty(), "unanswered reads");
         assert_eq!(self.engine.under_way(), (0, 0));
         assert_eq!(self.memory.len() as u64, self.engine.cache().used().get());
     }
@@ -164,10 +164,11 @@ impl Driver {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
-    /// Reads, changes and fetches that end in any order, well or not, under every policy: each read is answered once, served
-    /// reads get contents that are no older than the read, and memory is given and taken once.
+    /// Reads, changes and fetches that end in any order, with success or not, under every policy. Each read
+    /// is answered once, served reads get contents that are no older than the read, and memory is allocated
+    /// and freed once.
     #[test]
-    fn every_read_gets_what_it_asked_for(
+    fn every_read_gets_right_contents(
         policy in 0..registry::names().count(), cache in 160..400u64,
         ops in proptest::collection::vec((0..12u8, 0..1500u64, 1..80u64), 0..200),
     ) {
@@ -177,7 +178,7 @@ proptest! {
         for (op, place, pages) in ops {
             match op {
                 0..4 => driver.read(place, pages),
-                // A reader that comes forward, so that MSP has something to do.
+                // A reader that advances, so that MSP is used.
                 4..7 => {
                     driver.read(at, pages);
                     at = (at + pages) % 1500;
@@ -191,7 +192,7 @@ proptest! {
     }
 }
 
-/// Reads every page of a span one after the other, as a lone process does.
+/// Reads every page of a span one after the other, as a single process does.
 fn sequentially(policy: &str, length: u64) -> Driver {
     let mut driver = Driver::new(policy, 16_384, 8_192);
     for page in 0..length {
@@ -201,19 +202,20 @@ fn sequentially(policy: &str, length: u64) -> Driver {
     driver
 }
 
-/// Sections 2.1, 2.5 and 3.5: strips go to one member at a time, stripes to all; MSP leaves out what ASP brought.
+/// Sections 2.1, 2.5 and 3.5: strips go to one member at a time, stripes to all; MSP leaves out the blocks
+/// from ASP.
 #[test]
-fn a_lone_sequential_reader_under_each_policy() {
+fn a_single_sequential_reader_under_each_policy() {
     let none = sequentially("none", 2048);
     assert_eq!((none.pages, none.commands), ([2048, 0], [2048, 0]));
     for strips in ["sp", "asp", "asp-without-ghosts", "asp-without-cost-test"] {
         let driver = sequentially(strips, 2048);
-        // The device begins 7 pages into a strip: 2048 pages are 65 strips, whole ones but the first.
+        // The device begins 7 pages into a strip: 2048 pages are 65 strips, all whole except the first.
         assert_eq!((driver.pages, driver.commands), ([65 * 32 - 7, 0], [65, 0]), "{strips}");
     }
     for massive in ["msp", "asp+msp"] {
         let driver = sequentially(massive, 2048);
-        // Once a stripe has been read nothing is missed any more.
+        // Once a stripe has been read there are no more misses.
         assert!(
             driver.commands[0] <= if massive == "msp" { 128 } else { 5 },
             "{massive}: {:?}",
@@ -222,7 +224,7 @@ fn a_lone_sequential_reader_under_each_policy() {
         let stats = driver.engine.cache().stats();
         assert_eq!(stats.massive_blocks, driver.pages[1]);
         assert_eq!(stats.misses + stats.prefetch_hits, 2048, "{massive}");
-        // Each page once: no more than two prefetches of four stripes beyond what was read.
+        // Each page once: at most two prefetches of four stripes beyond the pages read.
         assert!(driver.pages[0] + driver.pages[1] <= 2048 + 2 * 4 * 128, "{massive}");
     }
 }
@@ -250,20 +252,21 @@ fn random_reads_of_a_large_space_read_their_blocks_alone() {
 }
 
 #[test]
-fn what_is_out_of_bounds_passes() {
+fn requests_beyond_the_bounds_pass() {
     let mut driver = Driver::new("sp", 40_000, 80_000);
     driver.read(0, READ_LIMIT.pages_floor().get() + 1);
     driver.read(79_999, 2);
     assert_eq!((driver.passed, driver.fetches.len()), (2, 0));
-    // One page of each strip until no more fetches may be under way.
+    // One page of each strip until the limit of fetches in flight.
     (0..1100).for_each(|strip| driver.read(strip * 32 + 40, 1));
     assert_eq!((driver.fetches.len(), driver.passed), (FLIGHTS_LIMIT, 2 + 1100 - FLIGHTS_LIMIT as u64));
     driver.finish();
     assert_eq!(driver.served as usize, FLIGHTS_LIMIT);
 }
 
-/// A cache of five strips. A read that does not find room beside what is on its way passes and brings nothing; a read that just
-/// does is cached, and none of its strips is read as a whole at the expense of another.
+/// A cache of five strips. A read that does not find room beside the blocks in flight passes and brings
+/// nothing. A read that just fits is cached, and none of its strips is read as a whole at the expense of
+/// another.
 #[test]
 fn a_read_of_several_strips_finds_room_for_all_of_them_or_passes() {
     let mut driver = Driver::new("sp", 160, 4096);
@@ -277,7 +280,7 @@ fn a_read_of_several_strips_finds_room_for_all_of_them_or_passes() {
     assert_eq!((driver.served, driver.passed), (2, 1));
 }
 
-/// A read of a strip of which some is there: one fetch of what is missing, from the first missing to the last.
+/// A read of a strip with some blocks present: one fetch of the missing ones, from the first to the last.
 #[test]
 fn a_strip_with_holes_is_one_fetch() {
     let mut driver = Driver::new("none", 1024, 4096);

@@ -1,28 +1,31 @@
-//! A block device above an array, without its I/O: requests in, what is to be done below out.
+//! A block device above an array, without its I/O: requests in, actions out.
 //!
-//! [`StripDriver`] carries out what the [engine](crate::StripEngine) commands. It knows which frame holds which page, and in which order requests may
-//! go below; whoever drives it moves the bytes.
+//! [`StripDriver`] carries out the commands of the [engine](crate::StripEngine). It knows which frame holds
+//! which page, and the order in which requests may go below; its caller moves the bytes.
 //!
-//! *Reads* are answered out of frames, or below, cut at strips so that each part touches one member. *Changes* (writes and discards) go below whole:
-//! cut, an array with parity would read for it. They are acknowledged when the device has made them (write-through).
+//! *Reads* are answered out of frames, or below, cut at strips so that each part touches one member.
+//! *Changes* (writes and discards) go below whole: if they were cut, an array with parity would read for
+//! them. They are acknowledged when the device has made them (write-through).
 //!
 //! *The rules of changes:*
 //!
-//! - Overlapping changes reach the device in the order told.
+//! - Overlapping changes reach the device in their order of arrival.
 //! - A read that overlaps an earlier change waits until that has ended.
-//! - A change that has ended, well or not, empties its pages before it is answered, and what was being fetched of them counts as
-//!   failed. An error is that request's alone.
-//! - What is acknowledged is with the device. A flush therefore goes below at once, past this driver, and covers all that was
-//!   acknowledged before it; FUA is a write and a flush behind it.
+//! - A change that has ended, with success or not, empties its pages before it is answered, and fetches of
+//!   them count as failed. An error affects only that request.
+//! - An acknowledged change is with the device. A flush therefore goes below at once, without this driver,
+//!   and covers everything that was acknowledged before it; FUA is a write followed by a flush.
 //!
-//! It follows that a read is answered with what the device held at each of its sectors at some time between the read's
-//! arrival and its answer. The tests hold that against a naive device, over all interleavings of small cases.
+//! A read is therefore answered with contents that the device had at each of its sectors at some time between
+//! the read's arrival and its answer. The tests compare this with a naive device, over all interleavings of
+//! small cases.
 //!
-//! *Frames.* A page has a frame from its fetch until it is dropped. A fetch with holes reads these into spare frames, so that it is one access
-//! and overwrites nothing. Where no frames are left the fetch fails, and its readers read past the cache. Frames are used first in, first
-//! out: one that a slow reply still reads is not filled again soon.
+//! *Frames.* A page has a frame from its fetch until it is dropped. A fetch with holes reads these into spare
+//! frames, so that it is one access and overwrites nothing. If no frames are left the fetch fails, and its
+//! readers read without the cache. Frames are used first in, first out: a frame that a slow reply still reads
+//! is not filled again soon.
 //!
-//! *Bounds.* As many frames as given; as many requests as its caller has under way.
+//! *Bounds.* As many frames as given; as many requests as its caller has in flight.
 
 #[cfg(test)]
 mod model;
@@ -39,49 +42,50 @@ use order::Order;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
-/// What is to be done, in this order.
+/// An action, to be carried out in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Read these pages, which lie on one member, into these frames; tell how it ended by [`StripDriver::fetched`].
+    /// Read these pages, which are on one member, into these frames; report the end by
+    /// [`StripDriver::fetched`].
     Fetch {
-        /// Names it.
+        /// Its id.
         fetch: FetchId,
-        /// Which pages.
+        /// The pages.
         pages: PageSpan,
         /// A frame for each.
         frames: Vec<FrameId>,
         /// Whether a reader waits.
         urgency: Urgency,
     },
-    /// Answer a read out of frames. The right to read them is taken before the next act is begun.
+    /// Answer a read out of frames. They must be claimed for reading before the next action is begun.
     Serve {
-        /// Which read.
+        /// The read.
         request: RequestId,
-        /// What it asked for.
+        /// The requested bytes.
         range: ByteSpan,
         /// The frames of its pages.
         frames: Vec<FrameId>,
     },
-    /// Answer a read with what the device holds now, read in the parts of [`StripDriver::parts`].
+    /// Answer a read with the current contents of the device, read in the parts of [`StripDriver::parts`].
     Pass {
-        /// Which read.
+        /// The read.
         request: RequestId,
-        /// What it asked for.
+        /// The requested bytes.
         range: ByteSpan,
     },
-    /// Make a change below, whole; tell that it has ended by [`StripDriver::changed`].
+    /// Make a change below, whole; report its end by [`StripDriver::changed`].
     Change {
-        /// Which.
+        /// The change.
         request: RequestId,
     },
-    /// These frames hold nothing any more.
+    /// These frames are empty from now on.
     Empty {
-        /// Which.
+        /// The frames.
         frames: Vec<FrameId>,
     },
 }
 
-/// A fetch under way.
+/// A fetch in flight.
 #[derive(Debug)]
 struct Fetch {
     strip: StripNo,
@@ -98,7 +102,7 @@ pub struct StripDriver {
     order: Order,
     /// Reads that are not answered yet.
     reads: FxHashMap<RequestId, ByteSpan>,
-    /// Where each page is that is there or on its way.
+    /// The frame of each page that is present or in flight.
     places: FxHashMap<PageIndex, FrameId>,
     fetches: FxHashMap<FetchId, Fetch>,
     free: VecDeque<FrameId>,
@@ -110,7 +114,7 @@ impl StripDriver {
     #[must_use]
     pub fn new(engine: StripEngine, geometry: Geometry, frames: u32) -> Self {
         let mut places = FxHashMap::default();
-        // No growth later, when memory may be short.
+        // It must not grow later, when memory may be short.
         places.reserve(frames as usize);
         Self {
             engine,
@@ -124,13 +128,12 @@ impl StripDriver {
         }
     }
 
-    /// The cache, to look at.
     #[must_use]
     pub fn cache(&self) -> &StripCache {
         self.engine.cache()
     }
 
-    /// Prefetches nothing from now on, or goes on with it.
+    /// Pauses prefetching, or resumes it.
     pub fn pause(&mut self, paused: bool) {
         self.engine.pause(paused);
     }
@@ -139,7 +142,7 @@ impl StripDriver {
     pub fn read(&mut self, request: RequestId, range: ByteSpan, actions: &mut Vec<Action>) {
         self.reads.insert(request, range);
         if self.order.read(request, range) {
-            self.tell(Event::Read { request, pages: range.pages() }, actions);
+            self.send(Event::Read { request, pages: range.pages() }, actions);
         }
     }
 
@@ -150,15 +153,15 @@ impl StripDriver {
         }
     }
 
-    /// A change has ended below, well or not. It is answered after this.
+    /// A change has ended below, with success or not. It is answered after this.
     pub fn changed(&mut self, request: RequestId, actions: &mut Vec<Action>) {
         let Some((range, free)) = self.order.end(request) else { return };
-        self.tell(Event::Changed { pages: range.pages() }, actions);
+        self.send(Event::Changed { pages: range.pages() }, actions);
         for request in free {
             if self.order.range(request).is_some() {
                 actions.push(Action::Change { request });
             } else if let Some(range) = self.reads.get(&request) {
-                self.tell(Event::Read { request, pages: range.pages() }, actions);
+                self.send(Event::Read { request, pages: range.pages() }, actions);
             }
         }
     }
@@ -173,25 +176,25 @@ impl StripDriver {
         if outcome == Outcome::Failed {
             self.empty(strip, blocks, actions);
         }
-        self.tell(Event::Done { fetch, outcome }, actions);
+        self.send(Event::Done { fetch, outcome }, actions);
     }
 
-    /// A read below, of a fetch or of a part of a read, has ended well; see [`StripEngine::took`].
+    /// A read below, of a fetch or of a part of a read, has succeeded; see [`StripEngine::took`].
     pub fn took(&mut self, range: ByteSpan, begun: Instant, now: Instant) {
         self.engine.took(range.pages(), begun, now);
     }
 
-    /// Something else than such a read goes below.
+    /// A request of another kind goes below.
     pub fn wide_begins(&mut self) {
         self.engine.wide_begins();
     }
 
-    /// Such a request has ended, well or not.
+    /// Such a request has ended, with success or not.
     pub fn wide_ends(&mut self, now: Instant) {
         self.engine.wide_ends(now);
     }
 
-    /// A range cut at strips: each part lies on one member.
+    /// A range cut at strips: each part is on one member.
     pub fn parts(&self, range: ByteSpan) -> impl Iterator<Item = ByteSpan> + use<> {
         let (geometry, mut at) = (self.geometry, range.start);
         std::iter::from_fn(move || {
@@ -204,7 +207,7 @@ impl StripDriver {
         })
     }
 
-    fn tell(&mut self, event: Event, actions: &mut Vec<Action>) {
+    fn send(&mut self, event: Event, actions: &mut Vec<Action>) {
         let mut commands = std::mem::take(&mut self.commands);
         let mut refused = VecDeque::new();
         let mut next = Some(event);
@@ -219,7 +222,7 @@ impl StripDriver {
         self.commands = commands;
     }
 
-    /// Carries a command out; a fetch for which there are no frames comes back.
+    /// Carries a command out; returns a fetch for which there are no frames.
     fn carry_out(&mut self, command: Command, actions: &mut Vec<Action>) -> Option<FetchId> {
         match command {
             Command::Fetch { fetch, strip, blocks, pages, urgency } => {
@@ -253,7 +256,7 @@ impl StripDriver {
         let Some(range) = self.reads.remove(&request) else { return };
         let frames: Option<Vec<FrameId>> =
             range.pages().iter().map(|page| self.places.get(&page).copied()).collect();
-        // The engine serves only what is there: the other case would cost time and no byte.
+        // The engine serves only pages that are present: the other case would cost time and no byte.
         actions.push(match frames {
             Some(frames) => Action::Serve { request, range, frames },
             None => Action::Pass { request, range },
@@ -272,7 +275,7 @@ impl StripDriver {
     }
 }
 
-/// Where in its first page a range begins.
+/// The offset of a range in its first page.
 #[must_use]
 pub fn skip(range: ByteSpan) -> Bytes {
     Bytes(range.start.get() % PAGE_SIZE)

@@ -1,7 +1,9 @@
-//! The driver against a naive device, sector by sector: over all interleavings of small cases, and drawn ones of large cases.
+//! The driver compared with a naive device, by sector: over all interleavings of small cases, and random ones
+//! of large cases.
 //!
-//! What is done below takes effect at one moment and ends at a later one; in between anything may happen. A read must be
-//! answered with what the device held at each of its sectors at some time between the read's arrival and its answer.
+//! An operation below takes effect at one moment and ends at a later one; in between anything may happen. A
+//! read must be answered with contents that the device had at each of its sectors at some time between the
+//! read's arrival and its answer.
 
 use super::{Action, StripDriver, skip};
 use crate::testing::Simple;
@@ -36,16 +38,16 @@ enum What {
     Change(RequestId),
 }
 
-/// Something under way below.
+/// An operation in progress below.
 #[derive(Debug)]
 struct Below {
     what: What,
     range: ByteSpan,
-    /// How it will end, once it has taken effect; with what was read.
+    /// How it will end, once it has taken effect; with the data of a read.
     effect: Option<Result<Vec<u32>, ()>>,
 }
 
-/// A read that is read below.
+/// A read that is carried out below.
 struct Pass {
     range: ByteSpan,
     left: usize,
@@ -57,12 +59,12 @@ struct World<'a> {
     driver: StripDriver,
     choose: &'a mut dyn FnMut(usize) -> usize,
     faults: bool,
-    /// What is done below on this member does not end.
+    /// Operations on this member do not end.
     stuck: Option<Member>,
-    /// What is done below on this member fails.
+    /// Operations on this member fail.
     broken: Option<Member>,
     step: usize,
-    /// What each sector has held, and since when.
+    /// The contents of each sector over time.
     held: Vec<Vec<(usize, u32)>>,
     frames: Vec<Option<Vec<u32>>>,
     filling: BTreeSet<FrameId>,
@@ -71,7 +73,7 @@ struct World<'a> {
     arrived: BTreeMap<RequestId, usize>,
     ranges: BTreeMap<RequestId, ByteSpan>,
     failed: BTreeSet<RequestId>,
-    /// Changes in the order told, and whether they are acknowledged.
+    /// The requests that were acknowledged.
     answered: BTreeSet<RequestId>,
     served: usize,
 }
@@ -106,7 +108,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// All requests, to their end.
+    /// Runs all requests to their end.
     fn run(&mut self, requests: &[Request]) {
         self.run_as_far_as_possible(requests);
         if self.stuck.is_some() {
@@ -142,13 +144,14 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Whether a part of this lies on this member.
+    /// Whether a part of this range is on this member.
     fn lies_on(&self, range: ByteSpan, member: Member) -> bool {
         let geometry = &self.driver.geometry;
         geometry.strips(range.pages()).any(|(strip, _)| geometry.member_of(strip) == member)
     }
 
-    /// All but those that need the member that is stuck, and those that wait for a change that does.
+    /// All requests must be answered, except those that need the stuck member and those that wait for a
+    /// change that does.
     fn assert_others_are_answered(&self) {
         let stuck = self.stuck.expect("one is");
         let mut changes: Vec<ByteSpan> = Vec::new();
@@ -208,7 +211,7 @@ impl<'a> World<'a> {
                 }
                 Action::Change { request } => {
                     let range = self.ranges[&request];
-                    // Overlapping changes are never below together, and go there in the order told.
+                    // Overlapping changes are never below together, and go there in their order of arrival.
                     for (other, its) in self.ranges.range(..request) {
                         let is_change = !self.answered.contains(other) && self.is_change(*other);
                         assert!(!(is_change && its.overlaps(range)), "{other:?} comes first");
@@ -233,12 +236,12 @@ impl<'a> World<'a> {
         self.below.push(Below { what, range, effect: None });
     }
 
-    /// Something below takes effect, or ends.
+    /// An operation below takes effect, or ends.
     fn proceed(&mut self, at: usize) {
         let is_broken = self.broken.is_some_and(|member| self.lies_on(self.below[at].range, member));
         let Below { what, range, effect } = &mut self.below[at];
         let Some(result) = effect.take() else {
-            // Of what fails, a part may have been done.
+            // Of a failed operation, a part may have been done.
             let outcome = match (is_broken, self.faults) {
                 (true, _) => 1 + (self.choose)(2),
                 (false, true) => (self.choose)(3),
@@ -318,7 +321,7 @@ struct SetUp {
     spare: u32,
 }
 
-/// Runs something with each sequence of choices that it can make; how many there are.
+/// Runs something with each possible sequence of choices; returns their number.
 fn explore(mut run: impl FnMut(&mut dyn FnMut(usize) -> usize)) -> usize {
     let (mut path, mut runs): (Vec<(usize, usize)>, usize) = (Vec::new(), 0);
     loop {
@@ -342,7 +345,7 @@ fn explore(mut run: impl FnMut(&mut dyn FnMut(usize) -> usize)) -> usize {
     }
 }
 
-/// Reads and changes that overlap in part, in one strip, across two, and off the borders of pages.
+/// Reads and changes that overlap in part, in one strip, across two, and at offsets within pages.
 const SMALL: [Request; 6] = [
     Request::Read(0, 8),
     Request::Read(4, 16),
@@ -367,7 +370,7 @@ fn all_of_three(policy: &str, faults: bool, with: impl Fn(&[Request]) -> bool) -
 
 #[test]
 fn all_interleavings_of_three_requests() {
-    // Those that a wide change or the two wide reads begin take minutes.
+    // Cases that begin with a wide change or one of the two wide reads take minutes.
     let small = |requests: &[Request]| {
         matches!(requests[0], Request::Read(13, 1) | Request::Change(0, 8) | Request::Change(4, 9))
             && matches!(requests[2], Request::Read(13, 1) | Request::Read(0, 8) | Request::Change(..))
@@ -376,7 +379,7 @@ fn all_interleavings_of_three_requests() {
     assert!(runs > 10_000, "{runs}");
 }
 
-/// Four minutes a policy.
+/// Four minutes for each policy.
 #[test]
 #[ignore = "takes minutes; run it after a change of the driver: cargo test -p foreseek-strips -- --ignored"]
 fn all_interleavings_of_all_three_requests() {
@@ -438,9 +441,9 @@ proptest! {
         World::new(policy, set_up, faults, &mut choose).run(&requests);
     }
 
-    /// A member that answers nothing holds up what lies on it, and changes of it what comes behind them.
+    /// A member that does not answer delays requests on it, and changes of it delay the requests behind them.
     #[test]
-    fn a_slow_member_holds_up_what_lies_on_it_alone(
+    fn a_slow_member_delays_only_its_own_requests(
         (policy, member, requests, choices) in one_bad_member(),
     ) {
         let mut choose = drawn(&choices);
@@ -449,9 +452,9 @@ proptest! {
         world.run(&requests);
     }
 
-    /// A member that fails fails the requests that lie on it, and no other, whatever is prefetched of it.
+    /// A member that fails fails the requests on it, and no other, whatever is prefetched from it.
     #[test]
-    fn a_broken_member_fails_what_lies_on_it_alone(
+    fn a_broken_member_fails_only_its_own_requests(
         (policy, member, requests, choices) in one_bad_member(),
     ) {
         let mut choose = drawn(&choices);
@@ -464,7 +467,7 @@ proptest! {
     }
 }
 
-/// A policy, the member that is not well, requests and choices.
+/// A policy, the faulty member, requests and choices.
 fn one_bad_member() -> impl Strategy<Value = (&'static str, Member, Vec<Request>, Vec<prop::sample::Index>)> {
     let policy = prop::sample::select(registry::names().collect::<Vec<_>>());
     let requests = prop::collection::vec(request(120), 1..60);
@@ -473,7 +476,7 @@ fn one_bad_member() -> impl Strategy<Value = (&'static str, Member, Vec<Request>
 
 const LARGE_SET_UP: SetUp = SetUp { origin: 0, sectors: 120, spare: 4 };
 
-/// Chooses as drawn, round and round.
+/// Makes the given choices, cyclically.
 fn drawn(choices: &[prop::sample::Index]) -> impl FnMut(usize) -> usize + use<'_> {
     let mut at = 0;
     move |of| {
@@ -483,7 +486,7 @@ fn drawn(choices: &[prop::sample::Index]) -> impl FnMut(usize) -> usize + use<'_
 }
 
 #[test]
-fn what_was_fetched_is_served_from_memory_until_it_changes() {
+fn fetched_pages_are_served_from_memory_until_they_change() {
     let mut always_first = |_| 0;
     let mut world = World::new("sp", SMALL_SET_UP, false, &mut always_first);
     world.run(&[Request::Read(0, 8)]);

@@ -1,10 +1,11 @@
 //! Which requests wait for which changes.
 //!
-//! A request waits for every earlier change, under way or itself waiting, that it overlaps. Overlapping changes so reach
-//! the device in the order told, and no read sees a change half done. A request waits for earlier ones alone: nothing waits
-//! in a circle.
+//! A request waits for every earlier change that it overlaps, in progress or itself waiting. Overlapping
+//! changes thus reach the device in their order of arrival, and no read sees a change half done. A request
+//! waits only for earlier ones: there is no deadlock.
 //!
-//! Memory: bounded by the requests that the driver is given. A request looks at all changes under way; a loop device has 128 at most.
+//! Memory: bounded by the requests of the driver. A request is compared with all changes in progress; a loop
+//! device has at most 128.
 
 use foreseek_seam::RequestId;
 use foreseek_units::ByteSpan;
@@ -22,14 +23,14 @@ struct Change {
 /// See the module's documentation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Order {
-    /// In the order told.
+    /// In the order of arrival.
     changes: Vec<Change>,
-    /// For how many changes a request waits.
+    /// The number of changes for which a request waits.
     waiting: FxHashMap<RequestId, usize>,
 }
 
 impl Order {
-    /// A read is told: whether it may go on at once.
+    /// Adds a read; returns whether it may proceed at once.
     pub(super) fn read(&mut self, request: RequestId, range: ByteSpan) -> bool {
         let mut waits = 0;
         for change in self.changes.iter_mut().filter(|change| change.range.overlaps(range)) {
@@ -42,14 +43,15 @@ impl Order {
         waits == 0
     }
 
-    /// A change is told: whether it may go on at once.
+    /// Adds a change; returns whether it may proceed at once.
     pub(super) fn change(&mut self, request: RequestId, range: ByteSpan) -> bool {
         let may = self.read(request, range);
         self.changes.push(Change { request, range, later: Vec::new() });
         may
     }
 
-    /// A change has ended: its range, and the requests that wait for nothing more. `None` if there is none.
+    /// A change has ended: returns its range, and the requests that wait for nothing more. `None` if there is
+    /// no such change.
     pub(super) fn end(&mut self, request: RequestId) -> Option<(ByteSpan, Vec<RequestId>)> {
         let at = self.changes.iter().position(|change| change.request == request)?;
         let Change { range, mut later, .. } = self.changes.remove(at);
