@@ -1,4 +1,4 @@
-//! `foreseek mount` as a user meets it. What programs meet in a mount is tested in the crate `mount`.
+//! `foreseek mount` as a user meets it. The crate `mount` tests what programs meet in a mount.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 
 use foreseek_mount::{MountOptions, Policy, Settings};
@@ -15,20 +15,20 @@ fn mount(args: &[&str]) -> Output {
     keeping(Path::new(""), args)
 }
 
-/// The same with what is learnt kept in this directory; in none, where its name is empty.
+/// The same with the learnt state kept in this directory; in none if its name is empty.
 fn keeping(state: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
     command.env("FORESEEK_STATE", state).arg("mount").args(args).output().expect("the program runs")
 }
 
-/// What it says on standard output, where it succeeds.
+/// Its standard output, on success.
 fn done(args: &[&str]) -> String {
     let output = mount(args);
     assert_eq!(output.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// What it says on standard error, where it cannot.
+/// Its standard error, on failure.
 fn refused(args: &[&str]) -> String {
     let output = mount(args);
     assert_eq!(output.status.code(), Some(2), "{args:?}");
@@ -36,7 +36,7 @@ fn refused(args: &[&str]) -> String {
     String::from_utf8(output.stderr).expect("UTF-8")
 }
 
-/// A source and a place to mount it, both removed at the end, the mount first.
+/// A source and a mount point, both removed at the end, the mount first.
 struct Place {
     source: PathBuf,
     point: PathBuf,
@@ -73,7 +73,7 @@ fn can_mount() -> bool {
 }
 
 #[test]
-fn a_mount_is_made_shown_listed_and_taken_away() {
+fn a_mount_is_made_shown_listed_and_unmounted() {
     if !can_mount() {
         return;
     }
@@ -112,7 +112,7 @@ fn a_mount_is_made_shown_listed_and_taken_away() {
 }
 
 #[test]
-fn a_server_of_which_nobody_could_be_told_leaves_nothing() {
+fn a_server_whose_start_cannot_be_reported_leaves_nothing() {
     if !can_mount() {
         return;
     }
@@ -132,8 +132,8 @@ fn a_server_of_which_nobody_could_be_told_leaves_nothing() {
         command.arg("mount").args(args).env("FORESEEK_RUN", &run);
         command
     };
-    // It cannot say that it is ready, as when whoever mounts was interrupted while the server started. A
-    // pipe that is closed would do, were it not that a process that another test starts may have it open.
+    // It cannot report that it is ready, as when the mounting program was interrupted while the server
+    // started. A closed pipe would not do, since a process that another test starts may have it open.
     let deaf = fs::OpenOptions::new().write(true).open("/dev/full").expect("there");
     let mut server =
         foreseek(&["--serve"]).stdin(Stdio::piped()).stdout(deaf).spawn().expect("the program runs");
@@ -157,7 +157,7 @@ fn a_server_of_which_nobody_could_be_told_leaves_nothing() {
 }
 
 #[test]
-fn what_is_learnt_is_explained_kept_and_forgotten_when_told_to() {
+fn learnt_state_is_explained_kept_and_forgotten_on_request() {
     if !can_mount() {
         return;
     }
@@ -172,7 +172,7 @@ fn what_is_learnt_is_explained_kept_and_forgotten_when_told_to() {
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("UTF-8"))
     };
-    // What was just written is in memory: handed to the kernel, it would teach nothing.
+    // A file that was just written is in memory: passed through to the kernel, it would teach nothing.
     assert_eq!(say(&["--memory", "64M", "--no-passthrough", source, point])[1], "");
     for number in 0..4 {
         fs::read(place.point.join(format!("{number}.dat"))).expect("read");
@@ -205,7 +205,7 @@ fn what_is_learnt_is_explained_kept_and_forgotten_when_told_to() {
 }
 
 #[test]
-fn the_bound_of_what_a_wrong_guess_costs_is_the_users_choice() {
+fn the_bound_on_the_cost_of_a_wrong_guess_is_the_users_choice() {
     if !can_mount() {
         return;
     }
@@ -257,7 +257,7 @@ fn one_in_the_foreground_ends_on_a_signal() {
 }
 
 #[test]
-fn what_cannot_be_mounted_is_said_with_a_remedy() {
+fn what_cannot_be_mounted_is_refused_with_a_remedy() {
     if !can_mount() {
         return;
     }
@@ -275,9 +275,9 @@ fn what_cannot_be_mounted_is_said_with_a_remedy() {
         ([source, inside.as_str()], "within the source"),
         ([point, source], "not empty"),
     ] {
-        let said = refused(&args);
-        assert!(said.contains(words), "{args:?}: {said}");
-        assert!(said.starts_with("foreseek: ") && said.lines().count() == 1, "{said}");
+        let message = refused(&args);
+        assert!(message.contains(words), "{args:?}: {message}");
+        assert!(message.starts_with("foreseek: ") && message.lines().count() == 1, "{message}");
     }
     assert!(refused(&["--profile", "no-such-disk", source, point]).contains("built in are"));
     assert!(refused(&["--memory", "much", source, point]).contains("--memory"));
@@ -286,30 +286,30 @@ fn what_cannot_be_mounted_is_said_with_a_remedy() {
     assert!(refused(&["--unmount", point]).contains("not a Foreseek mount"));
 }
 
-/// Refused before anything is mounted: without root, too.
+/// Refused before anything is mounted, also without root.
 #[test]
-fn a_memory_that_cannot_be_is_refused_with_one_that_can() {
+fn an_impossible_memory_is_refused_with_the_possible_one() {
     let machine = foreseek_storage::machine_memory().expect("/proc/meminfo");
     for given in ["999T", &format!("{}", machine.get() + 1)] {
-        let said = refused(&["--memory", given, "/nowhere", "/nowhere"]);
-        assert!(said.contains(&format!("this machine has {machine}")), "{given}: {said}");
+        let message = refused(&["--memory", given, "/nowhere", "/nowhere"]);
+        assert!(message.contains(&format!("this machine has {machine}")), "{given}: {message}");
     }
     for args in [&["--memory", "-5M", "/nowhere", "/nowhere"][..], &["--memory=-5M", "/nowhere", "/nowhere"]]
     {
-        let said = refused(args);
-        assert!(said.contains("--memory") && said.contains("'-5M' is negative"), "{said}");
+        let message = refused(args);
+        assert!(message.contains("--memory") && message.contains("'-5M' is negative"), "{message}");
     }
 }
 
 #[test]
-fn a_run_directory_that_is_not_there_is_not_one_without_mounts() {
+fn a_missing_run_directory_is_not_one_without_mounts() {
     for args in [&["mount", "--list"][..], &["disk", "list"], &["disk", "list", "--format", "json"]] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
         let output = command.env("FORESEEK_RUN", "/proc/x").args(args).output().expect("the program runs");
-        let said = String::from_utf8(output.stderr).expect("UTF-8");
-        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{said}");
-        assert!(said.contains("there is no /proc/x, which FORESEEK_RUN names"), "{said}");
-        assert_eq!(said.lines().count(), 1, "{said}");
+        let message = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{message}");
+        assert!(message.contains("there is no /proc/x, which FORESEEK_RUN names"), "{message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
     }
 }
 
@@ -332,7 +332,7 @@ fn the_help_helps() {
 }
 
 #[test]
-fn without_root_it_says_so() {
+fn without_root_it_is_refused() {
     if !can_mount() {
         return;
     }
@@ -343,8 +343,8 @@ fn without_root_it_says_so() {
     let output = Command::new(program).args(["mount", source, point]).uid(12_345).gid(12_345).output();
     let Ok(output) = output else { return println!("SKIPPED: other users cannot run {program}") };
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("cannot mount: root privileges required"), "{said}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("cannot mount: root privileges required"), "{message}");
 }
 
 /// A process that is ended with the test.
@@ -358,7 +358,7 @@ impl Drop for Held {
 }
 
 #[test]
-fn unmounting_names_who_is_inside_and_what_ends_it_at_once() {
+fn unmounting_names_the_users_and_the_command_that_ends_it_at_once() {
     if !can_mount() {
         return;
     }
@@ -368,13 +368,13 @@ fn unmounting_names_who_is_inside_and_what_ends_it_at_once() {
     let inside = Command::new("sleep").arg("1000").current_dir(point).spawn().expect("'sleep' exists");
     let inside = Held(inside);
     let open = fs::File::open(place.point.join("a")).expect("opened");
-    // Who unmounts from within does not wait for itself.
+    // An unmount from within does not wait for itself.
     let mut unmount = Command::new(env!("CARGO_BIN_EXE_foreseek"));
     unmount.args(["mount", "--unmount", "."]).current_dir(point).stderr(Stdio::piped());
     let mut unmount = Held(unmount.spawn().expect("the program runs"));
-    let mut said = String::new();
-    let mut heard = std::io::BufReader::new(unmount.0.stderr.take().expect("a pipe"));
-    std::io::BufRead::read_line(&mut heard, &mut said).expect("a line");
+    let mut message = String::new();
+    let mut stderr = std::io::BufReader::new(unmount.0.stderr.take().expect("a pipe"));
+    std::io::BufRead::read_line(&mut stderr, &mut message).expect("a line");
     let own = std::process::id();
     for words in [
         point.to_owned(),
@@ -382,10 +382,10 @@ fn unmounting_names_who_is_inside_and_what_ends_it_at_once() {
         format!("(process {own}) has "),
         "30 s".to_owned(),
     ] {
-        assert!(said.contains(&words), "{words} in {said}");
+        assert!(message.contains(&words), "{words} in {message}");
     }
-    assert!(!said.contains(&format!("process {})", unmount.0.id())), "{said}");
-    let server = said.split("'kill ").nth(1).and_then(|rest| rest.split('\'').next()).expect("what ends it");
+    assert!(!message.contains(&format!("process {})", unmount.0.id())), "{message}");
+    let server = message.split("'kill ").nth(1).and_then(|rest| rest.split('\'').next()).expect("what ends it");
     let begun = Instant::now();
     assert!(Command::new("kill").arg(server).status().expect("'kill' exists").success());
     assert!(unmount.0.wait().expect("it ends").success());

@@ -1,7 +1,7 @@
-//! Programs that walk trees through a mount over an emulated disk: they are read ahead of, what they read is what the files
-//! hold, whoever writes meanwhile, and what the disk cannot read fails nothing else.
+//! Programs that walk trees through a mount over an emulated disk. The mount reads ahead for them, their
+//! reads return the files' contents while others write, and an unreadable sector fails nothing else.
 //!
-//! They need root, FUSE and loop devices, and skip loudly without them.
+//! They need root, FUSE and loop devices, and are skipped with a message without them.
 #![allow(clippy::print_stdout, reason = "tests that are skipped say so")]
 
 #[path = "faults/below.rs"]
@@ -29,7 +29,7 @@ const PROFILE: &str = "barracuda-500g";
 const DIRECTORIES: usize = 24;
 const EACH: usize = 25;
 
-/// The files of the tree, by their paths from its root, and what they hold.
+/// The files of the tree, by their paths from its root, and their contents.
 fn files() -> impl Iterator<Item = (PathBuf, Vec<u8>)> {
     (0..DIRECTORIES * EACH).map(|file| {
         let path = PathBuf::from(format!("tree/d{}/f{file}", file / EACH));
@@ -37,7 +37,7 @@ fn files() -> impl Iterator<Item = (PathBuf, Vec<u8>)> {
     })
 }
 
-/// Makes the tree in the source; none of its contents are in memory then.
+/// Makes the tree in the source; its contents are not in memory then.
 fn make(below: &Below) {
     for (path, bytes) in files() {
         let path = below.source.join(path);
@@ -53,7 +53,7 @@ fn walk(directory: &Path, visit: &mut dyn FnMut(&Path)) {
     let mut below = Vec::new();
     for entry in fs::read_dir(directory).expect("listed") {
         let entry = entry.expect("listed");
-        if entry.file_type().expect("told").is_dir() {
+        if entry.file_type().expect("reported").is_dir() {
             below.push(entry.path());
         } else {
             visit(&entry.path());
@@ -87,9 +87,10 @@ fn a_program_that_walks_is_read_ahead_of_and_reads_what_is_there() {
     assert!(walks["content_bytes"].as_u64() > Some(0) && walks["reads"].as_u64() > Some(0), "{walks}");
 }
 
-/// Each file holds one generation, over and over. Nobody reads an older one than was there when it was opened.
+/// Each file contains one generation, over and over. No program reads an older one than there was at its
+/// open.
 #[test]
-fn a_walk_reads_nothing_older_than_what_was_there_whoever_writes() {
+fn a_walk_under_writes_reads_nothing_older_than_its_open() {
     const LENGTH: usize = PAGE;
     let Some(below) = Below::new("adaptive", "256M", PROFILE) else { return };
     let generation = |number: u64| number.to_le_bytes().repeat(LENGTH / 8);
@@ -121,7 +122,7 @@ fn a_walk_reads_nothing_older_than_what_was_there_whoever_writes() {
         });
         let begun = Instant::now();
         let mut rounds = 0;
-        // Two walks, and more where they are quick.
+        // Two walks, and more if they are fast.
         while rounds < 2 || begun.elapsed() < Duration::from_secs(3) {
             walk(&below.point.join("tree"), &mut |path| {
                 let name = path.file_name().expect("named").to_str().expect("plain");
@@ -143,7 +144,7 @@ fn a_walk_reads_nothing_older_than_what_was_there_whoever_writes() {
     });
 }
 
-/// What a directory tells: names with inode numbers, in its order.
+/// The entries of a directory: names with inode numbers, in its order.
 fn listing(directory: &Path) -> Vec<(Vec<u8>, u64)> {
     let entries = fs::read_dir(directory).expect("opened").map(|entry| entry.expect("listed"));
     entries.map(|entry| (entry.file_name().as_bytes().to_owned(), entry.ino())).collect()
@@ -179,7 +180,7 @@ fn a_listing_that_waits_for_the_disk_keeps_its_order_and_an_inode_that_cannot_be
 
     below.cool("adaptive");
     below.spoil_inode(&bad);
-    // The attributes of what was just looked at come with the block itself.
+    // The attributes of inodes that were just looked up arrive with the block itself.
     below.cool("adaptive");
     let seen = listing(&directory(&below.point));
     let names =
@@ -197,7 +198,7 @@ fn a_listing_that_waits_for_the_disk_keeps_its_order_and_an_inode_that_cannot_be
     assert_eq!(listing(&directory(&below.point)), expected);
 }
 
-/// The generation of a file that holds one, over and over; its end may read as zeros while it is shortened.
+/// The generation of a file with one, over and over; its end may read as zeros while it is truncated.
 fn generation_in(bytes: &[u8], shortened: bool) -> Option<u64> {
     let words: Vec<u64> =
         bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight"))).collect();
@@ -207,14 +208,14 @@ fn generation_in(bytes: &[u8], shortened: bool) -> Option<u64> {
     (bytes.len().is_multiple_of(8) && (same == words.len() || (shortened && zeros))).then_some(first)
 }
 
-/// Files are removed, made, moved, replaced, shortened and appended to while programs walk. Each holds one generation; nothing else is
-/// ever read, and in the end there is what there is to be, in the mount and in the source.
+/// Files are removed, made, moved, replaced, truncated and appended to while programs walk. Each contains one
+/// generation; nothing else is ever read, and at the end the mount and the source have the expected files.
 #[test]
 fn trees_change_under_a_walk_and_nothing_is_lost() {
     const WORDS: usize = 512;
     let Some(below) = Below::new("adaptive", "256M", PROFILE) else { return };
     let bytes = |number: u64, words: usize| number.to_le_bytes().repeat(words);
-    // What there is to be: the generation and how often it is there.
+    // The expected files: the generation and its number of repetitions.
     let mut model: BTreeMap<PathBuf, (u64, usize)> =
         files().enumerate().map(|(at, (path, _))| (path, (at as u64 + 1, WORDS))).collect();
     for (path, (number, words)) in &model {
@@ -302,7 +303,7 @@ fn trees_change_under_a_walk_and_nothing_is_lost() {
             let number = generation_in(&bytes, false).expect("one generation");
             found.insert(path.strip_prefix(root).expect("below it").to_owned(), (number, bytes.len() / 8));
         });
-        // An empty file tells no generation.
+        // An empty file has no generation.
         let words = |model: &BTreeMap<PathBuf, (u64, usize)>| -> BTreeMap<PathBuf, (u64, usize)> {
             model
                 .iter()
@@ -313,7 +314,7 @@ fn trees_change_under_a_walk_and_nothing_is_lost() {
     }
 }
 
-/// The same as [`walk`] where names may go meanwhile.
+/// The same as [`walk`] for names that may be removed meanwhile.
 fn walk_what_changes(directory: &Path, visit: &mut dyn FnMut(&Path)) -> std::io::Result<()> {
     let mut below = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -331,7 +332,7 @@ fn is_in_memory(path: &Path) -> bool {
 }
 
 #[test]
-fn a_walker_is_told_what_it_may_read_as_outside_and_nothing_else_is_read_ahead() {
+fn a_walker_without_permission_gets_the_errors_of_outside_and_nothing_is_read_ahead() {
     const NOBODY: u32 = 65_534;
     let Some(below) = Below::new("adaptive", "256M", PROFILE) else { return };
     for place in [&below.lab.directory, &below.lab.mount_point()] {
@@ -349,7 +350,7 @@ fn a_walker_is_told_what_it_may_read_as_outside_and_nothing_else_is_read_ahead()
     }
     below.cool("adaptive");
     below.set(&["--delays", "on"]);
-    let told = |root: &Path| {
+    let listed = |root: &Path| {
         let mut command = Command::new("sh");
         command.args(["-c", "find tree -type f -exec cksum {} + 2>&1; true"]).current_dir(root);
         let ended = below.lab.run(command.uid(NOBODY).gid(NOBODY).env("LC_ALL", "C"));
@@ -357,18 +358,18 @@ fn a_walker_is_told_what_it_may_read_as_outside_and_nothing_else_is_read_ahead()
         lines.sort();
         lines
     };
-    let seen = told(&below.point);
+    let seen = listed(&below.point);
     let walks = &below.status()["walks"];
     assert!(walks["content_bytes"].as_u64() > Some(0), "{walks}");
     let mut others = 0;
     for (path, _) in files().filter(|(_, bytes)| !bytes.is_empty()) {
         let hidden = closed(Path::new("")).iter().any(|closed| path.starts_with(closed)) || secret(&path);
         let there = is_in_memory(&below.source.join(&path));
-        assert!(!hidden || !there, "{} was read for one who may not", path.display());
+        assert!(!hidden || !there, "{} was read for a user without permission", path.display());
         others += usize::from(there);
     }
     assert!(others > DIRECTORIES * EACH / 2, "what it may read was: {others}");
     let refused = seen.iter().filter(|line| line.contains("Permission denied")).count();
     assert!(refused >= 2 && seen.len() > DIRECTORIES * EACH * 3 / 4, "{refused} of {}", seen.len());
-    assert_eq!(seen, told(&below.source));
+    assert_eq!(seen, listed(&below.source));
 }

@@ -1,4 +1,5 @@
-//! What `contrib` has for arrays at boot: the unit's commands attach and detach one, and the rule of udev knows its device.
+//! The files in `contrib` for arrays at boot: the unit's commands attach and detach one, and the udev rule
+//! recognises its device.
 
 use super::{Arrays, Lab, text};
 use std::fs::{self, File};
@@ -25,7 +26,7 @@ fn of_unit(setting: &str, device: &Path, options: &str) -> Vec<String> {
     words.skip_while(|word| word != "array").skip(1).collect()
 }
 
-/// Whether `*` of the pattern can stand for something so that this fits.
+/// Whether the pattern, with `*` for any text, matches.
 fn fits(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
@@ -35,7 +36,8 @@ fn fits(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// What the only rule of the file gives to the device of this name in sysfs, where all that it asks for is so.
+/// The properties that the only rule of the file gives to the device of this name in sysfs, if all its
+/// conditions hold.
 fn given(rules: &str, kernel: &str) -> Option<Vec<String>> {
     let rule = rules.lines().find(|line| !line.starts_with('#')).expect("a rule");
     let mut gives = Vec::new();
@@ -61,7 +63,7 @@ fn given(rules: &str, kernel: &str) -> Option<Vec<String>> {
     Some(gives)
 }
 
-/// What udev itself makes of it, in a mount namespace of its own with an empty /run and /dev.
+/// The result of udev itself, in a mount namespace with an empty /run and /dev.
 fn ask_udev(lab: &Lab, rules: &Path, device: &Path) {
     const SCRIPT: &str = r#"
 set -eu
@@ -83,7 +85,7 @@ cat /run/udev/data/* 2>/dev/null || true
     command.args(["-m", "timeout", "60", "sh", "-c", SCRIPT]).env("RULES", rules).env("DEVICE", device);
     let ended = lab.run(&mut command);
     assert_eq!(ended.status, Some(0), "{ended:?}");
-    // As its data base has it; later versions show it instead.
+    // As in its data base; later versions show it differently.
     let has_priority = ended.out.lines().any(|line| line == "L:100" || line.contains("priority=100"));
     assert!(has_priority, "{}", ended.out);
 }
@@ -91,20 +93,20 @@ cat /run/udev/data/* 2>/dev/null || true
 #[test]
 fn the_units_commands_serve_an_array_whose_links_udev_prefers() {
     let Some(lab) = Lab::new() else { return };
-    // Where arrays lie: of the directory's name, which the rule asks for.
+    // The directory of arrays: of the name that the rule requires.
     fs::create_dir(lab.path("foreseek")).expect("a directory");
     symlink("foreseek", lab.path("run")).expect("a link");
     let arrays = Arrays(&lab);
     let file = lab.path("array.img");
     File::create(&file).and_then(|file| file.set_len(16 << 20)).expect("room");
-    // As /dev/mapper/group-volume, whose escaped name no array can have.
+    // Like /dev/mapper/group-volume, whose escaped name no array can have.
     let link = lab.path("group-volume");
     symlink(&file, &link).expect("a link");
     let run = |words: Vec<String>| arrays.must(&words.iter().map(String::as_str).collect::<Vec<_>>());
 
     let options = "--memory 112M --strip 64K --members 4 --level raid5 --name data";
-    let told = run(of_unit("ExecStart", &link, options));
-    let device = told.split_whitespace().next().expect("a device").to_owned();
+    let printed = run(of_unit("ExecStart", &link, options));
+    let device = printed.split_whitespace().next().expect("a device").to_owned();
     let kernel = device.strip_prefix("/dev/").expect("a node");
     let (rules, text_of_rules) = contrib("90-foreseek-array.rules");
     assert_eq!(given(&text_of_rules, kernel), Some(vec!["OPTIONS+=\"link_priority=100\"".to_owned()]));
@@ -120,7 +122,7 @@ fn the_units_commands_serve_an_array_whose_links_udev_prefers() {
     ask_udev(&lab, &rules, Path::new(&device));
 
     assert!(arrays.must(&["status", text(&file)]).contains("hit rate"), "by the device below");
-    // Its link goes before the unit is stopped, where the volume goes.
+    // Its link is removed before the unit is stopped, as when the volume goes.
     fs::remove_file(&link).expect("it was there");
     run(of_unit("ExecStop", &link, ""));
     arrays.assert_clean();

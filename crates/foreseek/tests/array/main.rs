@@ -1,6 +1,6 @@
 //! System tests of `foreseek array`: real FUSE, loop devices, file systems, failing sectors and crashes.
 //!
-//! They need root and skip loudly without it.
+//! They need root and are skipped with a message without it.
 #![allow(clippy::print_stdout, reason = "tests that are skipped say so")]
 
 mod boot;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const GEOMETRY: [&str; 6] = ["--strip", "64K", "--members", "4", "--level", "raid5"];
 
-/// Arrays of a lab; what is left of them goes before the disks below them.
+/// Arrays of a lab; their leftovers are removed before the disks below them.
 struct Arrays<'a>(&'a Lab);
 
 impl Arrays<'_> {
@@ -42,7 +42,7 @@ impl Arrays<'_> {
         ended.out
     }
 
-    /// Why it is refused; nothing is left then.
+    /// The reason of a refusal; nothing is left then.
     fn refused(&self, arguments: &[&str]) -> String {
         let ended = self.run(arguments);
         assert_eq!(ended.status, Some(2), "{arguments:?}: {ended:?}");
@@ -97,7 +97,7 @@ fn aligned() -> Box<Aligned> {
     Box::new(Aligned([0; 256 << 10]))
 }
 
-/// A small generator: tests repeat.
+/// A small generator, so that tests are repeatable.
 struct Random(u64);
 
 impl Random {
@@ -150,7 +150,7 @@ fn a_file_system_on_an_array_is_on_the_disk_below() {
 }
 
 #[test]
-fn random_requests_of_several_threads_are_as_on_a_shadow() {
+fn random_requests_of_several_threads_equal_a_shadow() {
     let Some(lab) = Lab::new() else { return };
     let arrays = Arrays(&lab);
     // It ends within a page and within a strip.
@@ -211,7 +211,7 @@ fn random_requests_of_several_threads_are_as_on_a_shadow() {
 }
 
 #[test]
-fn a_failing_sector_fails_its_page_alone() {
+fn a_failing_sector_fails_only_its_page() {
     let Some(lab) = Lab::new() else { return };
     let arrays = Arrays(&lab);
     let disk = lab.attach(&["--profile", "wd-500g", "--size", "64M", "--no-delays", "--name", "bad"]);
@@ -245,9 +245,10 @@ fn a_failing_sector_fails_its_page_alone() {
     arrays.assert_clean();
 }
 
-/// A member of four fails: strips on the others are read meanwhile, by several readers, whatever is prefetched.
+/// One of four members fails: strips on the others are read meanwhile, by several readers, whatever is
+/// prefetched.
 #[test]
-fn a_failing_member_fails_its_strips_alone() {
+fn a_failing_member_fails_only_its_strips() {
     let Some(lab) = Lab::new() else { return };
     let arrays = Arrays(&lab);
     let disk = lab.attach(&["--profile", "wd-500g", "--size", "64M", "--no-delays", "--name", "bad"]);
@@ -275,7 +276,7 @@ fn a_failing_member_fails_its_strips_alone() {
             assert!(if expected { is_well } else { read.is_err() }, "{policy}: strip {strip}, page {page}");
         };
         std::thread::scope(|scope| {
-            // In sequence, so that stripes are prefetched, and one each way.
+            // In sequence, so that stripes are prefetched, and one reader in each direction.
             scope.spawn(|| (0..STRIPS).for_each(|at| (0..16).for_each(|page| read(at, page, !fails(at)))));
             scope.spawn(|| {
                 (0..STRIPS).rev().for_each(|at| (0..16).rev().for_each(|page| read(at, page, !fails(at))));
@@ -289,7 +290,7 @@ fn a_failing_member_fails_its_strips_alone() {
     arrays.assert_clean();
 }
 
-/// Ends an array whose disk has lost its power: nothing that it still holds gets there.
+/// Ends an array whose disk has lost power: nothing that the array still holds reaches it.
 fn end_without_power(lab: &Lab, arrays: &Arrays<'_>, name: &str) {
     lab.must(&["set", "cached", "--power", "off"]);
     let pid = arrays.list()[0]["pid"].as_u64().expect("a process").to_string();
@@ -300,9 +301,10 @@ fn end_without_power(lab: &Lab, arrays: &Arrays<'_>, name: &str) {
     lab.must(&["set", "cached", "--power", "on"]);
 }
 
-/// The disk below has a volatile cache and loses its power: what was flushed through the array is there, block by block.
+/// The disk below has a volatile cache and loses power: blocks that were flushed through the array are there,
+/// each one.
 #[test]
-fn what_was_flushed_outlives_the_power_of_the_disk_below() {
+fn flushed_blocks_outlive_a_power_failure_of_the_disk_below() {
     let Some(lab) = Lab::new() else { return };
     let arrays = Arrays(&lab);
     let attached = ["--profile", "none", "--size", "64M", "--volatile-cache", "64M", "--name", "cached"];
@@ -311,7 +313,7 @@ fn what_was_flushed_outlives_the_power_of_the_disk_below() {
     for round in 0..4u64 {
         let device = arrays.attach(&disk, &[&GEOMETRY[..], &["--name", "power"]].concat());
         let (open, mut memory) = (direct(&device), aligned());
-        // What each page holds for certain, and what it may hold as well.
+        // The certain contents of each page, and the possible ones.
         let mut sure: Vec<u8> =
             (0..256).map(|page| read_direct(&device, page * 4096).expect("it reads")[0]).collect();
         let mut now = sure.clone();
@@ -344,9 +346,9 @@ fn what_was_flushed_outlives_the_power_of_the_disk_below() {
     arrays.assert_clean();
 }
 
-/// The same through a file system: what fsync has acknowledged is in the files after the journal was replayed.
+/// The same through a file system: data acknowledged by fsync are in the files after a replay of the journal.
 #[test]
-fn what_fsync_acknowledged_outlives_the_power_of_the_disk_below() {
+fn data_acknowledged_by_fsync_outlive_a_power_failure_of_the_disk_below() {
     let Some(lab) = Lab::new() else { return };
     let arrays = Arrays(&lab);
     let attached = ["--profile", "none", "--size", "128M", "--volatile-cache", "128M", "--name", "cached"];
@@ -378,7 +380,7 @@ fn what_fsync_acknowledged_outlives_the_power_of_the_disk_below() {
     arrays.assert_clean();
 }
 
-/// A device below that grows, and one that is taken away: both are said, and the array can be detached.
+/// A device below grows, and one is removed: both are reported, and the array can be detached.
 #[test]
 fn a_device_below_that_grows_or_goes_is_reported() {
     let Some(lab) = Lab::new() else { return };
@@ -409,7 +411,8 @@ fn a_device_below_that_grows_or_goes_is_reported() {
     arrays.assert_clean();
 }
 
-/// Writes to an array in this file page by page until its server is killed after so many; what was acknowledged is in the file.
+/// Writes to an array in this file page by page until its server is killed after this many writes; the
+/// acknowledged ones are in the file.
 fn kill(lab: &Lab, arrays: &Arrays<'_>, file: &Path, after: u64) {
     let mut options = GEOMETRY.to_vec();
     options.extend(["--name", "killed"]);
@@ -436,14 +439,14 @@ fn kill(lab: &Lab, arrays: &Arrays<'_>, file: &Path, after: u64) {
     });
     let dead = arrays.refused(&["status", "killed"]);
     let listed = arrays.run(&["list"]).err;
-    // Neither under its name nor under another: a file system may still be mounted on the dead one.
+    // Refused under its name and under another: a file system may still be mounted on the dead one.
     let again = |name| {
         let mut arguments = vec!["attach", text(file), "--memory", "112M", "--name", name];
         arguments.extend(GEOMETRY);
         arrays.refused(&arguments)
     };
-    for said in [dead, listed, again("killed"), again("other")] {
-        assert!(said.contains("killed is dead") && said.contains("attach the array anew"), "{said}");
+    for message in [dead, listed, again("killed"), again("other")] {
+        assert!(message.contains("killed is dead") && message.contains("attach the array anew"), "{message}");
     }
     let freed = arrays.run(&["detach", "killed"]);
     assert_eq!(freed.status, Some(0), "{freed:?}");
@@ -459,7 +462,7 @@ fn kill(lab: &Lab, arrays: &Arrays<'_>, file: &Path, after: u64) {
 }
 
 #[test]
-fn what_was_acknowledged_outlives_a_killed_server() {
+fn acknowledged_writes_outlive_a_killed_server() {
     let Some(lab) = Lab::new() else { return };
     let arrays = Arrays(&lab);
     let file = lab.path("array.img");
@@ -483,7 +486,7 @@ fn what_was_acknowledged_outlives_a_hundred_kills() {
     (0..100).for_each(|_| kill(&lab, &arrays, &file, random.below(5000)));
 }
 
-/// A server that answers nothing more, with a file system mounted on its device and data to be written.
+/// A server that does not answer, with a file system mounted on its device and dirty data.
 #[test]
 fn a_silent_server_is_freed_by_force() {
     let Some(lab) = Lab::new() else { return };
@@ -505,24 +508,24 @@ fn a_silent_server_is_freed_by_force() {
 }
 
 #[test]
-fn what_is_not_served_is_refused_in_a_line() {
+fn unsupported_options_are_refused_in_a_line() {
     let Some(lab) = Lab::new() else { return };
     let arrays = Arrays(&lab);
     let file = lab.path("array.img");
     File::create(&file).and_then(|file| file.set_len(16 << 20)).expect("room");
     let path = text(&file);
-    let told = |level: &'static str, members: &'static str, more: &[&'static str]| {
+    let refusal = |level: &'static str, members: &'static str, more: &[&'static str]| {
         let mut arguments = vec!["attach", path, "--strip", "64K", "--members", members, "--level", level];
         arguments.extend(more);
         arrays.refused(&arguments)
     };
-    assert!(told("raid10", "6", &[]).contains("give raid0 and half of its disks"));
-    assert!(told("raid6", "3", &[]).contains("an array of 3 members"));
-    assert!(told("raid5", "2", &[]).contains("an array of 2 members"));
-    assert!(told("raid5", "5", &["--memory", "10M"]).contains("--memory 10 MiB"));
-    assert!(told("raid5", "5", &["--policy", "best"]).contains("no array policy is called 'best'"));
-    assert!(told("raid5", "5", &["--policy", "asp+seqp128"]).contains("blockdev --setra"));
-    assert!(told("raid5", "5", &["--name", "x/"]).contains("--name"));
+    assert!(refusal("raid10", "6", &[]).contains("give raid0 and half of its disks"));
+    assert!(refusal("raid6", "3", &[]).contains("an array of 3 members"));
+    assert!(refusal("raid5", "2", &[]).contains("an array of 2 members"));
+    assert!(refusal("raid5", "5", &["--memory", "10M"]).contains("--memory 10 MiB"));
+    assert!(refusal("raid5", "5", &["--policy", "best"]).contains("no array policy is called 'best'"));
+    assert!(refusal("raid5", "5", &["--policy", "asp+seqp128"]).contains("blockdev --setra"));
+    assert!(refusal("raid5", "5", &["--name", "x/"]).contains("--name"));
     let refused = |device: &str| arrays.refused(&["attach", device, "--profile", "raid5-5x-15k"]);
     assert!(refused("/no/such").contains("/no/such"));
     assert!(refused("/dev/null").contains("neither a block device nor a file"));
@@ -542,7 +545,7 @@ fn what_is_not_served_is_refused_in_a_line() {
     arrays.assert_clean();
 }
 
-/// A loop device of the test's own; freed when dropped.
+/// A loop device of the test; freed when dropped.
 struct Laid<'a>(&'a Lab, PathBuf);
 
 impl<'a> Laid<'a> {
@@ -580,8 +583,8 @@ fn a_device_of_4_kib_blocks_is_served_in_such_blocks() {
     memory.0[..8192].fill(7);
     open.write_all_at(&memory.0[..8192], 4096).expect("whole blocks");
     drop(open);
-    let told = lab.tool("nbdinfo", &[arrays.list()[0]["nbd"].as_str().expect("a URI")]);
-    assert!(told.contains("block_size_minimum: 4096"), "{told}");
+    let printed = lab.tool("nbdinfo", &[arrays.list()[0]["nbd"].as_str().expect("a URI")]);
+    assert!(printed.contains("block_size_minimum: 4096"), "{printed}");
 
     lab.tool("mkfs.ext4", &["-q", text(&device)]);
     lab.tool("mount", &[text(&device), text(&lab.mount_point())]);
@@ -592,7 +595,8 @@ fn a_device_of_4_kib_blocks_is_served_in_such_blocks() {
     arrays.assert_clean();
 }
 
-/// Where memory is short for its users and runs out for one of them, the server, which was attached from among them, goes on.
+/// Memory is short for the server's users and runs out for one of them: the server, which was attached from
+/// among them, continues.
 #[test]
 fn memory_that_runs_out_ends_a_user_and_not_the_server() {
     let Some(lab) = Lab::new() else { return };
@@ -613,7 +617,7 @@ fn memory_that_runs_out_ends_a_user_and_not_the_server() {
     let pid = arrays.list()[0]["pid"].as_u64().expect("a process");
     let of_server = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).expect("it runs");
     let notes = arrays.status(Path::new("spared"))["precautions"].to_string();
-    // Where that is not allowed it is said.
+    // If that is not permitted there is a message.
     assert!(
         of_server("oom_score_adj").trim() == "-1000" || notes.contains("killed when memory runs out"),
         "{notes}"
@@ -637,7 +641,7 @@ fn memory_that_runs_out_ends_a_user_and_not_the_server() {
     };
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..3).map(|number| scope.spawn(move || write(number))).collect();
-        // What it reads it keeps: without an end.
+        // It keeps everything that it reads, endlessly.
         let hog = lab.run(group.command(Path::new("/usr/bin/tail")).arg("/dev/zero"));
         assert_ne!(hog.status, Some(0), "{hog:?}");
         drop(writers.into_iter().map(|writer| writer.join().expect("no panic")).collect::<Vec<_>>());
@@ -664,18 +668,18 @@ fn btrfs_mounts_the_array_and_never_the_device_below() {
     let arrays = Arrays(&lab);
     let disk = lab.attach(&["--profile", "none", "--size", "256M", "--name", "twin"]);
     let device = arrays.attach(&disk, &[&GEOMETRY[..], &["--name", "btrfs"]].concat());
-    // It looks at the sources of all mounts, and fails while the server of one is being killed by another test.
-    let mut said = String::new();
+    // It examines the sources of all mounts, and fails while another test is killing the server of one.
+    let mut message = String::new();
     let mut make = |on: &Path| {
         let ended = lab.run(Command::new("mkfs.btrfs").args(["-q", "-f", text(on)]));
-        said = format!("{ended:?}");
+        message = format!("{ended:?}");
         ended.status == Some(0)
     };
     if !until(LIMIT, || make(&device)) {
         let plain = lab.path("plain");
         File::create(&plain).and_then(|file| file.set_len(256 << 20)).expect("room");
         assert!(!make(&plain), "what can be made on a file can be made on the array");
-        println!("SKIPPED: no btrfs can be made on this machine: {said}");
+        println!("SKIPPED: no btrfs can be made on this machine: {message}");
         return;
     }
     let point = lab.mount_point();
@@ -697,7 +701,8 @@ fn btrfs_mounts_the_array_and_never_the_device_below() {
     arrays.assert_clean();
 }
 
-/// LVM sees a physical volume twice, and prefers the one that it saw first; the filter of docs/use/array.md settles it.
+/// LVM sees a physical volume twice, and prefers the one that it saw first; the filter of docs/use/array.md
+/// decides.
 #[test]
 fn lvm_takes_the_array_where_the_device_below_is_filtered() {
     let Some(lab) = Lab::new() else { return };
@@ -732,7 +737,7 @@ fn lvm_takes_the_array_where_the_device_below_is_filtered() {
     arrays.assert_clean();
 }
 
-/// Both devices have one UUID: the one below cannot be mounted by it meanwhile.
+/// Both devices have one UUID: meanwhile the one below cannot be mounted by it.
 #[test]
 fn the_device_below_is_not_mounted_by_the_uuid_that_both_show() {
     let Some(lab) = Lab::new() else { return };

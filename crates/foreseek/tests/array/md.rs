@@ -1,6 +1,8 @@
-//! On an array of Linux md: what the kernel says of it is where its strips lie, of its volumes too, and prefetching rests while md works.
+//! On an array of Linux md: strips are where the kernel reports them, for its volumes too, and prefetching
+//! pauses while md works.
 //!
-//! They need mdadm and a kernel with md, and skip loudly where there is none: `scripts/guest` has one.
+//! They need mdadm and a kernel with md, and are skipped with a message without them: `scripts/guest` has
+//! one.
 
 use crate::lab::{LIMIT, Lab, read_direct, until};
 use crate::{Arrays, Laid, text};
@@ -20,7 +22,7 @@ struct Md<'a> {
 }
 
 impl<'a> Md<'a> {
-    /// `None`, said loudly, where there is no md.
+    /// `None`, with a message, without md.
     fn create(lab: &'a Lab, level: &str, layout: &str, members: usize) -> Option<Self> {
         let has_mdadm = Command::new("mdadm").arg("--version").output().is_ok();
         if !has_mdadm || !Path::new("/proc/mdstat").exists() {
@@ -75,7 +77,8 @@ impl Drop for Md<'_> {
     }
 }
 
-/// One page of each of some strips is read: the strip comes whole from a member that holds it, and no other member reads.
+/// One page of each of some strips is read: the whole strip comes from a member that holds it, and no other
+/// member reads.
 fn strips_lie_where_md_has_them(
     level: &str,
     layout: &str,
@@ -95,7 +98,8 @@ fn strips_lie_where_md_has_them(
     arrays.assert_clean();
 }
 
-/// Reads a page of a strip through this device, whose strips are md's: the strip comes from one of these members.
+/// Reads a page of a strip through this device, whose strips are md's: the strip comes from one of these
+/// members.
 fn read_one_strip(md: &Md<'_>, device: &Path, strip: u64, holders: &[u64]) {
     let before = md.read_sectors();
     read_direct(device, strip * STRIP + 8192).expect("it reads");
@@ -106,7 +110,7 @@ fn read_one_strip(md: &Md<'_>, device: &Path, strip: u64, holders: &[u64]) {
     assert!(from.len() == 1 && holders.contains(&from[0]), "strip {strip}: {read:?}, not of {holders:?}");
 }
 
-/// The member that holds a strip, as our layout says.
+/// The member that holds a strip, by our layout.
 pub(crate) fn holder(level: Level, members: u64) -> impl Fn(u64) -> Vec<u64> {
     let stripes = Stripes { level, members, strip: Sectors(STRIP / 512) };
     move |strip| {
@@ -137,7 +141,7 @@ fn strips_lie_on_the_pairs_of_a_raid10() {
 
 #[test]
 fn strips_lie_as_on_a_raid0_in_a_raid10_with_far_copies() {
-    // The copies lie on the next member.
+    // The copies are on the next member.
     strips_lie_where_md_has_them("raid10", "f2", 4, |strip| vec![strip % 4, (strip + 1) % 4]);
 }
 
@@ -145,7 +149,7 @@ fn strips_lie_as_on_a_raid0_in_a_raid10_with_far_copies() {
 fn an_array_of_copies_is_refused() {
     let Some(lab) = Lab::new() else { return };
     let arrays = Arrays(&lab);
-    // Of a raid1 md says no layout.
+    // md reports no layout of a raid1.
     let Some(md) = Md::create(&lab, "raid10", "n2", 2) else { return };
     let why = arrays.refused(&["attach", text(&md.node)]);
     assert!(why.contains("copies, which have no strips"), "{why}");
@@ -166,7 +170,7 @@ impl<'a> Volume<'a> {
     }
 
     fn node(&self) -> PathBuf {
-        // Where no udev makes links, its node is the kernel's.
+        // If no udev makes links, its node is the kernel's.
         let names = fs::read_dir("/sys/block").expect("sysfs").flatten().map(|entry| entry.path());
         let is_it = |device: &PathBuf| {
             fs::read_to_string(device.join("dm/name")).is_ok_and(|name| name.trim() == self.1)
@@ -187,7 +191,7 @@ fn a_volume_of_an_array_has_the_arrays_strips() {
     let Some(lab) = Lab::new() else { return };
     let arrays = Arrays(&lab);
     let Some(md) = Md::create(&lab, "raid5", "left-symmetric", 4) else { return };
-    // As LVM lays a volume: it begins within the array's third strip.
+    // Like a volume of LVM: it begins within the array's third strip.
     let (begin, sectors) = (2 * STRIP / 512 + 64, 65_536);
     let number = fs::read_to_string(md.file("../dev")).expect("sysfs");
     let table = format!("0 {sectors} linear {} {begin}", number.trim());
@@ -196,7 +200,7 @@ fn a_volume_of_an_array_has_the_arrays_strips() {
     let holders = holder(Level::Raid5, 4);
     for strip in 3..12 {
         let before = md.read_sectors();
-        // The last page of the array's strip: a strip from a wrong origin would be of two members.
+        // The last page of the array's strip: a strip from a wrong origin would be on two members.
         read_direct(&device, (strip + 1) * STRIP - begin * 512 - 4096).expect("it reads");
         let read: Vec<u64> = md.read_sectors().iter().zip(before).map(|(now, before)| now - before).collect();
         let mut expected = vec![0; 4];
@@ -251,7 +255,7 @@ fn after_a_reshape_the_geometry_is_read_again() {
 }
 
 #[test]
-fn what_is_written_keeps_parity_and_prefetching_rests_while_md_checks_that() {
+fn writes_keep_parity_and_prefetching_pauses_while_md_checks_it() {
     let Some(lab) = Lab::new() else { return };
     let arrays = Arrays(&lab);
     let Some(md) = Md::create(&lab, "raid5", "left-symmetric", 4) else { return };
@@ -265,7 +269,7 @@ fn what_is_written_keeps_parity_and_prefetching_rests_while_md_checks_that() {
     fs::write(lab.mount_point().join("file"), &content).expect("written");
     lab.unmount(&lab.mount_point());
 
-    // Slow, so that it is seen.
+    // Slow, so that it is observed.
     md.set("sync_speed_max", "1000");
     md.set("sync_action", "check");
     assert!(until(LIMIT, || rests().is_some_and(|why| why.contains("md does a check"))), "{:?}", rests());

@@ -1,4 +1,4 @@
-//! The same over NBD, with clients of others (libnbd, QEMU, fio) and with one that does not behave.
+//! The same over NBD, with other projects' clients (libnbd, QEMU, fio) and with a misbehaving one.
 
 use super::{Arrays, GEOMETRY, Lab, end_without_power, read_direct, text, until};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Whether these programs are here; said loudly where not.
+/// Whether these programs are available; prints a message if not.
 pub(crate) fn has(programs: &[&str]) -> bool {
     let missing = |program: &&&str| {
         let places = ["/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/sbin"];
@@ -22,12 +22,12 @@ pub(crate) fn has(programs: &[&str]) -> bool {
     false
 }
 
-/// Bytes that repeat nowhere near.
+/// Bytes that do not repeat nearby.
 fn content(length: usize) -> Vec<u8> {
     (0..length as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
 
-/// An array in a file, heard at a socket alone; its file, socket and URI.
+/// An array in a file that listens only at a socket; returns its file, socket and URI.
 fn export(lab: &Lab, arrays: &Arrays<'_>, size: u64, name: &str) -> (String, String, String) {
     let (file, socket) = (lab.path("array.img"), lab.path("array.socket"));
     File::create(&file).and_then(|file| file.set_len(size)).expect("room");
@@ -35,14 +35,14 @@ fn export(lab: &Lab, arrays: &Arrays<'_>, size: u64, name: &str) -> (String, Str
     let address = format!("nbd:unix:{socket}");
     let mut arguments = vec!["attach", &file, "--memory", "112M", "--name", name, "--export", &address];
     arguments.extend(GEOMETRY);
-    let told = arrays.must(&arguments);
+    let printed = arrays.must(&arguments);
     let uri = format!("nbd+unix:///{name}?socket={socket}");
-    assert_eq!(told, format!("{uri} {name}\n"));
+    assert_eq!(printed, format!("{uri} {name}\n"));
     (file, socket, uri)
 }
 
 #[test]
-fn clients_of_others_read_what_they_wrote() {
+fn other_clients_read_what_they_wrote() {
     let Some(lab) = Lab::new() else { return };
     if !has(&["nbdinfo", "nbdcopy", "qemu-img"]) {
         return;
@@ -51,11 +51,11 @@ fn clients_of_others_read_what_they_wrote() {
     // It ends within a page and within a strip.
     let size = (48 << 20) + 1536;
     let (file, _, uri) = export(&lab, &arrays, size as u64, "others");
-    let told = lab.tool("nbdinfo", &[&uri]);
+    let printed = lab.tool("nbdinfo", &[&uri]);
     for line in
         ["using structured packets", "is_rotational: true", "can_fua: true", "block_size_minimum: 512"]
     {
-        assert!(told.contains(line), "{line}: {told}");
+        assert!(printed.contains(line), "{line}: {printed}");
     }
     assert_eq!(lab.tool("nbdinfo", &["--size", &uri]).trim(), size.to_string());
     assert!(lab.tool("nbdinfo", &["--list", &uri]).contains("export=\"others\""));
@@ -71,7 +71,7 @@ fn clients_of_others_read_what_they_wrote() {
     lab.tool("nbdcopy", &["--connections=4", text(&from), &uri]);
     assert!(fs::read(&file).expect("it is there") == bytes, "the array is what was written");
     lab.tool("qemu-img", &["compare", "-f", "raw", "-F", "raw", text(&from), &uri]);
-    // Through the cache, which has changed bytes to forget.
+    // Through the cache, which has to drop changed bytes.
     lab.tool("qemu-io", &["-f", "raw", "-c", "write -P 7 1M 3M", "-c", "write -z -u 5M 64k", &uri]);
     bytes[1 << 20..4 << 20].fill(7);
     bytes[5 << 20..(5 << 20) + 65_536].fill(0);
@@ -82,9 +82,9 @@ fn clients_of_others_read_what_they_wrote() {
     arrays.assert_clean();
 }
 
-/// Many requests of QEMU at a time, with flushes between them; what it wrote is there.
+/// Many requests of QEMU at a time, with flushes between them; the written data are there.
 #[test]
-fn qemus_benchmark_runs_to_its_end_and_writes_what_it_says() {
+fn qemus_benchmark_runs_to_its_end_and_writes_its_pattern() {
     let Some(lab) = Lab::new() else { return };
     if !has(&["qemu-img"]) {
         return;
@@ -93,11 +93,11 @@ fn qemus_benchmark_runs_to_its_end_and_writes_what_it_says() {
     let (file, _, uri) = export(&lab, &arrays, 32 << 20, "bench");
     fs::write(&file, vec![0xff; 32 << 20]).expect("room");
     let bench = |options: &[&str]| {
-        let told = lab.tool("qemu-img", &[&["bench", "-f", "raw", "-d", "32"], options, &[&uri]].concat());
-        assert!(told.contains("Run completed in"), "{told}");
+        let printed = lab.tool("qemu-img", &[&["bench", "-f", "raw", "-d", "32"], options, &[&uri]].concat());
+        assert!(printed.contains("Run completed in"), "{printed}");
     };
     bench(&["-c", "2000", "-s", "4k"]);
-    // Off the borders of strips and pages.
+    // Not at the borders of strips and pages.
     bench(&["-c", "200", "-s", "80k", "-o", "512"]);
     bench(&["-w", "--pattern", "7", "-c", "256", "-s", "64k", "--flush-interval", "50"]);
     bench(&["-w", "--pattern", "9", "-c", "64", "-s", "4k", "-S", "128k", "-o", "8M"]);
@@ -112,7 +112,8 @@ fn qemus_benchmark_runs_to_its_end_and_writes_what_it_says() {
     arrays.assert_clean();
 }
 
-/// fio writes and reads back with checksums, 32 requests under way, round after round by the loop device and over NBD, for so long.
+/// fio writes and reads back with checksums, 32 requests in flight, in alternating rounds by the loop device
+/// and over NBD, for this time.
 fn verify(time: Duration) {
     let Some(lab) = Lab::new() else { return };
     if !has(&["fio"]) {
@@ -145,7 +146,7 @@ fn verify(time: Duration) {
 }
 
 #[test]
-fn checksums_hold_with_many_requests_under_way() {
+fn checksums_hold_with_many_requests_in_flight() {
     verify(Duration::from_secs(60));
 }
 
@@ -155,14 +156,14 @@ fn checksums_hold_for_long() {
     verify(Duration::from_secs(1800));
 }
 
-/// A connection whose handshake is over.
+/// A connection after the handshake.
 fn connect(socket: &str) -> UnixStream {
     let mut stream = UnixStream::connect(socket).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a limit");
     stream.read_exact(&mut [0; 18]).expect("a greeting");
     stream.write_all(&3u32.to_be_bytes()).expect("it listens");
     // EXPORT_NAME of the only one.
-    stream.write_all(&[&b"IHAVEOPT"[..], &1u32.to_be_bytes(), &0u32.to_be_bytes()].concat()).expect("heard");
+    stream.write_all(&[&b"IHAVEOPT"[..], &1u32.to_be_bytes(), &0u32.to_be_bytes()].concat()).expect("received");
     stream.read_exact(&mut [0; 10]).expect("size and flags");
     stream
 }
@@ -182,7 +183,7 @@ fn read_page(stream: &mut UnixStream) -> Vec<u8> {
     reply[16..].to_vec()
 }
 
-/// Writes a page of this mark; `fua` asks for it to be durable.
+/// Writes a page of this mark; with `fua` it must be durable.
 fn write_page(stream: &mut UnixStream, page: u64, mark: u8, fua: bool) {
     let mut asked = request(1, page * 4096, 4096);
     asked[5] = u8::from(fua);
@@ -197,9 +198,10 @@ fn take_done(stream: &mut UnixStream) {
     assert_eq!(reply[4..8], [0; 4], "no error");
 }
 
-/// The disk below has a volatile cache: what a client flushed, or wrote with FUA, is there after its power was off.
+/// The disk below has a volatile cache: data that a client flushed, or wrote with FUA, are there after a
+/// power failure.
 #[test]
-fn what_a_client_flushed_outlives_the_power_of_the_disk_below() {
+fn data_flushed_by_a_client_outlive_a_power_failure_of_the_disk_below() {
     let Some(lab) = Lab::new() else { return };
     let arrays = Arrays(&lab);
     let attached = ["--profile", "none", "--size", "16M", "--volatile-cache", "16M", "--name", "cached"];
@@ -226,7 +228,7 @@ fn what_a_client_flushed_outlives_the_power_of_the_disk_below() {
     end_without_power(&lab, &arrays, "power");
     let found = |page: u64| read_direct(&disk, page * 4096).expect("it reads")[0];
     assert_eq!(found(40), 3, "FUA");
-    // FUA is a flush of all that came before: more than it must be.
+    // FUA is a flush of everything before it: more than required.
     for page in 0..32 {
         assert_eq!(found(page), if page <= 15 { 2 } else { 1 }, "page {page}");
     }
@@ -235,15 +237,15 @@ fn what_a_client_flushed_outlives_the_power_of_the_disk_below() {
 }
 
 #[test]
-fn clients_that_stop_anywhere_hold_up_nobody() {
+fn clients_that_stop_anywhere_delay_no_others() {
     let Some(lab) = Lab::new() else { return };
     let arrays = Arrays(&lab);
     let (file, socket, _) = export(&lab, &arrays, 16 << 20, "crowd");
-    // The clients are in this process, the server raises its own limit.
+    // The clients are in this process; the server raises its own limit.
     let most = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most }).expect("up to the most");
     let clients = || arrays.status(Path::new("crowd"))["clients"].as_array().expect("a list").len();
-    // Some have said nothing, some half an option, half a request, half a write; some take no replies.
+    // Some have sent nothing, some half an option, half a request, half a write; some receive no replies.
     let half_write = [request(1, 0, 2 << 20), vec![1; 1_500_000]].concat();
     let greedy = request(0, 0, 8 << 20).repeat(40);
     let mut crowd = Vec::new();
@@ -252,22 +254,22 @@ fn clients_that_stop_anywhere_hold_up_nobody() {
             0 => UnixStream::connect(&socket).expect("it listens"),
             1 => {
                 let mut stream = UnixStream::connect(&socket).expect("it listens");
-                stream.write_all(b"\0\0\0\x03IHAVE").expect("heard");
+                stream.write_all(b"\0\0\0\x03IHAVE").expect("received");
                 stream
             }
             2 => {
                 let mut stream = connect(&socket);
-                stream.write_all(&request(0, 0, 512)[..20]).expect("heard");
+                stream.write_all(&request(0, 0, 512)[..20]).expect("received");
                 stream
             }
             3 if number < 100 => {
                 let mut stream = connect(&socket);
-                stream.write_all(&half_write).expect("heard");
+                stream.write_all(&half_write).expect("received");
                 stream
             }
             4 if number < 100 => {
                 let mut stream = connect(&socket);
-                stream.write_all(&greedy).expect("heard");
+                stream.write_all(&greedy).expect("received");
                 stream
             }
             _ => connect(&socket),
@@ -289,13 +291,13 @@ fn clients_that_stop_anywhere_hold_up_nobody() {
     assert!(held.contains("busy") && held.contains("over NBD") && held.contains("process"), "{held}");
     assert!(!read_page(&mut one).is_empty(), "nothing is changed by that");
     arrays.must(&["detach", "crowd", "--force"]);
-    assert_eq!(one.read(&mut [0; 1]).ok(), Some(0), "it is told");
+    assert_eq!(one.read(&mut [0; 1]).ok(), Some(0), "it is closed");
     assert!(!Path::new(&socket).exists());
     arrays.assert_clean();
 }
 
 #[test]
-fn a_socket_that_a_dead_server_left_is_taken_over_and_one_in_use_is_not() {
+fn a_socket_of_a_dead_server_is_taken_over_and_one_in_use_is_not() {
     let Some(lab) = Lab::new() else { return };
     let arrays = Arrays(&lab);
     let (file, socket, _) = export(&lab, &arrays, 16 << 20, "dead");
@@ -320,7 +322,7 @@ fn a_socket_that_a_dead_server_left_is_taken_over_and_one_in_use_is_not() {
     let pid = arrays.list()[0]["pid"].as_u64().expect("a process").to_string();
     lab.tool("kill", &["-9", &pid]);
     assert_eq!(one.read(&mut [0; 1]).ok(), Some(0), "the connection is closed");
-    // Another array takes the socket that is left.
+    // Another array takes the leftover socket.
     arguments[last] = &address;
     arguments.extend(["--name", "next"]);
     arrays.must(&arguments);
@@ -338,14 +340,14 @@ fn an_emulated_disk_is_served_to_virtual_machines_too() {
         return;
     }
     let options = ["--profile", "wd-500g", "--size", "64M", "--no-delays", "--name", "vm"];
-    let told = {
+    let printed = {
         let mut arguments = vec!["attach", "--thin", "--dir", text(&lab.directory), "--format", "json"];
         arguments.extend(options);
         arguments.extend(["--export", "nbd::0"]);
         lab.must(&arguments)
     };
-    let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
-    let (device, uri) = (told["device"].as_str().expect("a device"), told["nbd"].as_str().expect("a URI"));
+    let printed: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
+    let (device, uri) = (printed["device"].as_str().expect("a device"), printed["nbd"].as_str().expect("a URI"));
     assert!(uri.starts_with("nbd://127.0.0.1:") && uri.ends_with("/vm"), "{uri}");
     let image = lab.path("image");
     fs::write(&image, content(64 << 20)).expect("room");

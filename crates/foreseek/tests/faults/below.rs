@@ -1,4 +1,4 @@
-//! A mount over an ext4 on an emulated disk, whose sectors and patience a test can spoil.
+//! A mount over an ext4 on an emulated disk, whose sectors and delays a test can change.
 
 use crate::lab::{LIMIT, Lab, until};
 use foreseek_rig::extents_of;
@@ -13,11 +13,11 @@ use std::process::Command;
 
 /// Name of the disk in its lab.
 const DISK: &str = "below";
-/// What a page is to the kernel and to this ext4.
+/// The page size of the kernel and of this ext4.
 pub(crate) const PAGE: usize = 4096;
 
-/// The disk, its ext4 with the directories `source` and `plain`, and the mount of `source`. All of it
-/// goes when dropped, whatever state it is in.
+/// The disk, its ext4 with the directories `source` and `plain`, and the mount of `source`. All of it is
+/// removed when dropped, in any state.
 pub(crate) struct Below {
     pub(crate) source: PathBuf,
     pub(crate) plain: PathBuf,
@@ -28,12 +28,12 @@ pub(crate) struct Below {
 }
 
 impl Below {
-    /// `None`, said loudly, where there can be none. The disk answers without delay for now.
+    /// `None`, with a message, if it is not possible. The disk answers without delay at first.
     pub(crate) fn new(policy: &str, size: &str, profile: &str) -> Option<Self> {
         let lab = Lab::new()?;
         let options = ["--profile", profile, "--size", size, "--fit", "--name", DISK, "--no-delays"];
         let device = lab.attach(&options);
-        // Nothing is kept for root alone: this test and the server are root.
+        // No blocks are reserved for root: this test and the server are root.
         let now = "lazy_itable_init=0,lazy_journal_init=0";
         lab.tool("mkfs.ext4", &["-q", "-m", "0", "-E", now, device.to_str().expect("plain")]);
         mount_disk(&lab, &device);
@@ -49,7 +49,7 @@ impl Below {
         Some(below)
     }
 
-    /// Mounts both anew: nothing of the disk is in memory then.
+    /// Mounts both again: nothing of the disk is in memory then.
     pub(crate) fn cool(&self, policy: &str) {
         let ended = self.lab.run(self.command().arg("--unmount").arg(&self.point));
         assert_eq!(ended.status, Some(0), "{ended:?}");
@@ -61,7 +61,7 @@ impl Below {
 
     fn mount(&self, policy: &str) {
         let [source, point] = [&self.source, &self.point].map(|path| path.to_str().expect("plain"));
-        // The kernel gives up what hangs, so that a failing test ends.
+        // The kernel aborts a hanging mount, so that a failing test ends.
         let options = ["--policy", policy, "--memory", "32M", "--request-timeout", "120"];
         let ended = self.lab.run(self.command().args(options).args([source, point]));
         assert_eq!(ended.status, Some(0), "{ended:?}");
@@ -74,7 +74,7 @@ impl Below {
         command
     }
 
-    /// Writes a file into the source; none of it is in memory then.
+    /// Writes a file into the source; it is not in memory then.
     pub(crate) fn put(&self, name: &str, bytes: &[u8]) {
         let path = self.source.join(name);
         fs::write(&path, bytes).expect("room");
@@ -87,16 +87,16 @@ impl Below {
         self.lab.must(&[&["set", DISK], options].concat());
     }
 
-    /// Makes the sector that holds a byte of a file of the source a bad one.
+    /// Makes the sector with a byte of a file of the source unreadable.
     pub(crate) fn spoil(&self, path: &Path, at: usize) {
         self.spoil_all(&[(path.to_owned(), at)]);
     }
 
-    /// The same of several, and of no others.
+    /// The same for several bytes, and for no others.
     pub(crate) fn spoil_all(&self, bytes: &[(PathBuf, usize)]) {
         let sectors = |bytes: usize| (bytes / 512) as u64;
         let sector = |(path, at): &(PathBuf, usize)| {
-            let extents = extents_of(path).expect("ext4 tells");
+            let extents = extents_of(path).expect("ext4 reports them");
             let holding = extents.iter().find_map(|extent| {
                 let start = extent.page.get() as usize * PAGE;
                 let there = (start..start + extent.pages.get() as usize * PAGE).contains(at);
@@ -112,14 +112,14 @@ impl Below {
         self.set(&ranges.iter().flat_map(|range| ["--fail-lba", range]).collect::<Vec<_>>());
     }
 
-    /// Makes the block that holds the inode of a file of the source a bad one.
+    /// Makes the block with the inode of a file of the source unreadable.
     pub(crate) fn spoil_inode(&self, path: &Path) {
         let inode = fs::metadata(path).expect("it is there").ino();
         let device = self.device.to_str().expect("plain");
-        let told = self.lab.tool("debugfs", &["-R", &format!("imap <{inode}>"), device]);
-        let block = told.split("located at block ").nth(1).and_then(|rest| rest.split(',').next());
-        let block: usize = block.and_then(|block| block.trim().parse().ok()).expect(&told);
-        let size = rustix::fs::statvfs(path).expect("told").f_bsize as usize;
+        let printed = self.lab.tool("debugfs", &["-R", &format!("imap <{inode}>"), device]);
+        let block = printed.split("located at block ").nth(1).and_then(|rest| rest.split(',').next());
+        let block: usize = block.and_then(|block| block.trim().parse().ok()).expect(&printed);
+        let size = rustix::fs::statvfs(path).expect("reported").f_bsize as usize;
         let sectors = size / 512;
         self.set(&["--fail-lba", &format!("{}..{}", block * sectors, (block + 1) * sectors)]);
     }
@@ -129,12 +129,12 @@ impl Below {
         self.lab.stats(DISK)["failed"].as_u64().expect("a number")
     }
 
-    /// What the mount says of its reads.
+    /// The mount's status of its reads.
     pub(crate) fn reads(&self) -> Value {
         self.status()["reads"].clone()
     }
 
-    /// What the mount says.
+    /// The mount's status.
     pub(crate) fn status(&self) -> Value {
         let point = self.point.to_str().expect("plain");
         let ended = self.lab.run(self.command().args(["--status", point, "--format", "json"]));
@@ -149,7 +149,7 @@ impl Below {
         list[0]["pid"].as_u64().expect("a server")
     }
 
-    /// Sends the mount's server a signal; whether it has ended in time.
+    /// Sends the mount's server a signal; returns whether it has ended in time.
     pub(crate) fn ends_on(&self, signals: &[Signal]) -> bool {
         let server = self.server();
         let pid = Pid::from_raw(server as i32).expect("a process");
@@ -188,7 +188,7 @@ fn mount_disk(lab: &Lab, device: &Path) {
     lab.tool("mount", &["-o", "noatime", &device, &point]);
 }
 
-/// Bytes that tell where they belong; another file's differ.
+/// Bytes that depend on their offset; another file's differ.
 pub(crate) fn contents(length: usize, seed: u32) -> Vec<u8> {
     (0..length as u32).map(|at| ((at ^ seed).wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
@@ -199,7 +199,7 @@ pub(crate) fn forget(path: &Path) {
     fadvise(&file, 0, None, Advice::DontNeed).expect("forgotten");
 }
 
-/// Reads at a place: what came, or the error's number.
+/// Reads at an offset: the bytes, or the error's number.
 pub(crate) fn read(file: &File, at: usize, length: usize) -> Result<Vec<u8>, i32> {
     let mut bytes = vec![0; length];
     let read = file.read_at(&mut bytes, at as u64).map_err(|error| number(&error))?;

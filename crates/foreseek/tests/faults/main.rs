@@ -1,8 +1,8 @@
-//! Faults below a mount: bad sectors, a slow disk, a full one, one that dies. What reaches programs is
-//! what would reach them without the mount, and no more of it.
+//! Faults below a mount: bad sectors, a slow disk, a full one, one that dies. Programs get the same errors as
+//! without the mount, and no others.
 //!
-//! The disk is an emulated one with an ext4, both as a user has them. They need root and skip loudly
-//! without it.
+//! The disk is an emulated one with an ext4, both as a user has them. They need root and are skipped with a
+//! message without it.
 #![allow(clippy::print_stdout, reason = "tests that are skipped say so")]
 #![allow(unsafe_code, reason = "mappings")]
 
@@ -26,11 +26,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 const EIO: i32 = 5;
-/// Blocks that directories may have grown by.
+/// Blocks by which directories may have grown.
 const DIRECTORY_BLOCKS: u64 = 16;
-/// Another sort of disk does not matter to faults; this one is quick to model.
+/// The kind of disk does not matter to faults; this one is fast to model.
 const PROFILE: &str = "barracuda-500g";
-/// Tells readers to end, also when the test fails meanwhile.
+/// Ends the readers, also when the test fails meanwhile.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -42,10 +42,10 @@ impl Drop for Ends<'_> {
 /// The policies that prefetch, and the one that passes reads on.
 const POLICIES: [&str; 3] = ["adaptive", "competitive", "plain"];
 
-/// What `plain` passes on comes from the page cache of the file system below, which keeps and fails
-/// large pages as a whole: it is left out.
+/// `plain` reads through the page cache of the file system below, which keeps and fails large pages as a
+/// whole: it is left out.
 #[test]
-fn a_bad_sector_fails_the_reads_of_its_page_alone() {
+fn a_bad_sector_fails_only_the_reads_of_its_page() {
     for policy in &POLICIES[..2] {
         let Some(below) = Below::new(policy, "96M", PROFILE) else { return };
         let (bad, sound) = (contents(2 << 20, 1), contents(1 << 20, 2));
@@ -57,8 +57,8 @@ fn a_bad_sector_fails_the_reads_of_its_page_alone() {
             read(file, at, length).is_ok_and(|bytes| bytes == bad[at..at + length])
         };
 
-        // By a stream that ends before it: what was prefetched of it is nobody's error. Without the
-        // kernel's read-ahead only we read on.
+        // With a stream that ends before it, a failed prefetch is no program's error. Without the kernel's
+        // read-ahead only the mount reads ahead.
         let file = File::open(below.point.join("bad")).expect("opened");
         fadvise(&file, 0, None, Advice::Random).expect("taken");
         for at in (0..page).step_by(4 * PAGE) {
@@ -68,7 +68,7 @@ fn a_bad_sector_fails_the_reads_of_its_page_alone() {
         assert_eq!(below.reads()["failed"], 0, "{policy}");
         drop(file);
 
-        // Page by page, so that the kernel and we read ahead across it; both files at a time.
+        // Page by page, so that the kernel and the mount read ahead across it; both files at a time.
         let [file, other] = ["bad", "other"].map(|name| File::open(below.point.join(name)).expect("opened"));
         for at in (0..bad.len()).step_by(PAGE) {
             if at == page {
@@ -80,7 +80,7 @@ fn a_bad_sector_fails_the_reads_of_its_page_alone() {
             let of_other = read(&other, at, PAGE).is_ok_and(|bytes| bytes == sound[at..at + PAGE]);
             assert!(of_other, "{policy}, the other file at {at}");
         }
-        // Bytes beside it, and reads that come as far as they can.
+        // Bytes beside it, and reads that return as much as they can.
         forget(&below.point.join("bad"));
         assert!(right(&file, page - 1, 1) && right(&file, page + PAGE, 1), "{policy}");
         let before = page - 20 * PAGE;
@@ -95,9 +95,9 @@ fn a_bad_sector_fails_the_reads_of_its_page_alone() {
     }
 }
 
-/// What a writer of a bad sector is told, call by call.
+/// The results of a writer of a bad sector, call by call.
 fn write_on_bad(below: &Below, directory: &Path, real: &Path) -> Vec<String> {
-    let told =
+    let outcome =
         |what: &str, result: std::io::Result<()>| format!("{what}: {:?}", result.map_err(|e| number(&e)));
     let path = directory.join("written");
     let open = |flags: OFlags| {
@@ -109,28 +109,28 @@ fn write_on_bad(below: &Below, directory: &Path, real: &Path) -> Vec<String> {
     let (bad, sound) = (10 * PAGE as u64, 30 * PAGE as u64);
     let mut lines = Vec::new();
     let file = open(OFlags::empty());
-    lines.push(told("write", file.write_all_at(&[2; PAGE], bad)));
-    lines.push(told("fsync", file.sync_all()));
-    lines.push(told("fsync again", file.sync_all()));
-    lines.push(told("write elsewhere", file.write_all_at(&[3; PAGE], sound)));
-    lines.push(told("fdatasync", file.sync_data()));
-    lines.push(told("write", file.write_all_at(&[4; PAGE], bad)));
-    lines.push(told("fdatasync", file.sync_data()));
+    lines.push(outcome("write", file.write_all_at(&[2; PAGE], bad)));
+    lines.push(outcome("fsync", file.sync_all()));
+    lines.push(outcome("fsync again", file.sync_all()));
+    lines.push(outcome("write elsewhere", file.write_all_at(&[3; PAGE], sound)));
+    lines.push(outcome("fdatasync", file.sync_data()));
+    lines.push(outcome("write", file.write_all_at(&[4; PAGE], bad)));
+    lines.push(outcome("fdatasync", file.sync_data()));
     drop(file);
     let file = open(OFlags::SYNC);
-    lines.push(told("write in sync", file.write_all_at(&[5; PAGE], bad)));
-    lines.push(told("write in sync elsewhere", file.write_all_at(&[6; PAGE], sound)));
+    lines.push(outcome("write in sync", file.write_all_at(&[5; PAGE], bad)));
+    lines.push(outcome("write in sync elsewhere", file.write_all_at(&[6; PAGE], sound)));
     drop(file);
     let file = open(OFlags::empty());
-    lines.push(told("store", store(&file, bad, 7)));
+    lines.push(outcome("store", store(&file, bad, 7)));
     // Another file: large pages of the page cache are written back, and fail, as a whole.
     let other = directory.join("other");
     fs::write(&other, vec![1; PAGE]).expect("room");
     let other = File::options().read(true).write(true).open(other).expect("opened");
-    lines.push(told("store elsewhere", store(&other, 0, 8)));
+    lines.push(outcome("store elsewhere", store(&other, 0, 8)));
     below.set(&["--fail-none"]);
-    lines.push(told("write, mended", file.write_all_at(&[9; PAGE], bad)));
-    lines.push(told("fsync", file.sync_all()));
+    lines.push(outcome("write, mended", file.write_all_at(&[9; PAGE], bad)));
+    lines.push(outcome("fsync", file.sync_all()));
     drop(file);
     forget(&path);
     let bytes = fs::read(&path).expect("read");
@@ -143,7 +143,7 @@ fn write_on_bad(below: &Below, directory: &Path, real: &Path) -> Vec<String> {
 
 /// Stores a page through a mapping and flushes it.
 fn store(file: &File, at: u64, byte: u8) -> std::io::Result<()> {
-    // SAFETY: a new mapping of a page within the file, which nobody shortens; taken away at the end.
+    // SAFETY: a new mapping of a page within the file, which no process shortens; it is unmapped at the end.
     unsafe {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let page = mmap(std::ptr::null_mut(), PAGE, protection, MapFlags::SHARED, file, at)?;
@@ -155,7 +155,7 @@ fn store(file: &File, at: u64, byte: u8) -> std::io::Result<()> {
 }
 
 #[test]
-fn who_writes_on_a_bad_sector_is_told_as_outside() {
+fn a_writer_of_a_bad_sector_gets_the_errors_of_outside() {
     for policy in POLICIES {
         let Some(below) = Below::new(policy, "96M", PROFILE) else { return };
         let expected = write_on_bad(&below, &below.plain, &below.plain);
@@ -166,7 +166,7 @@ fn who_writes_on_a_bad_sector_is_told_as_outside() {
 }
 
 #[test]
-fn a_slow_disk_makes_nobody_fail_and_holds_nothing_else_up() {
+fn a_slow_disk_fails_no_read_and_delays_nothing_else() {
     let Some(below) = Below::new("adaptive", "256M", PROFILE) else { return };
     let (cold, hot) = (contents(64 << 20, 3), contents(1 << 20, 4));
     below.put("cold", &cold);
@@ -206,8 +206,8 @@ fn a_slow_disk_makes_nobody_fail_and_holds_nothing_else_up() {
         }
         longest
     });
-    // The client itself would give up after 5 s; this only says that no one waited for the disk.
-    println!("the longest look at the cached file and the status took {longest:?}");
+    // The client itself would stop waiting after 5 s; this only shows that no request waited for the disk.
+    println!("the longest read of the cached file and the status took {longest:?}");
     assert_eq!(below.reads()["failed"], 0);
 }
 
@@ -233,7 +233,7 @@ fn a_mount_of_a_slow_disk_ends_in_bounded_time() {
             });
         }
         std::thread::sleep(Duration::from_secs(2));
-        // Files are open: the second signal says that nobody is to wait for their users.
+        // Files are open: the second signal ends the wait for their users.
         let begun = Instant::now();
         assert!(below.ends_on(&[Signal::TERM, Signal::TERM]), "it does not end");
         println!("the server ended after {:?}", begun.elapsed());
@@ -241,10 +241,10 @@ fn a_mount_of_a_slow_disk_ends_in_bounded_time() {
     below.set(&["--delays", "off"]);
 }
 
-/// Fills the file system's last space in one way after another; what each call gave.
+/// Fills the file system's last space in several ways; returns the result of each call.
 fn fill(directory: &Path) -> Vec<String> {
     let mut lines = Vec::new();
-    let told = |result: std::io::Result<()>| format!("{:?}", result.map_err(|error| number(&error)));
+    let outcome = |result: std::io::Result<()>| format!("{:?}", result.map_err(|error| number(&error)));
     let step = vec![5; 64 << 10];
     let mut ballast = File::create(directory.join("ballast")).expect("made");
     let mut acknowledged = 0;
@@ -255,40 +255,40 @@ fn fill(directory: &Path) -> Vec<String> {
         }
     };
     lines.push(format!("write: {}", number(&full)));
-    lines.push(format!("flush: {}", told(ballast.sync_all())));
+    lines.push(format!("flush: {}", outcome(ballast.sync_all())));
     let there = fs::metadata(directory.join("ballast")).expect("there").len() as usize;
     lines.push(format!("acknowledged is there: {}", there == acknowledged));
     let new = File::create(directory.join("new")).expect("a name still has room");
-    lines.push(format!("write: {}", told(new.write_all_at(&[1; PAGE], 0))));
+    lines.push(format!("write: {}", outcome(new.write_all_at(&[1; PAGE], 0))));
     lines.push(format!(
         "allocate: {}",
-        told(fallocate(&new, FallocateFlags::empty(), 0, 1 << 20).map_err(Into::into))
+        outcome(fallocate(&new, FallocateFlags::empty(), 0, 1 << 20).map_err(Into::into))
     ));
     let keep = FallocateFlags::KEEP_SIZE;
-    lines.push(format!("keeping the size: {}", told(fallocate(&new, keep, 0, 1 << 20).map_err(Into::into))));
-    lines.push(format!("lengthen: {}", told(new.set_len(1 << 20))));
-    lines.push(format!("into the hole: {}", told(new.write_all_at(&[1; PAGE], 8192))));
+    lines.push(format!("keeping the size: {}", outcome(fallocate(&new, keep, 0, 1 << 20).map_err(Into::into))));
+    lines.push(format!("lengthen: {}", outcome(new.set_len(1 << 20))));
+    lines.push(format!("into the hole: {}", outcome(new.write_all_at(&[1; PAGE], 8192))));
     let mut log = File::options().append(true).open(directory.join("ballast")).expect("opened");
-    lines.push(format!("append: {}", told(log.write_all(&[2; 2 * PAGE]))));
-    lines.push(format!("in place: {}", told(ballast.write_all_at(&[6; PAGE], 0))));
-    lines.push(format!("flush: {}", told(ballast.sync_all())));
+    lines.push(format!("append: {}", outcome(log.write_all(&[2; 2 * PAGE]))));
+    lines.push(format!("in place: {}", outcome(ballast.write_all_at(&[6; PAGE], 0))));
+    lines.push(format!("flush: {}", outcome(ballast.sync_all())));
     let (from, mut to) = (File::open(directory.join("ballast")).expect("opened"), 0);
     let copied = rustix::fs::copy_file_range(&from, Some(&mut 0), &new, Some(&mut to), 1 << 20);
-    lines.push(format!("copy: {}", told(copied.map(drop).map_err(Into::into))));
+    lines.push(format!("copy: {}", outcome(copied.map(drop).map_err(Into::into))));
     let linked = std::os::unix::fs::symlink("x".repeat(1000), directory.join("link"));
-    lines.push(format!("a long link: {}", told(linked)));
+    lines.push(format!("a long link: {}", outcome(linked)));
     let bytes = fs::read(directory.join("ballast")).expect("read");
     let right = bytes[..PAGE].iter().all(|byte| *byte == 6) && bytes[PAGE..].iter().all(|byte| *byte == 5);
     lines.push(format!("what was acknowledged stays: {}", right && bytes.len() == acknowledged));
     drop((ballast, log, from));
     fs::remove_file(directory.join("ballast")).expect("gone");
-    lines.push(format!("with room again: {}", told(new.write_all_at(&[1; PAGE], 8192))));
-    lines.push(format!("flush: {}", told(new.sync_all())));
+    lines.push(format!("with room again: {}", outcome(new.write_all_at(&[1; PAGE], 8192))));
+    lines.push(format!("flush: {}", outcome(new.sync_all())));
     lines
 }
 
 #[test]
-fn a_full_disk_is_told_as_outside_and_loses_nothing() {
+fn a_full_disk_gives_the_errors_of_outside_and_loses_nothing() {
     for policy in POLICIES {
         let Some(below) = Below::new(policy, "32M", PROFILE) else { return };
         let free = || rustix::fs::statvfs(&below.plain).expect("mounted").f_bfree;
@@ -298,7 +298,8 @@ fn a_full_disk_is_told_as_outside_and_loses_nothing() {
                 let _ = fs::remove_file(below.plain.join(name));
                 let _ = fs::remove_file(below.source.join(name));
             }
-            // What was deleted is free again only when the journal says so, and when nobody writes it back any more.
+            // Deleted blocks are free again only after a commit of the journal, and after their write-back
+            // has ended.
             let begun = Instant::now();
             loop {
                 rustix::fs::syncfs(File::open(&below.plain).expect("opened")).expect("flushed");
@@ -319,7 +320,7 @@ fn a_full_disk_is_told_as_outside_and_loses_nothing() {
 }
 
 #[test]
-fn a_store_for_which_there_is_no_room_is_told_when_it_is_flushed() {
+fn a_store_without_room_fails_at_its_flush() {
     let Some(below) = Below::new("adaptive", "32M", PROFILE) else { return };
     let path = below.point.join("mapped");
     let file = File::options().read(true).write(true).create_new(true).open(path).expect("made");
@@ -338,13 +339,13 @@ fn a_store_for_which_there_is_no_room_is_told_when_it_is_flushed() {
     assert_eq!(fs::read(below.source.join("mapped")).expect("read")[4096], 8);
 }
 
-/// The first pages of a file, in memory until this is dropped: a memory monitor (DAMON) may take any others that
-/// look idle to it.
+/// The first pages of a file, in memory until this is dropped: a memory monitor (DAMON) may evict other pages
+/// that look idle to it.
 struct Locked(*mut std::ffi::c_void, usize);
 
 impl Locked {
     fn new(file: &File, length: usize) -> Self {
-        // SAFETY: a new mapping of a file's pages that nobody reads through; taken away in `drop`.
+        // SAFETY: a new mapping of a file's pages that no code reads through; it is unmapped in `drop`.
         unsafe {
             let start = mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, 0);
             let start = start.expect("mapped");
@@ -356,12 +357,12 @@ impl Locked {
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        // SAFETY: the mapping of `new`, to which nobody has a reference.
+        // SAFETY: the mapping of `new`, to which there is no reference.
         let _ = unsafe { munmap(self.0, self.1) };
     }
 }
 
-/// Takes the disk away under a mount with files open: who reads is told, and does not wait.
+/// Removes the disk under a mount with files open: readers get an error, and do not wait.
 fn without_its_disk(policy: &str, take_away: impl Fn(&Below)) {
     let Some(below) = Below::new(policy, "96M", PROFILE) else { return };
     let (cold, hot) = (contents(8 << 20, 6), contents(64 << 10, 7));
@@ -389,44 +390,44 @@ fn a_disk_that_dies_is_an_error_and_no_wait() {
 }
 
 #[test]
-fn so_is_one_that_is_detached_by_force() {
+fn a_disk_detached_by_force_is_an_error_and_no_wait() {
     without_its_disk("adaptive", |below| {
         let ended = below.lab.disk(&["detach", "below", "--force"]);
-        // The mount's server has the file system in use until it ends; its users wait for nothing.
+        // The mount's server uses the file system until it ends; its users wait for nothing.
         assert!(ended.status == Some(0) || ended.err.contains("still in use"), "{ended:?}");
     });
 }
 
-/// What cannot be done on a file system that only may be read.
+/// Operations that fail on a read-only file system.
 fn change(directory: &Path) -> Vec<String> {
-    let told =
+    let outcome =
         |what: &str, result: std::io::Result<()>| format!("{what}: {:?}", result.map_err(|e| number(&e)));
     let file = directory.join("file");
     let time = std::time::SystemTime::UNIX_EPOCH;
     let open = |path: &Path| File::options().append(true).open(path).map(drop);
     vec![
-        told("read", fs::read(&file).map(drop)),
-        told("open to append", open(&file)),
-        told("make", File::create(directory.join("new")).map(drop)),
-        told("mkdir", fs::create_dir(directory.join("dir"))),
-        told("rename", fs::rename(&file, directory.join("moved"))),
-        told("link", fs::hard_link(&file, directory.join("link"))),
-        told("symlink", std::os::unix::fs::symlink("file", directory.join("symlink"))),
-        told("unlink", fs::remove_file(&file)),
-        told("chmod", fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600))),
-        told(
+        outcome("read", fs::read(&file).map(drop)),
+        outcome("open to append", open(&file)),
+        outcome("make", File::create(directory.join("new")).map(drop)),
+        outcome("mkdir", fs::create_dir(directory.join("dir"))),
+        outcome("rename", fs::rename(&file, directory.join("moved"))),
+        outcome("link", fs::hard_link(&file, directory.join("link"))),
+        outcome("symlink", std::os::unix::fs::symlink("file", directory.join("symlink"))),
+        outcome("unlink", fs::remove_file(&file)),
+        outcome("chmod", fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600))),
+        outcome(
             "shorten",
             rustix::fs::open(&file, OFlags::WRONLY | OFlags::TRUNC, rustix::fs::Mode::empty())
                 .map(drop)
                 .map_err(Into::into),
         ),
-        told("times", File::open(&file).and_then(|file| file.set_modified(time))),
-        told("flush", File::open(&file).and_then(|file| file.sync_all())),
+        outcome("times", File::open(&file).and_then(|file| file.set_modified(time))),
+        outcome("flush", File::open(&file).and_then(|file| file.sync_all())),
     ]
 }
 
 #[test]
-fn a_source_that_may_only_be_read_refuses_changes_as_outside() {
+fn a_read_only_source_refuses_changes_as_outside() {
     let Some(below) = Below::new("adaptive", "32M", PROFILE) else { return };
     fs::write(below.plain.join("file"), "text").expect("room");
     fs::write(below.point.join("file"), "text").expect("room");

@@ -1,8 +1,7 @@
 //! Faults in a random mixture while 64 readers read: bad sectors that come and go, slow phases, a disk that
-//! stands still. What is read is right, or is EIO at a page that was bad then.
+//! stands still. A read returns the right bytes, or EIO at a page that was bad then.
 //!
-//! `FORESEEK_FAULT_SECONDS=60` for longer than a moment, with a stall of 5 s; `FORESEEK_SEED` for another
-//! sequence.
+//! `FORESEEK_FAULT_SECONDS=60` runs longer, with a stall of 5 s; `FORESEEK_SEED` sets another sequence.
 
 use crate::below::{Below, PAGE, contents, forget, read};
 use crate::lab::LIMIT;
@@ -23,9 +22,9 @@ const SECONDS: u64 = 5;
 const STALL: Duration = Duration::from_secs(5);
 const FILES: usize = 4;
 const PAGES: usize = 2048;
-/// Pages that are bad at a time, at most.
+/// The most pages that are bad at a time.
 const BAD_MOST: u64 = 12;
-/// What a read may join was asked for before it began, and has the faults of then.
+/// A read may join fetches that began before it, and gets the faults of that time.
 const BEFORE: usize = 3;
 
 fn number(name: &str, otherwise: u64) -> u64 {
@@ -51,7 +50,7 @@ type Place = (usize, usize);
 struct Mixture {
     below: Below,
     contents: Vec<Vec<u8>>,
-    /// The bad pages, one set after another; each is put down before the disk is told.
+    /// The bad pages, one set after another; each is recorded before the disk gets it.
     bad: Mutex<Vec<BTreeSet<Place>>>,
     reads: AtomicU64,
     failed: AtomicU64,
@@ -72,7 +71,7 @@ impl Mixture {
         bad[since.saturating_sub(BEFORE)..].iter().any(|bad| bad.contains(&place))
     }
 
-    /// Reads pages and looks what came.
+    /// Reads pages and checks the result.
     fn read(&self, opened: &File, (file, page): Place, pages: usize) {
         let (since, begun) = (self.times(), Instant::now());
         let right = &self.contents[file][page * PAGE..(page + pages) * PAGE];
@@ -100,12 +99,12 @@ impl Mixture {
         }
     }
 
-    /// One reader's life.
+    /// The loop of one reader.
     fn wander(&self, mut random: Random, ended: &AtomicBool) {
         while !ended.load(SeqCst) {
             let file = random.below(FILES as u64) as usize;
             let path = self.below.point.join(Self::name(file));
-            // Past the kernel's cache an error fails a whole read: of one page there.
+            // Without the kernel's cache an error fails a whole read: of one page then.
             let direct = random.below(2) == 0;
             let flags = if direct { OFlags::DIRECT } else { OFlags::empty() };
             let opened = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(&path);
@@ -125,7 +124,7 @@ impl Mixture {
         }
     }
 
-    /// Other pages are bad from now on.
+    /// Makes other pages bad.
     fn spoil(&self, random: &mut Random) {
         let many = random.below(BAD_MOST + 1);
         let mut place = || (random.below(FILES as u64) as usize, random.below(PAGES as u64) as usize);
@@ -138,7 +137,7 @@ impl Mixture {
         self.below.spoil_all(&bad);
     }
 
-    /// Spoils this and that until the time is over.
+    /// Makes random faults until the time is over.
     fn trouble(&self, mut random: Random, time: Duration) {
         let begun = Instant::now();
         let mut stalled = false;
@@ -159,7 +158,7 @@ impl Mixture {
     }
 }
 
-/// Goes on with a disk that was to stand still, also when the test fails meanwhile.
+/// Resumes a stalled disk, also when the test fails meanwhile.
 struct Goes<'a>(&'a Below);
 
 impl Drop for Goes<'_> {
@@ -169,7 +168,7 @@ impl Drop for Goes<'_> {
 }
 
 #[test]
-fn whatever_goes_wrong_below_what_is_read_is_right_or_an_error_of_its_own() {
+fn under_any_fault_a_read_is_right_or_fails_by_its_own_page() {
     let (seed, seconds) = (number("FORESEEK_SEED", 1), number("FORESEEK_FAULT_SECONDS", SECONDS));
     let time = Duration::from_secs(seconds) / 2;
     for policy in &POLICIES[..2] {

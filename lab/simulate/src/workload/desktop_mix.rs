@@ -1,25 +1,37 @@
-//! Work at a desktop: many short tasks, each with streams of its own kind.
+//! Work at a desktop: many short tasks, each with its own kind of streams.
 //!
-//! No paper here describes it; one of them measures it (ATC'08 section 3.3: "the general hard disk drive usage
-//! of PCMark that contains disk activities from using several common applications"). So the tasks are those of
-//! PCMark05, from its documentation: a Word document is opened, its grammar is checked and it is saved; a file
-//! is packed and unpacked; a file is encrypted; files are scanned for viruses; music and video are played;
-//! pictures are viewed; the web is browsed; a game is loaded; and applications are started (its second trace).
+//! No paper here describes it; one of them measures it (ATC'08 section 3.3: "the general hard disk drive
+//! usage of PCMark that contains disk activities from using several common applications"). The tasks are
+//! therefore those of PCMark05, from its documentation:
+//!
+//! - a Word document is opened, its grammar is checked and it is saved;
+//! - a file is packed and unpacked; a file is encrypted;
+//! - files are scanned for viruses;
+//! - music and video are played; pictures are viewed;
+//! - the web is browsed;
+//! - a game is loaded;
+//! - applications are started (its second trace).
+//!
 //! Mail, searching through files and a backup are added. All tasks have the same probability, since the list
 //! has each once.
 //!
 //! Sizes and counts are assumptions, except for text files: their sizes are lognormal (mu 9.48, sigma 2.46),
 //! the body of the distribution of files on desktops in *Generating realistic impressions for file-system
-//! benchmarking* (FAST'09, table 2), here up to 1 MiB. An application is an executable of 2 to 8 MiB and 20 of
-//! 200 common libraries of 0.1 to 2 MiB; it is mapped, and a third of its pages is touched, in runs of 8 pages
-//! on average. Pictures have 1 to 4 MiB; a task shows three of them, for half a second each. Music has 3 to 6
-//! MiB, video 200 MiB; 20 s of either are played, 64 KiB every quarter of a second for video and every second
-//! for music. A mailbox has 60 MiB; a task reads ten messages of 16 KiB on average anywhere in it, one in eight
-//! searches all of it. A page of the web is 30 of 4000 cached files of 12 KiB on average. A virus scanner reads
-//! the first 32 KiB of each file of a directory, and the rest of one in ten. A game loads a level of 24 to 64
-//! MiB. Programs read and write 16 KiB at a time and use 10 ns of processor time for a byte. A task costs 20 ms
-//! to begin and has 2 MiB of its own. Writes overwrite, since files do not grow here.
-//! written is written over, since files do not grow here.
+//! benchmarking* (FAST'09, table 2), here up to 1 MiB.
+//!
+//! - An application is an executable of 2 to 8 MiB and 20 of 200 common libraries of 0.1 to 2 MiB. It is
+//!   mapped. A third of its pages is touched, in runs of 8 pages on average.
+//! - Pictures have 1 to 4 MiB; a task shows three of them, for half a second each.
+//! - Music has 3 to 6 MiB, video 200 MiB. 20 s of either are played, 64 KiB every quarter of a second for
+//!   video and every second for music.
+//! - A mailbox has 60 MiB. A task reads ten messages of 16 KiB on average anywhere in it; one in eight
+//!   searches all of it.
+//! - A page of the web is 30 of 4000 cached files of 12 KiB on average.
+//! - A virus scanner reads the first 32 KiB of each file of a directory, and the rest of one in ten.
+//! - A game loads a level of 24 to 64 MiB.
+//! - Programs read and write 16 KiB at a time and use 10 ns of processor time for a byte.
+//! - A task costs 20 ms to begin and has 2 MiB of private memory.
+//! - Writes overwrite, since files do not grow here.
 
 use super::WorkloadError;
 use super::parameters::Checked;

@@ -1,17 +1,25 @@
 //! `cp` and BSD `diff`, alone and together (EuroSys'07 section 6.1 and 6.2).
 //!
-//! What the paper says: `cp5` and `cp50` copy a file of 5 or 50 MB chunk by chunk. `diff5` and
-//! `diff50` compare two files of 5 or 50 MB, reading them alternately, as BSD's diff does. `2cp5`,
-//! `2cp50`, `2diff5`, `2diff50`, `cp5+diff5` and `cp50+diff50` are two of them at once, on files of
-//! their own.
+//! From the paper:
 //!
-//! What it does not say, and the assumptions: MB are binary. A chunk is 4 KiB, the block size that the file
-//! system reports and both programs use for their buffers. The compared files are equal, so that both are read
-//! to their end. Every file lies in a directory of its own (an old and a new tree, a source and a target): a
-//! new file system then places them apart. `cp` overwrites a target of the same length, whole pages at a time,
-//! whose place the layout has chosen. `diff` costs 5 ns of processor time a byte for hashing lines (ten
-//! cycles); `cp` nothing beyond its system calls. A process has 1 MiB of its own. An oracle knows that files
-//! are read whole.
+//! - `cp5` and `cp50` copy a file of 5 or 50 MB chunk by chunk.
+//! - `diff5` and `diff50` compare two files of 5 or 50 MB, reading them alternately, as BSD's diff does.
+//! - `2cp5`, `2cp50`, `2diff5`, `2diff50`, `cp5+diff5` and `cp50+diff50` are two of them at once, each with
+//!   its own files.
+//!
+//! Assumptions:
+//!
+//! - MB are binary. A chunk is 4 KiB, the block size that the file system reports and both programs use for
+//!   their buffers.
+//! - The compared files are equal, so that both are read to their end.
+//! - Every file is in a separate directory (an old and a new tree, a source and a target): a new file system
+//!   then places them apart.
+//! - `cp` overwrites a target of the same length, whole pages at a time. The layout has chosen the target's
+//!   place.
+//! - `diff` costs 5 ns of processor time per byte for hashing lines (ten cycles); `cp` nothing beyond its
+//!   system calls.
+//! - A process has 1 MiB of private memory.
+//! - An oracle knows that files are read whole.
 
 use super::WorkloadError;
 use super::parameters::Checked;
