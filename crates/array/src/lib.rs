@@ -1,8 +1,8 @@
 //! A block device that reads an array by strips and stripes.
 //!
-//! [`client::attach`] starts a server process that opens the array's device for itself alone and serves it as
-//! `/dev/loopN`, through the strip cache of `foreseek-strips`. `serve` is that process, `served` carries out
-//! the driver's actions, `below` is the device, `changes` are the threads that write to it.
+//! [`client::attach`] starts a server process. It opens the array's device for itself alone and serves it as
+//! `/dev/loopN`, through the strip cache of `foreseek-strips`. `serve` is that process. `served` carries out
+//! the driver's actions. `below` is the device, and `changes` are the threads that write to it.
 //!
 //! Limits:
 //!

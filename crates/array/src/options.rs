@@ -19,8 +19,8 @@ pub const DEFAULT_MEMBER: &str = "barracuda-500g";
 pub(crate) const DATA_MEMORY: Bytes = Bytes::mib(32);
 /// Frames for the holes of fetches: 128 fetches of strips of 128 KiB.
 const SPARE: Pages = Pages(4096);
-/// The most bytes of state for a page beside its contents: its frame's state, its entry in two tables that
-/// have just grown, and a strip of a page in strip tables that have just grown.
+/// The most bytes of state for a page beside its contents. They are its frame's state, its entry in two
+/// tables that have just grown, and a strip of a page in strip tables that have just grown.
 const BOOKS: u64 = 96 + 2 * foreseek_strips::BYTES_PER_STRIP as u64;
 
 /// The layout of an array's strips.
@@ -64,7 +64,7 @@ pub struct AttachOptions {
     pub name: Option<String>,
     /// Whether to make a `/dev/loopN`.
     pub loop_device: bool,
-    /// Where it is heard over NBD.
+    /// The address of its NBD export.
     pub nbd: Option<NbdAddress>,
 }
 

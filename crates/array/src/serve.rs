@@ -1,6 +1,6 @@
 //! The server's process. `attach` runs `PROGRAM array serve`. It ends on a detach request or on SIGTERM,
-//! SIGINT or SIGHUP: it requests that the kernel free the device, continues to serve until the last user has
-//! closed it, frees everything and exits.
+//! SIGINT or SIGHUP. It then requests that the kernel free the device, and serves until the last user has
+//! closed it. Finally it frees everything and exits.
 
 use crate::below::Below;
 use crate::pause::PauseWatch;

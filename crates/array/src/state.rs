@@ -1,4 +1,4 @@
-//! The state of an array as seen from outside its server, and the requests to it.
+//! The state of an array outside its server, and the requests to it.
 
 use crate::{Error, Status};
 use foreseek_export::{Leftovers, NbdAddress};

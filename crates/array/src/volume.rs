@@ -1,11 +1,12 @@
 //! The location of a partition or a logical volume on its array.
 //!
-//! A partition says so in sysfs. A volume of device-mapper does not: its table is asked of `dmsetup`. A volume in one piece
-//! (target `linear`) lies on what is below it from a sector on, and one that device-mapper itself stripes (target `striped`) is
-//! an array of RAID-0. Such layers may stand on one another: a partition of md, a physical volume on it, a logical volume.
+//! The start of a partition is in sysfs. That of a device-mapper volume is not: `dmsetup` prints its table. A
+//! volume in one piece (target `linear`) begins at a sector of the device below it. A volume that
+//! device-mapper itself stripes (target `striped`) is an array of RAID-0. Such layers may be stacked: a
+//! partition of md, a physical volume on it, a logical volume.
 //!
-//! Limits: volumes in several pieces, thin, encrypted, cached, mirrored ones and those of device-mapper's own RAID are refused,
-//! for no single origin tells where their strips lie.
+//! Limits: volumes in several pieces, thin, encrypted, cached and mirrored ones, and those of device-mapper's
+//! own RAID are refused: no single origin gives the location of their strips.
 
 use crate::found::Found;
 use foreseek_units::{Bytes, Lba, Level, Sectors};
@@ -13,15 +14,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Layers below one another: a partition, LVM and a partition again, and room.
+/// The most layers: a partition, LVM and a partition again, and room.
 const LAYERS: usize = 8;
 
-/// Where a device lies.
+/// The location of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Location {
     /// The array's directory in sysfs.
     pub(crate) array: PathBuf,
-    /// Where on the array it begins.
+    /// Its start on the array.
     pub(crate) origin: Lba,
     /// The array's shape, if device-mapper itself stripes it.
     pub(crate) striped: Option<Found>,

@@ -1,10 +1,10 @@
 //! The ceiling of the prefetch cache: gradient descent on the miss rate (TR-840 section 4.1).
 //!
-//! The ceiling x should minimise the sum of two kinds of misses: on pages that were in the LRU lists (the
-//! ceiling was too high), and on pages that were prefetched and evicted unused (it was too low). It starts
-//! with 25 % of memory and moves by one unit after each epoch of 4 s. The first direction is given by the
-//! caller (in the paper it is random). It keeps its direction until the rate has risen by more than a
-//! threshold, and then reverses it.
+//! The ceiling x should minimise the sum of two kinds of misses. If the missed page was in the LRU lists, the
+//! ceiling was too high. If it was prefetched and evicted unused, the ceiling was too low. It starts with 25
+//! % of memory and moves by one unit after each epoch of 4 s. The first direction is given by the caller (in
+//! the paper it is random). It keeps its direction until the rate has risen by more than a threshold, and
+//! then reverses it.
 //!
 //! The paper leaves some points open. Here they are decided as follows:
 //!

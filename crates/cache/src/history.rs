@@ -1,11 +1,12 @@
 //! A short history of evictions, with the status of each page (TR-840 section 4.1).
 //!
-//! A miss on a page that was in the LRU lists calls for longer lists, one on a page that was prefetched and
-//! never referenced for a larger prefetch cache. The history distinguishes the two. It is bounded; the oldest
-//! eviction is forgotten first. A miss on a page that is forgotten, or was never there, is neither.
+//! A miss on a page that was in the LRU lists calls for longer lists. A miss on a page that was prefetched
+//! and never referenced calls for a larger prefetch cache. The history distinguishes the two. It is bounded;
+//! the oldest eviction is forgotten first. A miss on a page that is forgotten, or was never there, is
+//! neither.
 //!
-//! An entry takes 16 to 32 bytes in the index and 32 in the slab for a key of 16: with a fifth of the pages
-//! 0.3 % of memory (the paper assumes 40 bytes and 0.2 %).
+//! With a key of 16 bytes, an entry takes 16 to 32 bytes in the index and 32 in the slab. For a fifth of the
+//! pages that is 0.3 % of memory. (The paper assumes 40 bytes and 0.2 %.)
 
 use crate::queue::Queue;
 use foreseek_units::Pages;

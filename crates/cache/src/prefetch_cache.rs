@@ -19,8 +19,8 @@
 //!
 //! *Held* pages (in flight, or about to be copied to a reader) are not evicted. A held page that reclaim
 //! meets is put aside, and is the oldest again when it is released. Each page is therefore met once for each
-//! hold, and has one second chance: a call may examine many pages, but all calls together examine at most two
-//! for each insertion and one for each hold.
+//! hold, and has one second chance. A call may examine many pages. All calls together examine at most two for
+//! each insertion and one for each hold.
 //!
 //! Keys and values are the caller's: a simulator stores nothing, a file system its buffers.
 

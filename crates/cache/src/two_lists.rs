@@ -3,7 +3,7 @@
 //! A frame is inserted at the young end of the *inactive* list. The first reference marks it, the second
 //! moves it to the young end of the *active* list. Reclaim takes from the old end of the inactive list,
 //! marked or not (unmapped pages get no second chance there). Held frames (locked by I/O, or about to be
-//! copied) are not taken: a held frame at the old end moves to the young end, as `shrink_list` puts back the
+//! copied) are not taken. A held frame at the old end moves to the young end, as `shrink_list` puts back the
 //! frames that it cannot free.
 //!
 //! Before it takes one, reclaim moves frames from the old end of the active list to the inactive one. The

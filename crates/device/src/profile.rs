@@ -1,9 +1,9 @@
 //! The device profile: the costs of a device, as a TOML file with units in the key names.
 //!
-//! A profile is checked as a whole when it is read: every key by type and range, then the model is built from
-//! it, so that a profile that was read can be built. Errors name the file, the key and the reason. The text
-//! may have any source: nothing in it causes a panic or an allocation beyond proportion to its length and the
-//! [limits](crate::spec::limits) of its numbers.
+//! A profile is checked as a whole when it is read. Every key is checked by type and range, then the model is
+//! built. A profile that was read can therefore be built. Errors name the file, the key and the reason. The
+//! text may have any source: nothing in it causes a panic or an allocation beyond proportion to its length
+//! and the [limits](crate::spec::limits) of its numbers.
 //!
 //! The figures of the papers follow from it: `switch_time` (average seek and half a rotation),
 //! `sequential_rate`, and their product, the competitive depth (TR-840 section 3).

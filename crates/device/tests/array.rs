@@ -1,4 +1,4 @@
-//! An array as seen by a driver.
+//! The behaviour of an array towards its driver.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! A disk as seen by a driver: rates, random access times, skips, order.
+//! The behaviour of a disk towards its driver: rates, random access times, skips, order.
 
 mod common;
 

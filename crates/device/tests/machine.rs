@@ -1,5 +1,5 @@
-//! The contract of every device with its driver, under random requests: each request finishes exactly once
-//! and in time, time never runs backwards, the same calls give the same answers, and the number of the
+//! The contract of every device with its driver, under random requests. Each request finishes exactly once
+//! and in time, and time never runs backwards. The same calls give the same answers, and the number of the
 //! driver's calls does not matter.
 
 mod common;

@@ -1,4 +1,4 @@
-//! A network volume as seen by a driver.
+//! The behaviour of a network volume towards its driver.
 
 mod common;
 

@@ -1,7 +1,7 @@
-//! An exerciser of file operations, of the kind of `fsx`. It makes a random sequence of reads, writes, mapped
-//! reads and writes, truncations, holes, allocations, copies, flushes and reopenings on a file in the mount
-//! and on one in a plain directory. Each result, the file in the mount, and the backing file below it must be
-//! the same as of the plain file.
+//! An exerciser of file operations, of the kind of `fsx`. It makes a random sequence of operations on a file
+//! in the mount and on one in a plain directory: reads, writes, mapped reads and writes, truncations, holes,
+//! allocations, copies, flushes and reopenings. Each result, the file in the mount, and the backing file
+//! below it must be the same as of the plain file.
 //!
 //! `FORESEEK_EXERCISES=1000000` makes as many operations, `FORESEEK_SEED` another sequence.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]

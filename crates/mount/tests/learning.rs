@@ -20,8 +20,7 @@ fn status(mount: &TestMount) -> MountStatus {
     client::status(&mount.point).expect("it answers")
 }
 
-/// Makes films, each of which is read whole, and indexes of the same length, of which only the beginning is
-/// read.
+/// Makes films and indexes of the same length. Films are read whole, of indexes only the beginning is read.
 fn read_two_kinds(mount: &TestMount) {
     let name = |kind: &str, number: usize| PathBuf::from(format!("{number}.{kind}"));
     for (kind, read) in [("film", LENGTH), ("index", 64 << 10)] {

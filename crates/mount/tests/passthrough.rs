@@ -158,7 +158,7 @@ fn unwritten(path: &Path) -> Option<u64> {
 }
 
 /// In any order of handles, a file never has both modes at a time, which the kernel would answer with an
-/// error, and no program reads anything older than the state at its open.
+/// error. No program reads anything older than the state at its open.
 #[test]
 fn handles_open_and_close_in_any_order() {
     const ROUND: Duration = Duration::from_millis(300);

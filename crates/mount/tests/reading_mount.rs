@@ -23,7 +23,7 @@ const BESIDE: u64 = 64 << 20;
 /// The peak memory of a process.
 fn peak_memory(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a kernel that tells");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a kernel that reports it");
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
 }
 

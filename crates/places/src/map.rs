@@ -1,10 +1,10 @@
 //! The disk addresses of one file's missing pages.
 //!
-//! Nothing is written back for it (`FIEMAP_FLAG_SYNC` is left out). Extents without an own address are left
-//! out: holes, preallocated and delayed blocks (those are in memory), inline data (read with the inode),
-//! encoded extents (compressed or encrypted: their address is not that of their pages). Pages in memory are
-//! left out as far as this process may know them (`cachestat`: root, the owner, a process with write
-//! permission).
+//! Nothing is written back for it (`FIEMAP_FLAG_SYNC` is left out). Extents without their own address are
+//! left out: holes, preallocated and delayed blocks (those are in memory) and inline data (read with the
+//! inode). So are encoded extents (compressed or encrypted): their address is not that of their pages. Pages
+//! in memory are left out as far as this process may know them (`cachestat`: root, the owner, a process with
+//! write permission).
 //!
 //! Limits: of a file with more than [`EXTENTS_PER_FILE`] extents the rest is one piece that follows the last
 //! extent, holes included.

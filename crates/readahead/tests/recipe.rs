@@ -33,7 +33,7 @@ struct Steps {
 }
 
 impl Steps {
-    /// The steps: each is a block of text after a sentence that says what to do with it.
+    /// The steps: each is a block of text after a sentence with its instruction.
     fn of(page: &str) -> Self {
         let mut steps = Self::default();
         let mut lines = page.lines();

@@ -208,7 +208,8 @@ pub enum ServingEvent<'a> {
         device: Option<Measured>,
     },
     /// A program waits in a call for bytes that arrive in several reads, since the call is longer than a
-    /// request of the cache in front: all of them will be read. Sent before one of those reads, or never.
+    /// request of the cache in front. All of the bytes will be read. Sent before one of those reads, or
+    /// never.
     Called {
         /// The stream.
         stream: StreamId,

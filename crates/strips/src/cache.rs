@@ -7,10 +7,10 @@
 //! - *prefetched*: present, and neither;
 //! - *empty*.
 //!
-//! New strip caches enter the upstream at its most recently used end. If the upstream has more strips than
-//! the [feedback](crate::feedback) allows, its least recently used strip flows into the downstream at the
-//! top, and its prefetched blocks are *culled*: they become empty. Cached and past cached blocks stay. A hit
-//! makes a strip the most recently used of its list. Under memory pressure the
+//! New strip caches enter the upstream at its most recently used end. The [feedback](crate::feedback) limits
+//! the strips of the upstream. Beyond the limit its least recently used strip flows into the downstream at
+//! the top, and its prefetched blocks are *culled*: they become empty. Cached and past cached blocks stay. A
+//! hit makes a strip the most recently used of its list. Under memory pressure the
 //! [replacement](crate::replacement) evicts whole strip caches.
 //!
 //! A strip cache without blocks becomes a *ghost* if a sibling of its stripe is alive. A ghost records which

@@ -5,7 +5,7 @@
 //!
 //! 1. A read of a strip without a strip cache adds the cost of the whole strip to the cost *with* prefetching.
 //! 2. A read of a block that is prefetched or missing adds the cost of the block to the cost *without*,
-//! although the block may be present.
+//!    although the block may be present.
 //! 3. A strip cache that is evicted removes its own parts from both sums.
 //!
 //! A miss prefetches its strip unless the cost without prefetching is *less* than the cost with. The
@@ -15,12 +15,12 @@
 //! MSP's reads change neither sum. The first reference of a strip that MSP made counts by rule 1, that of a
 //! block from MSP by rule 2 (section 2.5).
 //!
-//! Inferred, since the paper says only "virtual disk cost" and "online disk simulation":
+//! Inferred, since the paper states only "virtual disk cost" and "online disk simulation":
 //!
-//! - *A cost* is that of a command, positioning and transfer on one member: the overhead of the profile, the
-//!   seek time over the distance from that member's virtual head, half a revolution, and the transfer at the
-//!   rate of the address. Each of the two sums has its own heads, one for each member: without prefetching,
-//!   heads are at the last single blocks.
+//! - *A cost* is that of a command, positioning and transfer on one member. It is the sum of the profile's
+//!   overhead, the seek time from that member's virtual head, half a revolution, and the transfer at the rate
+//!   of the address. Each of the two sums has its own heads, one for each member: without prefetching, heads
+//!   are at the last single blocks.
 //! - *A block right behind* the head costs no positioning ([`Following::Streams`]: the drive reads ahead), or
 //!   a whole missed revolution ([`Following::MissesTurn`]). Consecutive blocks of one request are one access.
 //! - *A strip's transfer* is that of its blocks, one by one. A strip whose blocks are all read one after the

@@ -4,7 +4,7 @@
 //! slope is `dP/dN + dC/dN`. One more strip at the end of the upstream brings about as many prefetch hits as
 //! a strip of the *upstream bottom* has (equation 3). It takes memory from the downstream: `alpha` strips of
 //! the *global bottom*, with their cache hits (equation 4). `N` therefore rises with each prefetch hit in the
-//! upstream bottom, and falls by `alpha` with each cache hit in the global bottom (equations 1 and 5, and the
+//! upstream bottom. It falls by `alpha` with each cache hit in the global bottom (equations 1 and 5, and the
 //! process at the end of the section).
 //!
 //! - Both bottoms have 20 % of the strips that the cache holds when all blocks of each are present.

@@ -1,10 +1,10 @@
 //! Massive stripe prefetching (MSP): which stripes to prefetch for sequential readers (sections 1.2.4, 2.5).
 //!
-//! From the paper: MSP detects *semi-sequential* reads at the block level, where a sequential read of a file
-//! is mixed with reads of metadata and the file may be fragmented. "If a long semi-sequentiality is detected,
-//! the prefetch size of MSP becomes a multiple of the stripe size", and the prefetch is aligned to stripes,
-//! so that all members work at once. It serves a small number of streams: it fetches nothing for random and
-//! reverse reads (figures 8(b), 9(b)), and with many processes it is off (section 3.5).
+//! From the paper: MSP detects *semi-sequential* reads at the block level. There a sequential read of a file
+//! is mixed with reads of metadata, and the file may be fragmented. "If a long semi-sequentiality is
+//! detected, the prefetch size of MSP becomes a multiple of the stripe size", and the prefetch is aligned to
+//! stripes, so that all members work at once. It serves a small number of streams. It fetches nothing for
+//! random and reverse reads (figures 8(b), 9(b)). With many processes it is off (section 3.5).
 //!
 //! This implementation is inferred, as the earlier paper with the details is not available:
 //!
@@ -14,9 +14,9 @@
 //!   none: metadata are tolerated.
 //! - *Long.* A stream is semi-sequential when it has advanced by a stripe. Steps are at most a strip, so that
 //!   this takes more reads than a random reader makes near one address.
-//! - *Few.* MSP is on while fewer streams are semi-sequential than the array has members, counted over the
-//!   last [`ACTIVE_READS`] reads: "parallelism is only significant when the number of concurrent accesses is
-//!   roughly less than the number of member disks" (section 1.1.2).
+//! - *Few.* MSP is on while fewer streams are semi-sequential than the array has members. Streams are counted
+//!   over the last [`ACTIVE_READS`] reads: "parallelism is only significant when the number of concurrent
+//!   accesses is roughly less than the number of member disks" (section 1.1.2).
 //! - *How much.* One stripe first, doubled each time, up to [`MULTIPLE_LIMIT`], as far as two such prefetches
 //!   of every semi-sequential stream fit in a quarter of the cache. If not even one stripe fits, nothing is
 //!   prefetched.

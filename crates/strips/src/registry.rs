@@ -2,9 +2,9 @@
 //!
 //! A name is that of a policy of the array. If the host reads ahead sequentially itself (the paper's SEQP),
 //! its largest window follows: `asp+msp+seqp128`. "SEQP is performed by the virtual file system that is
-//! independent of the LORE driver" (section 3.1): the engine does the same with it or without, and blocks
-//! that it requests count as requested by the host (section 3.3). The code that makes the host sets its
-//! window. `seqp128` alone is no prefetching in the array.
+//! independent of the LORE driver" (section 3.1). The engine does the same with it or without. Blocks that it
+//! requests count as requested by the host (section 3.3). The code that makes the host sets its window.
+//! `seqp128` alone is no prefetching in the array.
 
 use crate::StripsError;
 use crate::rules::{Rules, Strips};

@@ -149,8 +149,8 @@ mod tests {
         (stripes.member(row, slot), span.start.get())
     }
 
-    /// Linux md's left-symmetric layout by dealing: parity moves from the last member to the first, and each
-    /// data strip goes to the member after the one of the strip before.
+    /// Linux md's left-symmetric layout by dealing. Parity moves from the last member to the first; each data
+    /// strip goes to the member after the one of the strip before.
     fn dealt(members: u64, rows: u64) -> (Vec<(u64, u64)>, Vec<u64>) {
         let (mut data, mut parities, mut parity) = (Vec::new(), Vec::new(), members - 1);
         for row in 0..rows {

@@ -4,11 +4,11 @@
 //! one transfer at these offsets for it. A contiguous write of a row makes up to three pieces: where only the
 //! last strip is written, where first and last are, where only the first.
 //!
-//! A write without lost redundancy reads what parity needs in the cheaper way, as md does
-//! (`handle_stripe_dirtying` of drivers/md/raid5.c): the old data and the old parity (read-modify-write), or
-//! the strips that are not written (reconstruct-write). If both read the same number, it is the latter. If
-//! all strips are written nothing is read. If a member has failed only one way remains: the failed member's
-//! data must not be needed, or are written anew.
+//! A write without lost redundancy reads the data for parity in the cheaper way, as md does
+//! (`handle_stripe_dirtying` of drivers/md/raid5.c). It reads the old data and the old parity
+//! (read-modify-write), or the strips that are not written (reconstruct-write). If both read the same number,
+//! it is the latter. If all strips are written nothing is read. If a member has failed only one way remains:
+//! the failed member's data must not be needed, or are written anew.
 
 use foreseek_units::{Lba, Located, SectorSpan, Sectors, Stripes};
 

@@ -9,8 +9,8 @@
 //!
 //! A read ahead of the stream (see [`crate::segments`]) is answered by continuing the stream, if moving the
 //! head is not faster. `skip` is the time that some firmware spends on such a read when it leaves a gap; the
-//! stream continues meanwhile (ATC'09 section 3.3: reading a gap of up to 32 KB was faster than skipping it
-//! on one firmware and made no difference on the next).
+//! stream continues meanwhile. (ATC'09 section 3.3: on one firmware reading a gap of up to 32 KB was faster
+//! than skipping it; on the next there was no difference.)
 //!
 //! Writes go through to the media before they finish, unless the drive caches writes (see [`cache`]); a flush
 //! waits for the writes before it. Reads of an unreadable sector fail after [`RECOVERY_TURNS`]; writes to it

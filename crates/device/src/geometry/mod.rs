@@ -2,10 +2,10 @@
 //! passes under the head.
 //!
 //! Tracks of a cylinder follow one another, then the next cylinder; every track of a zone has the same number
-//! of sectors. The first sector of a track is offset from the last of the track before by the *track skew*
-//! (head switch) or, at a cylinder's end, by the *cylinder skew* (seek of one cylinder), so that a sequential
-//! pass loses exactly these. The skews follow from the switch times unless a zone states its own. Heads
-//! ascend on every cylinder or, in serpentine layouts, descend on every other one. Sectors without data
+//! of sectors. The first sector of a track is offset from the last of the track before. The offset is the
+//! *track skew* (head switch) or, at a cylinder's end, the *cylinder skew* (seek of one cylinder): a
+//! sequential pass loses exactly these. The skews follow from the switch times unless a zone states its own.
+//! Heads ascend on every cylinder or, in serpentine layouts, descend on every other one. Sectors without data
 //! (spares, slipped defects, a zone's reserved front) are skipped: see `spread`. Data of a remapped sector
 //! are elsewhere. Some drives are described by track instead: see `tracks`.
 //!
@@ -13,8 +13,8 @@
 //! under its head in one sequential pass over the whole disk that starts at angle zero. The angle of a sector
 //! is that time modulo a revolution, and reading a range takes the difference of two such times. Skews
 //! shorter than the movement that they hide are lengthened by whole revolutions, which is their cost. The
-//! arithmetic is in integer nanoseconds and exact: a range read in pieces without a pause ends when it would
-//! end if read at once, and no piece misses its sector by a rounding error, which would cost a revolution.
+//! arithmetic is in integer nanoseconds and exact. A range read in pieces without a pause ends when it would
+//! end if read at once. No piece misses its sector by a rounding error, which would cost a revolution.
 //!
 //! Limits: the pass takes remapped sectors at their original position; only an access that begins at one goes
 //! to its replacement.

@@ -2,9 +2,9 @@
 //! sectors.
 //!
 //! A zone is divided into *units*, over which spares are counted: a track, a cylinder, a range of cylinders
-//! or the zone itself. A slipped sector either uses up a spare of its unit, so that the next unit begins at
-//! its usual position, or displaces all data behind it to the end of the zone. Both directions of the mapping
-//! are closed forms with a binary search among the slips.
+//! or the zone itself. A slipped sector may use up a spare of its unit: the next unit then begins at its
+//! usual position. Otherwise it displaces all data behind it to the end of the zone. Both directions of the
+//! mapping are closed forms with a binary search among the slips.
 //!
 //! Source: the layout model of the DiskSim 4.0 disk parameter files (`dm_layout_g1`), by its manual. Limits:
 //! if one unit has more slips than spares, all slips of its zone displace to the end; slips do not change the

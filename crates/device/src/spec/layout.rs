@@ -1,7 +1,7 @@
 //! The description of a disk's layout.
 //!
 //! It is given either as zones, or as the sustained rates of the outer and inner edge, from which equal zones
-//! are derived: the rate falls linearly over the cylinders, and there are as many cylinders as the capacity
+//! are derived. The rate falls linearly over the cylinders, and there are as many cylinders as the capacity
 //! needs. A zone states cylinders and sectors per track; an extracted one its skews, spares and defects as
 //! well. [`super::tracks`] reads a description by track.
 

@@ -1,4 +1,4 @@
-//! A mount as seen from outside its server: its folder below `/run/foreseek/mounts` ([`ServerFolder`]), named
+//! The state of a mount outside its server: its folder below `/run/foreseek/mounts` ([`ServerFolder`]), named
 //! by the digest of the mount point's path.
 
 use crate::Error;

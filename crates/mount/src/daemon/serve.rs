@@ -18,8 +18,8 @@ use foreseek_server::{
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long files that are open at the unmount stay usable: long enough for a program that got a signal at
-/// the same time to end, shorter than the 90 s after which systemd kills.
+/// How long files that are open at the unmount stay usable. A program that got a signal at the same time has
+/// enough time to end. It is shorter than the 90 s after which systemd kills.
 pub(crate) const LINGER: Duration = Duration::from_secs(30);
 
 /// Mounts and serves until it has to end. `ready` is called once it is mounted, with the warnings.

@@ -198,7 +198,7 @@ mod tests {
             assert_eq!(written, Ok(1));
             assert_eq!(fs::metadata(&path).expect("there").mode() & 0o7777, left, "{uid} {kill}");
         }
-        let own = capabilities(None).expect("told").effective;
+        let own = capabilities(None).expect("reported").effective;
         assert!(own.contains(CapabilitySet::FSETID | CapabilitySet::CHOWN), "they are there again: {own:?}");
         assert!(!own.contains(CapabilitySet::SYS_RESOURCE), "that is not: {own:?}");
     }

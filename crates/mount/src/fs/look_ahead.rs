@@ -2,10 +2,10 @@
 //!
 //! Such a listing (`readdirplus`) looks each name up in the order of the directory. On ext4 that is the order
 //! of hashes: a random place on the disk for each. Once one of these look-ups has waited for the disk, the
-//! names that follow in the same reply are looked up in the order of inode numbers, which on most file
-//! systems is that of the disk. Once one of those waits as well, several threads look up the rest. The
-//! look-ups of the listing then find the inodes in memory. They and the reply keep the order of the
-//! directory, since the kernel continues by its offsets.
+//! following names of the same reply are looked up in the order of inode numbers. On most file systems that
+//! is the order of the disk. Once one of those waits as well, several threads look up the rest. The look-ups
+//! of the listing then find the inodes in memory. They and the reply keep the order of the directory, since
+//! the kernel continues by its offsets.
 //!
 //! If all inodes are in memory this costs a reading of the clock for each name. An error here is ignored: the
 //! look-up of that name meets it again.
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::{Builder, scope};
 use std::time::{Duration, Instant};
 
-/// A look-up that takes at least this long has waited for a disk: one in memory takes a tenth of it at most,
+/// A look-up that takes at least this long has waited for a disk. One in memory takes at most a tenth of it,
 /// an access to a disk that seeks ten times as long.
 const WAITED: Duration = Duration::from_micros(100);
 /// Threads that help with one reply, beside the one that replies: as many requests as give a drive's queue

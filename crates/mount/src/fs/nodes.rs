@@ -399,7 +399,7 @@ impl Table {
     }
 }
 
-/// The number under which the kernel knows a file, if it can be made from the file's own: 1 is the root's,
+/// The number under which the kernel knows a file, if it can be made from the file's own. 1 is the root's,
 /// and a number longer than [`NUMBER_BITS`] would reach into the volume's index.
 fn number(volume: u64, inode: u64) -> Option<u64> {
     (inode > ROOT && inode >> NUMBER_BITS == 0).then_some(volume << NUMBER_BITS | inode)

@@ -8,9 +8,9 @@
 //! is checked at each open, look-up and request for attributes, before each change through the mount, and
 //! each second for every open file. The kernel and the read path then drop the file's pages.
 //!
-//! Limits: two kinds of changes by other programs stay unnoticed: changes during a write through the mount to
-//! the same file, and changes that leave length and times as they were (within one tick of the file system's
-//! clock).
+//! Limits: two kinds of changes by other programs stay unnoticed. One is a change during a write through the
+//! mount to the same file. The other is a change that leaves length and times as they were (within one tick
+//! of the file system's clock).
 
 use crate::fs::anchor::{proc_path, stat_of};
 use crate::fs::caller::{AsCaller, Caller};
@@ -46,9 +46,9 @@ use std::time::{Duration, Instant, SystemTime};
 /// The most that one `copy_file_range` copies before it returns: a caller requests the rest, and an
 /// interrupted caller does not wait for gigabytes.
 const COPY_LIMIT: usize = 64 << 20;
-/// Descriptors that open files of programs leave to everything else: in each of the threads that receive
-/// requests for a look-up and for the read path, and some for clients and for the end. Those of the
-/// read-ahead for walks are added.
+/// Descriptors that open files of programs leave to everything else. Each thread that receives requests needs
+/// some for a look-up and for the read path. Clients and the end need some as well. Those of the read-ahead
+/// for walks are added.
 pub(crate) const DESCRIPTORS_KEPT: u64 = 64;
 /// How long a program that opens a file waits for names that the kernel was asked to forget: on a busy
 /// machine the kernel may take some time.

@@ -1,5 +1,5 @@
-//! The calls of POSIX and Linux on files, each made in the mount and in a plain directory beside its source:
-//! results, errors and the resulting files must be the same. The differences by design are in `differences`.
+//! The calls of POSIX and Linux on files, each made in the mount and in a plain directory beside its source.
+//! Results, errors and the resulting files must be the same. The differences by design are in `differences`.
 //!
 //! A check records the result of each call; the two records are compared. The plain file system is the
 //! oracle, so that no check can pass by accident on both.

@@ -1,10 +1,10 @@
 //! The costs of a device, learnt from completed fetches: the switch time and the rate.
 //!
 //! A fetch contributes when it was issued, when it completed and where it lay. A device that serves one
-//! request at a time gives each request its *service time*: from the completion before it, or from its own
-//! issue where that is later, to its completion. This holds for any queue and order. Adjacent fetches that
-//! follow each other without a pause are one *visit*, also with a gap so small that it passes under the head.
-//! A visit of length `S` takes `C + S / R`. A line through many visits yields both.
+//! request at a time gives each request its *service time*. It lasts from the completion before it, or from
+//! its own issue if that is later, to its completion. This holds for any queue and order. Adjacent fetches
+//! that follow each other without a pause are one *visit*, also with a gap so small that it passes under the
+//! head. A visit of length `S` takes `C + S / R`. A line through many visits yields both.
 //!
 //! - A block layer merges adjacent fetches into one request and reports their ends at once, in an order of
 //!   its own. A late driver gets the ends of several requests at once. Fetches that end at the same time are
@@ -18,7 +18,7 @@
 //! - The line is a least-squares fit of relative errors through the bins. The initial guess takes part as two
 //!   points and fades as visits accumulate.
 //! - Visits of nearly one length show how long one takes, and next to nothing of the rate. With random blocks
-//!   of 64 KiB, the line's slope followed the chance of seek and rotation: the rate came out anywhere from
+//!   of 64 KiB, the line's slope followed the chance of seek and rotation. The rate came out anywhere from
 //!   half of the disk's to a thousand times that, and depths grew with it.
 //! - A rate above the guess is therefore believed only as far as the visits outweigh half a visit that agrees
 //!   with the guess ([`RATE_GUESS`]); that half does not fade. A rate below the guess is believed: the time

@@ -1,9 +1,14 @@
 //! Classes of streams that are expected to have similar lengths.
 //!
-//! A class is defined by features that its streams share: the length of the file (in octaves), whether the
-//! stream began at the file's start, the file's kind (its extension), its directory, and the program that
-//! reads. A [`Scheme`] lists sets of features from the coarsest to the finest. A stream belongs to one class
-//! of each set. A fine class with few streams leans on the coarser one.
+//! A class is defined by features that its streams share:
+//!
+//! - the length of the file, in octaves;
+//! - whether the stream began at the file's start;
+//! - the file's kind (its extension) and its directory;
+//! - the program that reads.
+//!
+//! A [`Scheme`] lists sets of features from the coarsest to the finest. A stream belongs to one class of each
+//! set. A fine class with few streams leans on the coarser one.
 
 use foreseek_seam::StreamInfo;
 use foreseek_units::Pages;

@@ -32,8 +32,8 @@ pub struct Explained {
 
 impl<K: Default> Classes<K> {
     /// The classes of which most was read, at most `limit`, with their plans under a bound. `end` is the
-    /// assumed file length for a class that was loaded, not seen since, and has no size. `continuing` is the
-    /// cost of a fetch that continues a stream.
+    /// assumed file length if a class was loaded, not seen since, and has no size. `continuing` is the cost
+    /// of a fetch that continues a stream.
     #[must_use]
     pub fn explain(
         &self,

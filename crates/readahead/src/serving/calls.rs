@@ -1,19 +1,20 @@
 //! Reads of programs that are longer than the requests of the kernel's page cache.
 //!
-//! Linux splits a read of a megabyte from a FUSE file system into windows of its read-ahead, 128 KiB, and requests the
-//! third once the first has arrived. On a disk the same read is one request. Programs that read parts of files with
-//! several threads, as readers of columns do, make the disk seek between the windows of their parts. Where a window
-//! continues no earlier read, the driver therefore inspects the program's system call ([`Calls::is_asked`]), and what is
-//! missing of it is fetched at once, since it is certain to be read: at most [`STEP`] at a time, as on a disk.
+//! Linux splits a read of a megabyte from a FUSE file system into windows of its read-ahead, 128 KiB, and
+//! requests the third once the first has arrived. On a disk the same read is one request. Programs that read
+//! parts of files with several threads, as readers of columns do, make the disk seek between the windows of
+//! their parts. If a window continues no earlier read, the driver therefore inspects the program's system
+//! call ([`Calls::is_asked`]). The missing pages of the call are fetched at once, since they are certain to
+//! be read: at most [`STEP`] at a time, as on a disk.
 //!
 //! The kernel requests one window more than the call has, since it takes each call for the beginning of a sequence. No
 //! program waits for that window, but it must be answered. It is fetched with the call, which costs its transfer and no
 //! second seek. The prefetcher does not see it, so that it does not make a single part a sequence. A call that continues
 //! where another ended is a sequence.
 //!
-//! Limits: calls of no more than a window are not inspected, nor those that begin where a read of their stream has ended:
-//! these are sequences, and are read ahead. Of calls of up to a megabyte, the window beyond is at least a seventh of what
-//! is read.
+//! Limits: calls of at most a window are not inspected. Nor are calls that begin where a read of their stream
+//! has ended: these are sequences, and are read ahead. Of calls of up to a megabyte, the window beyond is at
+//! least a seventh of what is read.
 
 use super::callers::SHORT;
 use super::pages::State;

@@ -27,8 +27,8 @@
 //!   [reserve](state::RESERVE) of frames. No stream reads farther ahead than its share
 //!   ([`depth_cap`](foreseek_cache::depth_cap)).
 //! - To make room, pages are evicted by the second-chance rule of TR-840 section 4.1.
-//! - Pages that are read again show the ceiling where memory is short: a page that was delivered before is a
-//!   miss of the LRU lists, a page that was evicted unused a prefetch miss.
+//! - Pages that are read again show the ceiling where memory is short. A page that was delivered before is a
+//!   miss of the LRU lists. A page that was evicted unused is a prefetch miss.
 //!
 //! # Failures and changes
 //!

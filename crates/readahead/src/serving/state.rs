@@ -177,8 +177,8 @@ pub(super) fn ceiling(settings: &Settings, most: Pages, now: Instant) -> Ceiling
     Ceiling::new(CeilingSettings::paper(unit, Direction::Up), settings.machine, most, now)
 }
 
-/// The number of free pages at which Linux begins to reclaim in a machine of this memory: five quarters of
-/// `min_free_kbytes`, which is four times the square root of the memory in KiB.
+/// The number of free pages at which Linux begins to reclaim in a machine of this memory. It is five quarters
+/// of `min_free_kbytes`, which is four times the square root of the memory in KiB.
 fn low_mark(machine: Pages) -> Pages {
     let kibibytes = machine.bytes().get() as f64 / 1024.0;
     Bytes::kib((5.0 * kibibytes.sqrt()) as u64).pages_ceil()

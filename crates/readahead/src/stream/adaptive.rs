@@ -23,8 +23,8 @@
 //! from there as from its current position. A page that a reader has skipped and returns to is read with its
 //! call and no more.
 //!
-//! A page fault that begins a stream reads around the page, as kernels do and while it pays ([`mapped`]):
-//! programs that map a file often read backwards as well (a binary search ends within a window). The pages in
+//! A page fault that begins a stream reads around the page, as kernels do and while it pays ([`mapped`]).
+//! Programs that map a file often read backwards as well (a binary search ends within a window). The pages in
 //! front of the page count as wasted, and are limited to what the bound permits.
 //!
 //! `adaptive-known-lengths` is given the lengths (by [`Learning::load`]) and learns nothing: learning is

@@ -16,8 +16,8 @@
 //! enters the last window, the next one is fetched, as in the kernels of the papers. The head is then still
 //! near.
 //!
-//! In virtual time, on a drive with a queue under mq-deadline, 4 to 16 readers of whole files got 30 to 50 %
-//! more than from windows that were requested when the last one was used up. For parts of files it was 14 to
+//! In virtual time 4 to 16 readers of whole files got 30 to 50 % more than from windows that were requested
+//! when the last one was used up. (The drive had a queue under mq-deadline.) For parts of files it was 14 to
 //! 31 %, although more is fetched unused: up to two depths for each stream. The call that begins a run is
 //! followed by no second window, as no sequence is known yet.
 //!

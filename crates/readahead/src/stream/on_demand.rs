@@ -4,12 +4,12 @@
 //! 1. at the object's first page an initial window;
 //! 2. at the window's marker or right past its end the next, larger window;
 //! 3. at a marker of another stream's window: a window from the next missing page, at most the depth away,
-//! ramped up from the distance;
+//!    ramped up from the distance;
 //! 4. a call that wants more than the depth, or one that follows the page touched last, begins an initial
-//! window;
+//!    window;
 //! 5. where more pages before the miss are cached than the call wants, a sequence is being read unseen: a
-//! window as long as those (twice where they reach the object's start) and the call together, marked at its
-//! last page;
+//!    window as long as those (twice where they reach the object's start) and the call together, marked at its
+//!    last page;
 //! 6. otherwise the call's pages alone, and the window stays as it is.
 //!
 //! An initial window is the call rounded up to a power of two. It is multiplied by four where it is at most a

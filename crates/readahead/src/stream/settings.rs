@@ -9,9 +9,8 @@ use std::ops::RangeInclusive;
 /// The largest window or depth in a setting: a gibibyte, more than any memory should give to one fetch.
 const PAGES_LIMIT: u64 = Bytes::gib(1).pages_floor().0;
 
-/// The default bound of `adaptive`. Given the lengths, 3 reaches 98 % of the throughput without a bound over
-/// ten loads on two disks. 2.5 reaches 94 %, 2 (competitive prefetching) 73 %, 3.5 and more 99 %
-/// (docs/lab/adaptive.md).
+/// The default bound of `adaptive`. With known lengths, 3 reaches 98 % of the throughput without a bound,
+/// over ten loads on two disks. docs/lab/adaptive.md has the other bounds.
 pub const RHO: f64 = 3.0;
 /// The largest bound in a setting: more than a thousand times the optimum is not meant.
 pub const RHO_LIMIT: f64 = 1000.0;

@@ -12,8 +12,8 @@ fn deep() -> Settings {
     Settings { policy: "aggressive".to_owned(), stream, ..settings() }
 }
 
-/// Files 0 and 1 of 4000 pages are open as streams 0 and 1, and stream 0 has read 120 pages: now pages 240 to
-/// 496 are fetched, in eight pieces.
+/// Files 0 and 1 of 4000 pages are open as streams 0 and 1. Stream 0 has read 120 pages: now pages 240 to 496
+/// are fetched, in eight pieces.
 fn world(settings: Settings) -> World {
     let mut world = World::new(settings);
     world.create(2, bytes(12_000));

@@ -1,7 +1,7 @@
 //! Recording the events and commands of an engine, and comparing another run with it.
 //!
-//! A recording is text: a line that names the format, a line with the settings, then a line for each event
-//! with its time, followed by a line for each command of the engine:
+//! A recording is text. It has a line that names the format and a line with the settings. Then it has a line
+//! for each event with its time, followed by a line for each command of the engine:
 //!
 //! ```text
 //! foreseek-recording 2
