@@ -385,7 +385,8 @@ fn unmounting_names_the_users_and_the_command_that_ends_it_at_once() {
         assert!(message.contains(&words), "{words} in {message}");
     }
     assert!(!message.contains(&format!("process {})", unmount.0.id())), "{message}");
-    let server = message.split("'kill ").nth(1).and_then(|rest| rest.split('\'').next()).expect("what ends it");
+    let server =
+        message.split("'kill ").nth(1).and_then(|rest| rest.split('\'').next()).expect("what ends it");
     let begun = Instant::now();
     assert!(Command::new("kill").arg(server).status().expect("'kill' exists").success());
     assert!(unmount.0.wait().expect("it ends").success());

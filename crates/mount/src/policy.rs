@@ -35,6 +35,7 @@ impl Policy {
         stream::offered().map(named).chain([Self::PLAIN])
     }
 
+    /// The name.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.0

@@ -137,6 +137,7 @@ impl StripEngine {
         !self.outbox.is_empty()
     }
 
+    /// The cache.
     #[must_use]
     pub fn cache(&self) -> &StripCache {
         &self.cache

@@ -163,7 +163,9 @@ fn connect(socket: &str) -> UnixStream {
     stream.read_exact(&mut [0; 18]).expect("a greeting");
     stream.write_all(&3u32.to_be_bytes()).expect("it listens");
     // EXPORT_NAME of the only one.
-    stream.write_all(&[&b"IHAVEOPT"[..], &1u32.to_be_bytes(), &0u32.to_be_bytes()].concat()).expect("received");
+    stream
+        .write_all(&[&b"IHAVEOPT"[..], &1u32.to_be_bytes(), &0u32.to_be_bytes()].concat())
+        .expect("received");
     stream.read_exact(&mut [0; 10]).expect("size and flags");
     stream
 }
@@ -347,7 +349,8 @@ fn an_emulated_disk_is_served_to_virtual_machines_too() {
         lab.must(&arguments)
     };
     let printed: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
-    let (device, uri) = (printed["device"].as_str().expect("a device"), printed["nbd"].as_str().expect("a URI"));
+    let (device, uri) =
+        (printed["device"].as_str().expect("a device"), printed["nbd"].as_str().expect("a URI"));
     assert!(uri.starts_with("nbd://127.0.0.1:") && uri.ends_with("/vm"), "{uri}");
     let image = lab.path("image");
     fs::write(&image, content(64 << 20)).expect("room");

@@ -265,7 +265,10 @@ fn fill(directory: &Path) -> Vec<String> {
         outcome(fallocate(&new, FallocateFlags::empty(), 0, 1 << 20).map_err(Into::into))
     ));
     let keep = FallocateFlags::KEEP_SIZE;
-    lines.push(format!("keeping the size: {}", outcome(fallocate(&new, keep, 0, 1 << 20).map_err(Into::into))));
+    lines.push(format!(
+        "keeping the size: {}",
+        outcome(fallocate(&new, keep, 0, 1 << 20).map_err(Into::into))
+    ));
     lines.push(format!("lengthen: {}", outcome(new.set_len(1 << 20))));
     lines.push(format!("into the hole: {}", outcome(new.write_all_at(&[1; PAGE], 8192))));
     let mut log = File::options().append(true).open(directory.join("ballast")).expect("opened");

@@ -235,7 +235,10 @@ pub(crate) fn special_files(record: &mut Record, at: &Path) {
     record.note("write it", writer.join().expect("no panic"));
     record.note("write the device", fs::write(at.join("null"), "gone"));
     record.note("bind", std::os::unix::net::UnixListener::bind(at.join("bound")).map(drop));
-    record.note("connect without a server", std::os::unix::net::UnixStream::connect(at.join("bound")).map(drop));
+    record.note(
+        "connect without a server",
+        std::os::unix::net::UnixStream::connect(at.join("bound")).map(drop),
+    );
 }
 
 pub(crate) fn opens(record: &mut Record, at: &Path) {

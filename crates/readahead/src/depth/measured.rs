@@ -23,6 +23,7 @@
 //! - A rate above the guess is therefore believed only as far as the visits outweigh half a visit that agrees
 //!   with the guess ([`RATE_GUESS`]); that half does not fade. A rate below the guess is believed: the time
 //!   of a visit bounds how slow the device can be. Nothing else bounds how fast.
+//!
 //! Effects of a queue: the order in which one disk serves its queue shortens its seeks, which is learnt as a
 //! shorter switch ([`UnloadedCosts`](super::UnloadedCosts) learns the switch without a queue). A device that
 //! serves several requests at once, an array or a remote volume, hides how long each took. There

@@ -58,7 +58,9 @@ pub struct ServingDriver<B: Backing> {
 /// A file that is opened for reading.
 #[derive(Clone, Debug)]
 pub struct Opening<'a, B: Backing> {
+    /// The object.
     pub object: ObjectId,
+    /// Its version.
     pub version: B::Version,
     /// The file. Where the object is open already, its first file is kept.
     pub file: B::File,
@@ -105,14 +107,17 @@ impl<B: Backing> ServingDriver<B> {
         }
     }
 
+    /// The backing.
     pub fn below(&self) -> &B {
         &self.below
     }
 
+    /// The backing, mutable.
     pub fn below_mut(&mut self) -> &mut B {
         &mut self.below
     }
 
+    /// The engine.
     pub fn engine(&self) -> &ServingEngine {
         &self.engine
     }

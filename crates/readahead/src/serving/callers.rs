@@ -48,6 +48,7 @@ impl LongCallers {
         }
     }
 
+    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -64,6 +65,7 @@ impl LongCallers {
 /// A file that is being opened.
 #[derive(Clone, Copy, Debug)]
 pub struct FileOpening {
+    /// The length.
     pub length: Bytes,
     /// Whether it is executable.
     pub runs: bool,

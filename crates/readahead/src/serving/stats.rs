@@ -54,6 +54,7 @@ pub struct Stats {
     /// Failed checks: errors of this engine or of its driver. The reads concerned were passed.
     pub internal_errors: u64,
 
+    /// Open streams.
     pub streams: u64,
     /// Streams that were read lately, as the cap on the depth counts them.
     pub active_streams: u64,

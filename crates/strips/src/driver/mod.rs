@@ -128,6 +128,7 @@ impl StripDriver {
         }
     }
 
+    /// The cache.
     #[must_use]
     pub fn cache(&self) -> &StripCache {
         self.engine.cache()
