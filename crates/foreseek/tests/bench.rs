@@ -239,6 +239,11 @@ fn a_few_walks_run_in_every_way_and_are_gone_on_with() {
             assert!(entry["seconds"]["mean"].as_f64().is_some_and(|seconds| seconds > 0.0), "{entry}");
             // A run that begins cold has the disk read.
             assert!(entry["reads"].as_f64().is_some_and(|reads| reads > 0.0), "{entry}");
+            let counts_costs = entry["way"] == "warm" || entry["way"] == "watch";
+            assert_eq!(entry["side_costs"].is_object(), counts_costs, "{entry}");
+            // du reads no contents, and so nobody asks where they lie.
+            let asks = entry["way"] == "warm" && cell["program"] != "du";
+            assert!(!asks || entry["side_costs"]["fiemap_calls"].as_u64() > Some(0), "{entry}");
         }
     }
     let first = runs(&out);

@@ -49,6 +49,11 @@ impl Timed {
         Ok(Self { running, status, took })
     }
 
+    /// What it wrote to standard error and was not quoted yet.
+    pub(crate) fn said(&mut self) -> String {
+        self.running.said()
+    }
+
     /// Returns an error, with the program's standard error, if it ended with another status.
     pub(crate) fn expect(&mut self, task: &str, status: i32) -> Result<()> {
         if self.status.code() == Some(status) {

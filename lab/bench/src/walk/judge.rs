@@ -3,7 +3,7 @@
 use super::beside::Beside;
 use super::options::Options;
 use super::program::NamedProgram;
-use super::record::{Measured, On, WalkRun};
+use super::record::{Measured, On, SideCosts, WalkRun};
 use super::tree::Tree;
 use super::way::Way;
 use crate::judge::{Aim, Bound, Values, mean_of_pairs, ratio, ratios};
@@ -44,6 +44,8 @@ pub(crate) struct WalkResult {
     pub(crate) beside_seconds: Option<Summary>,
     /// See above.
     pub(crate) beside_over_stock: Option<Summary>,
+    /// What reading ahead cost besides, in the mean.
+    pub(crate) side_costs: Option<SideCosts>,
     /// Mean requests and seeks of the disk.
     pub(crate) reads: f64,
     /// See above.
@@ -98,6 +100,9 @@ fn judge(runs: &[WalkRun], at: On, ways: &[Way]) -> Cell {
             seconds: Summary::of(seconds.into_values().collect()),
             beside_over_stock: ratio(&beside, &by_pair(runs, at, stock, BESIDE)),
             beside_seconds: (!beside.is_empty()).then(|| Summary::of(beside.into_values().collect())),
+            side_costs: SideCosts::mean(
+                &measured(runs, &at, &Some(way)).filter_map(|(_, run)| run.side_costs).collect::<Vec<_>>(),
+            ),
             reads: count(|run| run.reads as f64),
             seeks: count(|run| run.seeks as f64),
         })

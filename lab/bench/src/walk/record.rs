@@ -5,6 +5,7 @@ use super::tree::Tree;
 use super::way::Way;
 use crate::pairs::Row;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// A program on a tree, as a row has it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -13,6 +14,48 @@ pub(crate) struct On {
     pub(crate) tree: Tree,
     /// The program.
     pub(crate) program: NamedProgram,
+}
+
+/// What reading ahead costs besides the disk's time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SideCosts {
+    /// What the kernel evicted meanwhile, at most as much as was read ahead: others lost that much at most.
+    pub(crate) reclaimed_bytes: u64,
+    /// Processor time of Foreseek, without that of the program.
+    pub(crate) processor_seconds: f64,
+    /// How often a file system was asked where a file lies.
+    pub(crate) fiemap_calls: u64,
+}
+
+impl SideCosts {
+    /// Those of a status of `watch` or a report of `warm`; `None` where it has none.
+    pub(crate) fn of(told: &Value) -> Option<Self> {
+        let reclaimed = told.get("counted").unwrap_or(told).get("reclaimed_bytes")?;
+        Some(Self {
+            reclaimed_bytes: reclaimed.as_u64()?,
+            processor_seconds: told.get("processor_seconds")?.as_f64()?,
+            fiemap_calls: told.get("fiemap_calls")?.as_u64()?,
+        })
+    }
+
+    /// Those since an earlier time.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self {
+            reclaimed_bytes: self.reclaimed_bytes.saturating_sub(earlier.reclaimed_bytes),
+            processor_seconds: (self.processor_seconds - earlier.processor_seconds).max(0.0),
+            fiemap_calls: self.fiemap_calls.saturating_sub(earlier.fiemap_calls),
+        }
+    }
+
+    /// Their means.
+    pub(crate) fn mean(all: &[Self]) -> Option<Self> {
+        let count = all.len() as u64;
+        (count > 0).then(|| Self {
+            reclaimed_bytes: all.iter().map(|costs| costs.reclaimed_bytes).sum::<u64>() / count,
+            processor_seconds: all.iter().map(|costs| costs.processor_seconds).sum::<f64>() / count as f64,
+            fiemap_calls: all.iter().map(|costs| costs.fiemap_calls).sum::<u64>() / count,
+        })
+    }
 }
 
 /// A run in a way; without one the ascending pass over what the program needs.
@@ -28,6 +71,9 @@ pub(crate) struct Measured {
     /// Of the load beside it: when a second program had ended, or the mean time of a read, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) beside_seconds: Option<f64>,
+    /// What reading ahead cost besides in the cold run: of `warm` and `watch`, which count it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) side_costs: Option<SideCosts>,
     /// Requests that the disk served in the cold run.
     pub(crate) reads: u64,
     /// Seeks for them.
@@ -36,4 +82,24 @@ pub(crate) struct Measured {
     pub(crate) read_bytes: u64,
     /// The machine's load average before it.
     pub(crate) load: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn side_costs_are_found_where_watch_and_warm_tell_them() {
+        let warm = json!({"reclaimed_bytes": 4096, "processor_seconds": 0.5, "fiemap_calls": 7, "files": 3});
+        let watch =
+            json!({"counted": {"reclaimed_bytes": 8192}, "processor_seconds": 0.75, "fiemap_calls": 10});
+        let [warm, watch] = [warm, watch].map(|told| SideCosts::of(&told).expect("told"));
+        assert_eq!(warm, SideCosts { reclaimed_bytes: 4096, processor_seconds: 0.5, fiemap_calls: 7 });
+        let more = SideCosts { reclaimed_bytes: 4096, processor_seconds: 0.25, fiemap_calls: 3 };
+        assert_eq!(watch.since(warm), more);
+        let mean = SideCosts { reclaimed_bytes: 6144, processor_seconds: 0.625, fiemap_calls: 8 };
+        assert_eq!(SideCosts::mean(&[warm, watch]), Some(mean));
+        assert_eq!((SideCosts::mean(&[]), SideCosts::of(&json!({"files": 3}))), (None, None));
+    }
 }

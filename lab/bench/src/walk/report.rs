@@ -2,7 +2,7 @@
 
 use super::judge::{Cell, aims, cells};
 use super::options::{Options, Plan};
-use super::record::WalkRun;
+use super::record::{SideCosts, WalkRun};
 use super::way::Way;
 use crate::Result;
 use crate::judge::{Aim, Verdict};
@@ -115,10 +115,14 @@ impl Report {
             "beside s",
             "reads",
             "seeks",
+            "evicted MiB",
+            "processor s",
+            "FIEMAP calls",
         ]);
         for cell in &self.cells {
             for (number, entry) in cell.entries.iter().enumerate() {
                 let first = |text: String| if number == 0 { text } else { String::new() };
+                let side = |of: fn(&SideCosts) -> String| entry.side_costs.as_ref().map_or(String::new(), of);
                 table.add_row([
                     first(cell.tree.name().to_owned()),
                     first(cell.program.to_string()),
@@ -136,6 +140,9 @@ impl Report {
                         .map_or(String::new(), |beside| format!("{:.3}", beside.mean)),
                     format!("{:.0}", entry.reads),
                     format!("{:.0}", entry.seeks),
+                    side(|costs| format!("{:.1}", costs.reclaimed_bytes as f64 / f64::from(1 << 20))),
+                    side(|costs| format!("{:.2}", costs.processor_seconds)),
+                    side(|costs| costs.fiemap_calls.to_string()),
                 ]);
             }
         }
@@ -152,4 +159,40 @@ impl Report {
 /// Where the folder cannot be written.
 pub fn write(report: &Report, folder: &Path) -> Result<PathBuf> {
     write_both(folder, &report.to_table(), &report.to_json())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: &str = r#"{"profile":"p","disk_bytes":1,"time_scale":1.0,"file_system":"ext4","share":0.2,"seed":1,"host":"h"}"#;
+
+    fn row(way: &str, side_costs: &str) -> String {
+        format!(
+            r#"{{"tree":"fresh","program":"tar","way":"{way}","pair":0,"outcome":{{"measured":{{"seconds":2.0,"again_seconds":1.0,{side_costs}"reads":10,"seeks":4,"read_bytes":40960,"load":1.0}}}}}}"#
+        )
+    }
+
+    #[test]
+    fn side_costs_are_columns_where_they_were_measured() {
+        let costs =
+            r#""side_costs":{"reclaimed_bytes":3145728,"processor_seconds":0.25,"fiemap_calls":4321},"#;
+        let rows = [PLAN.to_owned(), row("stock", ""), row("watch", costs)].join("\n");
+        let report = Report::of_rows(&rows).expect("rows");
+        let table = report.to_table();
+        let lines = |word: &str| table.lines().find(|line| line.contains(word)).expect(word).to_owned();
+        let cells = |line: String| -> Vec<String> {
+            line.trim_matches('│').split('┆').map(|cell| cell.trim().to_owned()).collect()
+        };
+        let header = cells(lines("FIEMAP"));
+        let at = ["evicted MiB", "processor s", "FIEMAP calls"]
+            .map(|name| header.iter().position(|column| column == name).expect(name));
+        let [stock, watch] = ["stock ┆", "watch ┆"].map(|way| cells(lines(way)));
+        assert_eq!(at.map(|at| stock[at].as_str()), ["", "", ""]);
+        assert_eq!(at.map(|at| watch[at].as_str()), ["3.0", "0.25", "4321"]);
+        let json: serde_json::Value = serde_json::from_str(&report.to_json()).expect("JSON");
+        let entries = &json["cells"][0]["entries"];
+        assert_eq!(entries[0]["side_costs"], serde_json::Value::Null);
+        assert_eq!(entries[1]["side_costs"]["fiemap_calls"], 4321);
+    }
 }

@@ -3,7 +3,7 @@
 use super::beside::{self, Beside, Reader};
 use super::options::{FileSystem, Options, Plan};
 use super::pass::Pass;
-use super::record::{Measured, On};
+use super::record::{Measured, On, SideCosts};
 use super::report::Report;
 use super::tree::{Tree, bytes_below};
 use super::way::{Environment, Way};
@@ -243,6 +243,7 @@ impl<'a> Bench<'a> {
             command.args(&line[1..]);
             command
         };
+        let before = environment.watchers_costs(way)?;
         self.disk.set_delays(true)?;
         self.disk.count_anew()?;
         let timed = |way: Way| {
@@ -254,24 +255,32 @@ impl<'a> Bench<'a> {
             let mut command = command(environment.shell(way, program.0, &given, &scratch));
             let mut timed = Timed::run(program.0.name, &mut command, self.interrupt)?;
             timed.expect(&format!("running {program}"), program.0.status)?;
-            Ok::<_, Error>(match program.0.beside {
+            let (seconds, beside) = match program.0.beside {
                 Some(Beside::Program) => {
                     let (this, other) = beside::ends(&scratch, start)?;
                     (this, Some(other))
                 }
                 _ => (timed.took.as_secs_f64(), reader.map(Reader::end).transpose()?),
-            })
+            };
+            Ok::<_, Error>((seconds, beside, timed))
         };
-        let (seconds, beside_seconds) = timed(way)?;
+        let (seconds, beside_seconds, mut cold) = timed(way)?;
         let stats = self.disk.stats()?;
+        let after = environment.watchers_costs(way)?;
+        let side_costs = match after.zip(before) {
+            Some((after, before)) => Some(after.since(before)),
+            None if way == Way::Warm => Some(reported(&cold.said())?),
+            None => None,
+        };
         // A memory monitor (DAMON) may have reclaimed some of it meanwhile: that is read again without a wait.
         self.disk.set_delays(false)?;
-        let (again_seconds, _) = timed(if way == Way::Warm { Way::Stock } else { way })?;
+        let (again_seconds, _, _) = timed(if way == Way::Warm { Way::Stock } else { way })?;
         standing.end()?;
         Ok(Measured {
             seconds,
             again_seconds,
             beside_seconds,
+            side_costs,
             reads: stats.reads,
             seeks: stats.seeks,
             read_bytes: stats.read_bytes,
@@ -304,6 +313,15 @@ impl Comparison for Bench<'_> {
         self.disk.detach()?;
         Ok(warnings)
     }
+}
+
+/// The side costs in what `warm` and its command have said: its report is a line.
+fn reported(said: &str) -> Result<SideCosts> {
+    let report = said.lines().rev().find_map(|line| SideCosts::of(&serde_json::from_str(line).ok()?));
+    report.ok_or_else(|| Error::Server {
+        policy: Way::Warm.to_string(),
+        what: format!("does not tell what it costs: {said}"),
+    })
 }
 
 fn create(path: &Path) -> Result<()> {

@@ -5,6 +5,7 @@
 //! the program.
 
 use super::program::Program;
+use super::record::SideCosts;
 use crate::server::Server;
 use crate::{Error, Result};
 use foreseek_rig::Interrupt;
@@ -139,11 +140,25 @@ impl Environment<'_> {
         status.is_ok_and(|status| status.success())
     }
 
+    /// What the watcher has cost so far; `None` for other ways.
+    pub(crate) fn watchers_costs(&self, way: Way) -> Result<Option<SideCosts>> {
+        if way != Way::Watch {
+            return Ok(None);
+        }
+        let mut command = self.command();
+        command.args(["watch", "--status", "--format", "json"]).stdout(Stdio::piped()).stderr(Stdio::null());
+        let said = command.output().map_err(|error| Error::io("cannot ask", "the watcher", error))?;
+        let costs = serde_json::from_slice(&said.stdout).ok().and_then(|told| SideCosts::of(&told));
+        let what = "does not tell what it costs".to_owned();
+        costs.map(Some).ok_or_else(|| Error::Server { policy: way.to_string(), what })
+    }
+
     /// The command of a way for a program. If it reads no contents, none are fetched for it.
     pub(crate) fn shell(&self, way: Way, program: &Program, tree: &Path, scratch: &Path) -> Vec<OsString> {
         let mut all: Vec<OsString> = Vec::new();
         if way == Way::Warm {
-            all.extend([self.foreseek.into(), "warm".into(), "--quiet".into()]);
+            all.extend([self.foreseek.into()]);
+            all.extend(["warm", "--quiet", "--format", "json"].map(OsString::from));
             all.extend((!program.contents).then(|| "--metadata".into()));
             all.extend([tree.into(), "--then".into(), "--".into()]);
         }
