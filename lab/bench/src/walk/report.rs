@@ -187,7 +187,7 @@ mod tests {
         let header = cells(lines("FIEMAP"));
         let at = ["evicted MiB", "processor s", "FIEMAP calls"]
             .map(|name| header.iter().position(|column| column == name).expect(name));
-        let [stock, watch] = ["stock ┆", "watch ┆"].map(|way| cells(lines(way)));
+        let [stock, watch] = ["┆ stock ", "┆ watch "].map(|way| cells(lines(way)));
         assert_eq!(at.map(|at| stock[at].as_str()), ["", "", ""]);
         assert_eq!(at.map(|at| watch[at].as_str()), ["3.0", "0.25", "4321"]);
         let json: serde_json::Value = serde_json::from_str(&report.to_json()).expect("JSON");
