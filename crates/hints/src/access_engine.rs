@@ -1,32 +1,32 @@
 //! Application-directed prefetching as an [`Engine`] (ATC'09 section 4.5), for the fadvise interface.
 //!
-//! Before each read of a watched range the engine asks whether its pages are in the page cache, and
-//! notes how far the read has come on the [access list](crate::access_list). A read that finds
-//! everything goes on at once. One that misses has a reason:
+//! Before each read of a watched range the engine asks which of its pages are in the page cache, and moves its
+//! position on the [access list](crate::access_list). A read that finds all of its pages passes at once. The
+//! engine handles a read that misses according to the reason:
 //!
-//! - *the buffer is at its end*: the page is on the list, after the last one that the present round
-//!   answers. A new round begins: the application is asked for more where the list is short of a
-//!   buffer-full, the list is walked from here until the buffer's number of unique pages was seen,
-//!   held pages that the new round does not need are given back, and the missing ones are fetched
-//!   in disk order. The reader waits while it is asked for, and then reads as ever;
-//! - *it was evicted early*, and not alone: contention. The buffer is halved and a new round begins.
-//!   Being smaller it leaves out the pages needed last, which are given back, so that the others
-//!   stay: a stock kernel, unlike the paper's, cannot be told which pages to evict first;
-//! - *the application strayed*: it is asked what it will read, and a new round begins where the
-//!   answer has the read;
-//! - the round left the page out, or the read is one that a list does not tell of (a page read
-//!   again, a suspicion): it goes its ordinary way.
+//! - *End of the buffer*: the page is on the list, after the last entry that the present round answers. A new
+//!   round begins while the reader waits:
+//!   1. If the list is shorter than the buffer, the engine asks the application for more.
+//!   2. It walks the list from the read on until it has seen as many unique pages as the buffer holds.
+//!   3. It releases held pages that the new round does not need.
+//!   4. It fetches the missing pages in disk order.
+//! - *Early eviction* of more than a few pages: contention. The engine halves the buffer and begins a new
+//!   round. The smaller round leaves out the pages that are needed last. The engine releases these, because a
+//!   stock kernel, unlike the paper's, has no call to choose the pages that are evicted first.
+//! - *A stray read*: the engine asks the application what it will read, and begins a new round at the read's
+//!   position in the answer.
+//! - *Any other*: the round left the page out, or the list does not predict the read (a page that is read
+//!   again, a suspicion). The read passes without prefetching.
 //!
-//! Pages of the last round that the new one needs are still there, by the engine's own account, and
-//! are not asked for again, unless a page was evicted early: then all of the new round is asked for.
-//! Advising a resident page costs as little as asking about it, and what has gone comes back.
+//! By the engine's own account, pages of the last round that the new one needs are still in memory, and it does
+//! not request them again. After an early eviction it requests all of the new round: to advise a resident page
+//! costs as little as to ask about it, and evicted pages are fetched again.
 //!
-//! That the reader waits for a whole round is the paper's choice ([`crate::Mode::Blocking`]): a sorted batch is faster than
-//! overlapping, and the reader would soon wait anyway. Where the list is long, [`crate::pipeline`] does
-//! better.
+//! The reader waits for a whole round, as in the paper ([`crate::Mode::Blocking`]): a sorted batch is faster
+//! than overlapping, and the reader would soon wait anyway. For long lists, [`crate::pipeline`] is faster.
 //!
-//! Not every miss leads to something: [`crate::trust`] and [`crate::patience`] bound what a wrong
-//! list and a silent application can cost.
+//! [`crate::trust`] and [`crate::patience`] bound the cost of a wrong list and of an application that gives no
+//! hints.
 
 use crate::access_list::Progress;
 use crate::entry::{Entry, ListIndex};
@@ -41,17 +41,17 @@ use foreseek_seam::{
 };
 use foreseek_units::{ByteSpan, Bytes, Instant, PageIndex, PageSpan, Pages, Position, Span};
 
-/// How many reads may wait for the answer about their residency: a driver answers before it hands
-/// the next read over, so one is usual; more pass unseen.
+/// The number of reads that may wait for the answer about their residency. A driver answers before it passes
+/// the next read, so that one is usual; reads beyond the limit pass unseen.
 const LOOKS_LIMIT: usize = 64;
 
-/// The longest read that Linux makes at once: 2 GiB less a page. What is longer is followed so far.
+/// The longest read that Linux makes at once: 2 GiB less a page. Only this much of a longer read is followed.
 const READ_LIMIT: Pages = Bytes::gib(2).pages_floor();
 
 /// Why a read missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Miss {
-    /// Nothing follows from it.
+    /// No action follows.
     Aside,
     Strayed,
     Listed(ListIndex),
@@ -71,26 +71,27 @@ impl Miss {
 }
 
 impl AccessListEngine {
-    /// Its settings, every value within its bounds.
+    /// The settings, every value within its bounds.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// What happened so far.
+    /// The counters so far.
     #[must_use]
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// Whether all of the list has been asked for, in a round that holds it: nothing is left to be done before another hint.
+    /// Whether the whole list has been requested in a round that holds it: there is no work left until the next
+    /// hint.
     #[must_use]
     pub fn has_fetched_all(&self) -> bool {
         let is_busy = self.pipeline.is_sweeping() || self.work.is_some() || self.asked.is_some();
         !is_busy && self.round.is_some_and(|round| round.end >= self.list.end())
     }
 
-    /// How many more accesses a hint of this mode may hold; what is beyond is not taken.
+    /// How many more accesses a hint of this mode may hold; the list drops any beyond.
     #[must_use]
     pub fn room(&self, mode: HintMode) -> usize {
         self.list.room(mode)
@@ -120,7 +121,7 @@ impl AccessListEngine {
                 _ => self.intern(access.object),
             };
             last = Some((access.object, slot));
-            // A page that no object can have, or an object too many, is left out of the list.
+            // Pages that no object can have, and objects beyond the limit, are left out of the list.
             let key = slot.and_then(|slot| PageKey::new(slot, access.page));
             entries.extend(key.map(|key| Entry::new(key, access.mark)));
         }
@@ -187,7 +188,7 @@ impl AccessListEngine {
         }
     }
 
-    /// Notes the pages of a read; answers the gravest miss among them.
+    /// Follows the pages of a read on the list; returns the gravest miss among them.
     fn follow(
         &mut self,
         slot: Slot,
@@ -202,7 +203,7 @@ impl AccessListEngine {
             {
                 runs = Some(rest);
             }
-            // Where the cache does not tell, the engine's own account must do.
+            // Without an answer from the cache, the engine's own account decides.
             let resident = match runs {
                 Some(runs) => runs.first().is_some_and(|run| run.contains(page)),
                 None => self.held.contains(key),
@@ -294,7 +295,7 @@ impl AccessListEngine {
 
     fn done(&mut self, fetch: FetchId, epoch: Epoch, got: Pages, outcome: FetchOutcome) {
         let Some(run) = self.settled(fetch) else { return };
-        // A completion of an older epoch says nothing: those pages were disowned at the change.
+        // A completion of an older epoch is ignored: the change disowned those pages.
         let current = self.objects.get(run.slot).epoch == epoch;
         let got = if outcome == FetchOutcome::Failed { Pages::ZERO } else { got };
         if current && got < run.span.len() {
@@ -345,7 +346,7 @@ impl Engine for AccessListEngine {
                 if let Some(slot) = self.objects.find(object)
                     && self.objects.get_mut(slot).own.unwatch(range)
                 {
-                    // Its reads will no longer be seen, so nothing can be told about its pages.
+                    // Its reads will not be seen, so that nothing is known about its pages.
                     self.disown(slot, Span::new(PageIndex::ZERO, PageIndex(u64::MAX)));
                 }
             }
@@ -378,7 +379,7 @@ impl Engine for AccessListEngine {
                 self.work_on(out);
                 self.pump_on(out);
             }
-            // Nothing is learnt of readers who say themselves what they will read.
+            // Only read-ahead learns from this event.
             Event::Serving(_) => {}
         }
         self.stats.internal_errors = self.checks.internal_errors();

@@ -1,23 +1,22 @@
-//! What an application said it will read, and how far it has come (ATC'09 section 4.2).
+//! The reads that an application has announced, and its position among them (ATC'09 section 4.2).
 //!
-//! The list is a queue of pages in the order of access. Reading the next entry moves the *position* on
-//! by one. Applications do not keep to their lists exactly, and the list follows them:
+//! The list is a queue of pages in the order of access. Reading the next entry advances the *position* by one.
+//! Applications deviate from their lists, and the list follows them:
 //!
-//! - pages that a cache of the application's own answered are never read: a read that matches an
-//!   entry at most [`Reach::near`] ahead moves the position there at once, past whatever was left out,
-//!   marked or not;
-//! - a match further ahead, up to [`Reach::ahead`], is only a suspicion, as a read that has nothing
-//!   to do with the list may match by chance: the position moves when the *next* read matches at most
-//!   [`Reach::confirm`] after the suspected one;
-//! - pages are read again, in pieces or out of order: a match at most [`Reach::behind`] back moves
-//!   nothing. Of a match ahead and one behind, the nearer counts.
+//! - Pages in the application's own cache are never read. A read that matches an entry at most [`Reach::near`]
+//!   ahead moves the position there at once, past the entries between, marked or not.
+//! - A match further ahead, up to [`Reach::ahead`], is only a suspicion, because an unrelated read may match by
+//!   chance. The position moves when the *next* read matches at most [`Reach::confirm`] after the suspected
+//!   one.
+//! - Pages are read again, in pieces or out of order: a match at most [`Reach::behind`] back moves nothing. Of
+//!   a match ahead and one behind, the nearer counts.
 //!
-//! Anything else has strayed. Finding a match takes constant time amortised over the entries: see
+//! Any other read is a stray one. Finding a match takes constant time amortised over the entries: see
 //! [`crate::lookahead`].
 //!
-//! *Set from mark* replaces what follows the most recently accessed marked entry. All before it is
-//! consumed and the position is right after it, so this is a *set* for everyone but the application,
-//! which counted from the mark.
+//! *Set from mark* replaces the entries after the most recently accessed marked entry. All entries before it
+//! are consumed and the position is right after it. The list therefore treats it as a *set*; only the
+//! application counts from the mark.
 
 use crate::entry::{Entry, ListIndex, Reach};
 use crate::lookahead::Lookahead;
@@ -25,14 +24,14 @@ use crate::objects::PageKey;
 use foreseek_seam::HintMode;
 use std::collections::VecDeque;
 
-/// What a read means for the list.
+/// The meaning of a read for the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// It matched this entry, and the position is now after it.
     On(ListIndex),
-    /// It was read or left out a little while ago.
+    /// It was read or passed over recently.
     Behind,
-    /// It will come later, perhaps; the position has not moved.
+    /// It may come later; the position has not moved.
     Far,
     /// It is not on the list.
     Off,
@@ -85,7 +84,7 @@ impl AccessList {
         self.limit
     }
 
-    /// Takes hints over, as many as there is room for. `complete`: the application has no more.
+    /// Adds hints, as many as there is room for. `complete`: the application has no more.
     pub(crate) fn hint(&mut self, mode: HintMode, entries: impl Iterator<Item = Entry>, complete: bool) {
         if mode != HintMode::Append {
             self.first = self.end();
@@ -109,7 +108,7 @@ impl AccessList {
         self.first.plus(self.entries.len())
     }
 
-    /// Whether the application said that this is all.
+    /// Whether the application has announced that this is all.
     pub(crate) fn is_complete(&self) -> bool {
         self.complete
     }
@@ -119,7 +118,7 @@ impl AccessList {
         self.marked
     }
 
-    /// The pages from a position on, with their positions; from the first kept, where that is later.
+    /// The pages and positions from `position` on, or from the first entry kept if that is later.
     pub(crate) fn from(&self, position: ListIndex) -> impl Iterator<Item = (ListIndex, PageKey)> {
         let start = position.max(self.first);
         let skipped = start.since(self.first).min(self.entries.len());
@@ -159,8 +158,8 @@ impl AccessList {
         }
     }
 
-    /// The first entry for a page, from the position to the end of the list: the application has just
-    /// told where it is. Takes time in proportion to the list.
+    /// The first entry for a page from the position to the end of the list, for an application that has just
+    /// announced its position. Takes time proportional to the list.
     pub(crate) fn locate(&self, page: PageKey) -> Option<ListIndex> {
         self.from(self.position).find(|(_, entry)| *entry == page).map(|(position, _)| position)
     }
@@ -189,15 +188,15 @@ impl AccessList {
         Progress::On(at)
     }
 
-    /// The match that makes a suspected position certain.
+    /// The match that confirms a suspected position.
     fn confirms(&self, page: PageKey) -> Option<ListIndex> {
         let suspected = self.suspected?;
         let at = self.lookahead.ahead_from(page, suspected)?;
         (at.since(suspected) <= self.reach.confirm).then_some(at)
     }
 
-    /// Lets go of entries too far back to matter. Some more are kept than are looked at, so that
-    /// the index of them follows by steps instead of being built anew.
+    /// Drops entries too far back to matter. It keeps more entries than are looked at, so that their index can
+    /// follow in steps and need not be rebuilt.
     fn trim(&mut self) {
         let kept = self.position.since(self.first);
         if kept > 2 * self.reach.behind + self.reach.ahead {
@@ -230,7 +229,7 @@ mod tests {
         list
     }
 
-    /// How many entries each of these reads left the list ahead of its position, and what it was.
+    /// Follows these reads. For each, returns its kind and how many entries the position has passed.
     fn follow(list: &mut AccessList, reads: &[u64]) -> Vec<(char, u64)> {
         reads
             .iter()
@@ -247,13 +246,13 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_a_cache_swallowed_are_passed_over() {
+    fn pages_that_a_cache_answered_are_skipped() {
         let mut list = listed(&[1, 2, 3, 4, 5, 6], SMALL);
         assert_eq!(follow(&mut list, &[1, 4, 6]), [('+', 1), ('+', 4), ('+', 6)]);
     }
 
     #[test]
-    fn reading_again_moves_nothing_even_if_the_page_comes_once_more() {
+    fn reading_again_moves_nothing_even_if_the_page_is_listed_again() {
         let mut list = listed(&[1, 2, 3, 4, 1, 5], SMALL);
         assert_eq!(
             follow(&mut list, &[1, 1, 2, 1, 2, 3, 4, 1]),
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_swallowed_round_of_a_short_cycle_does_not_get_stuck() {
+    fn an_answered_round_of_a_short_cycle_does_not_get_stuck() {
         let cycle: Vec<u64> = (0..40).map(|n| n % 5).collect();
         let mut list = listed(&cycle, SMALL);
         assert_eq!(follow(&mut list, &[0, 1, 2, 4, 0, 1]).last(), Some(&('+', 7)));
@@ -298,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_takes_what_it_has_room_for() {
+    fn a_list_accepts_entries_up_to_its_limit() {
         let mut list = AccessList::with_reach(LIMIT, SMALL);
         let many = |n: u64| (0..n).map(|page| Entry::new(key(page), false));
         list.hint(HintMode::Set, many(60), false);
@@ -312,7 +311,7 @@ mod tests {
         assert_eq!(list.locate(key(3)), None);
     }
 
-    /// The list as its documentation tells it: everything kept, everything searched.
+    /// The list as documented, by brute force: it keeps and searches every entry.
     struct Model {
         entries: Vec<(u64, bool)>,
         position: usize,
@@ -380,7 +379,7 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Op {
         Hint(HintMode, Vec<(u64, bool)>),
-        /// Reads the entry so far ahead of the position, if there is one.
+        /// Reads the entry this far ahead of the position, if there is one.
         Next(usize),
         Read(u64),
     }

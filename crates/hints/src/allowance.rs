@@ -1,44 +1,53 @@
 //! How much may be fetched for a statement whose end is not known: steps that grow by cost.
 //!
-//! A statement reads one page after another and stops at a point that is not announced: a query with a
-//! LIMIT, a program that ends a scan early, a loop that finds its row. Pages fetched beyond that
-//! point are wasted. The algorithm is rent-or-buy, as in competitive prefetching (TR-840 section 2.3):
-//! two sums are kept, and a step is made only as large as they allow.
+//! A statement reads one page after another and stops at a point that is not announced: a query with a LIMIT, a
+//! program that ends a scan early, a loop that finds its row. Pages fetched beyond that point are wasted. The
+//! algorithm is rent-or-buy, as in competitive prefetching (TR-840 section 2.3): it keeps two sums, and makes a
+//! step only as large as they allow.
 //!
-//! - `S`, *stock*: what the reads so far would have cost without prefetching. A read that no step
-//!   answered counts what it took. A page that a step has prefetched counts, when it is first read, as
-//!   the mean of what such pages took before there was a step, everything read between two of them
-//!   included: interior pages, and the overflow pages of a row. A page that own work has read before, to know what
-//!   comes, counts what that took, when it is first read, unless it is on the way to the pages of an open step: their
-//!   mean holds it.
-//! - `C`, *actual*: what was really spent: each read, waiting included, and the overhead of
-//!   prediction. The unread part of an abandoned step is charged at the price at which it was expected.
+//! `S`, *stock*, is what the reads so far would have cost without prefetching:
 //!
-//! A step of `n` reads is expected to cost `n * p`. The price `p` is what a read of the last step cost, its share of
-//! own work included. Before there was a step, it is the mean `m` without one. No step is expected to cost more than a *sweep*
-//! `T`, which reads all of the file in the order of the disk: [`SEEK_PAGES_DISK`] or [`SEEK_PAGES`] of its pages pass in the
-//! time `m`. A step is made only if `C + min(n * p, T) <= rho * S`.
+//! - A read that no step predicted counts the time that it took.
+//! - A page that a step prefetched counts, at its first read, the mean time of such pages before the first
+//!   step. This mean includes everything read between two of them: interior pages, and the overflow pages of a
+//!   row.
+//! - A page that prediction has read before the statement counts, at the statement's first read of it, the time
+//!   that prediction took for it. Pages on the way to those of an open step do not count: the mean includes
+//!   them.
 //!
-//! **Bound.** If no step costs more than was expected of it, then `C <= rho * S + K` at any
-//! time, wherever the statement ends. *Proof.* Let a step begin at `(S, C)`. While it is open, `S` does
-//! not fall, and `C` grows by at most `min(n * p, T)`; so `C <= rho * S` holds to its end. A read outside of
-//! steps adds the same to both sums, and `rho >= 1`. `K` is the own work that is done before
-//! a step is known to be worth making (to find out where a scan is): it is counted in `C` and so delays
-//! the next step, but it is not asked for in advance. So is what own work does in a step for reads beyond it: to know
-//! four reads of a join, all of a key with 25 rows must be followed. It is in `C` at once, and in the price `p` of the
-//! steps that hold those reads, in equal shares. Where the device slows down during a step, `K`
-//! grows by what this step cost beyond its expectation, and by no later one, since `p` has risen.
+//! `C`, *actual*, is the time really spent: each read, waiting included, and the overhead of prediction (*own
+//! work*). The unread part of an abandoned step is charged at its expected price.
 //!
-//! What a step saves is in `S - C`, so that confirmed steps pay for larger ones: where a sorted batch
-//! costs a third of single reads, each step is about three times as large as the last one, and the
-//! steps before the largest cost as much as that one again.
+//! A step of `n` reads is expected to cost `n * p`. The price `p` is the cost of a read of the last step, its
+//! share of own work included. Until there is a step, it is the mean `m` without one. No step is expected to
+//! cost more than a *sweep* `T`, which reads all of the file in disk order: [`SEEK_PAGES_DISK`] or
+//! [`SEEK_PAGES`] pages are transferred in the time `m`. A step is made only if `C + min(n * p, T) <= rho * S`.
 //!
-//! **Where the end is visible** a sweep decides: once `rho * S - C >= T`, the step is all that is left, and
-//! the step before it is no larger than it must be for that: with `s` reads alone and `n` in the first step,
-//! `(rho - 1) * (s + n) * m >= T`. Too small a `rho` makes several steps, each of which is nearly a sweep, too
-//! large a one lets an abandoned statement lose more. In the demonstration's database of 100 MiB, 25,700 pages,
-//! `m` is 4.2 ms and reading all of it takes 1.17 s, or 280 `m`; the rule takes it for 402 `m`. The
-//! first reads and the first step are then `402 / (rho - 1)` reads, most of which cost what they cost alone:
+//! **Bound.** If no step costs more than was expected of it, then `C <= rho * S + K` at any time, wherever the
+//! statement ends. *Proof.* Let a step begin at `(S, C)`. While it is open, `S` does not fall, and `C` grows by
+//! at most `min(n * p, T)`; so `C <= rho * S` holds to its end. A read outside of steps adds the same to both
+//! sums, and `rho >= 1`.
+//!
+//! `K` has three parts:
+//!
+//! - Own work before a step is known to be worth making, to find the position of a scan. It is counted in `C`
+//!   and therefore delays the next step, but no step is asked to cover it in advance.
+//! - Own work in a step for reads beyond it: to know four reads of a join, prediction must follow all of a key
+//!   with 25 rows. It is in `C` at once, and in the price `p` of the steps that hold those reads, in equal
+//!   shares.
+//! - Where the device slows down during a step, the excess of this step over its expectation. Later steps add
+//!   nothing, since `p` has risen.
+//!
+//! What a step saves is in `S - C`, so that confirmed steps pay for larger ones. If a sorted batch costs a
+//! third of single reads, each step is about three times as large as the last one, and the steps before the
+//! largest cost as much as that one again.
+//!
+//! **Where the end is visible** a sweep decides: once `rho * S - C >= T`, the step is all that is left. The
+//! step before it is no larger than it must be for that: with `s` single reads and `n` reads in the first step,
+//! `(rho - 1) * (s + n) * m >= T`. Too small a `rho` makes several steps, each nearly a sweep; too large a one
+//! lets an abandoned statement lose more. In the demonstration's database of 100 MiB, 25,700 pages, `m` is 4.2
+//! ms and reading all of it takes 1.17 s, or 280 `m`; the rule estimates 402 `m`. The first reads and the first
+//! step are then `402 / (rho - 1)` reads, most of which cost as much as single reads:
 //!
 //! | `rho` | reads before all | more than one sweep | an abandoned statement, at worst |
 //! |------:|-----------------:|--------------------:|---------------------------------:|
@@ -47,69 +56,73 @@
 //! | 8     | 58               | 21 %                | 8 times                          |
 //! | 16    | 27               | 10 %                | 16 times                         |
 //!
-//! One loss is traded for the other. 8 keeps that of a whole scan at a fifth of a sweep: 24 reads alone, 34
-//! in the first step, then all. In absolute terms, a statement abandoned at the worst moment of this database
-//! has waited 0.24 s and wastes one sweep, 1.2 s. After that the ends of scans by the same index count as unknown: see
+//! One loss is traded for the other. With 8, a whole scan loses a fifth of a sweep: 24 single reads, 34 in the
+//! first step, then all. In this database a statement abandoned at the worst moment has waited 0.24 s and
+//! wastes one sweep, 1.2 s. After that the ends of scans by the same index count as unknown: see
 //! [`End::Unknown`] and the planner.
 //!
-//! `rho` is [`RHO_END_UNKNOWN`] where the end is not visible, and [`RHO_END_KNOWN`] where the statement says how
-//! far it reads and only a program that abandons it could end it before. A step that was abandoned takes
-//! the second one away for the rest of the statement. After a step whose reads were costlier than reads without a
-//! step, none is made until `S` has doubled, and then the smallest: where the page of a row is followed
-//! by its overflow pages, to fetch the first alone saves no seek.
+//! `rho` is [`RHO_END_UNKNOWN`] where the end is not visible. It is [`RHO_END_KNOWN`] where the statement shows
+//! how far it reads, and ends earlier only if the program abandons it. An abandoned step withdraws
+//! [`RHO_END_KNOWN`] for the rest of the statement. After a step whose reads cost more than reads without a
+//! step, none is made until `S` has doubled, and then the smallest. An example are rows with overflow pages: to
+//! fetch the first page of a row alone saves no seek.
 //!
-//! Limits: what a sweep takes is an estimate, and on storage that passes fewer pages in the time of one read the
-//! bound of an abandoned statement is as much weaker. Costs are elapsed times, and so include what other users of the device do to it. They are
-//! taken as they come; a busy device makes all of them larger alike. The mean without a step is the
-//! mean over the first reads: a statement whose later pages were in memory anyway is credited more than
-//! stock would have paid, which matters only after steps have paid many times over.
+//! Limits:
+//!
+//! - The duration of a sweep is an estimate. On storage that transfers fewer pages in the time of one read, the
+//!   bound of an abandoned statement is weaker in proportion.
+//! - Costs are elapsed times, and include the effects of other users of the device. They are not corrected; a
+//!   busy device increases all of them alike.
+//! - The mean without a step is the mean over the first reads. A statement whose later pages were in memory
+//!   anyway is credited more than the reads would have cost. This matters only after steps have paid many times
+//!   over.
 
 use foreseek_units::Nanos;
 
-/// Reads that missed before a statement is given a first step: statements of some ten rows (an index
-/// entry costs one or two reads, and the way down to the first one several) must cost nothing.
+/// Missing reads before the first step. Statements of some ten rows must cost nothing: an index entry costs one
+/// or two reads, and the way down to the first one several.
 pub const FIRST_STEP_MISSES: u64 = 32;
 
-/// The same where the end is visible: nothing is fetched beyond it, so that only the ten rows with their way down
-/// need be left alone, some 22 reads of a database of 400 MiB. What it is matters little otherwise: these
+/// The same where the end is visible. Nothing is fetched beyond the end, therefore only the ten rows with their
+/// way down need no step: some 22 reads of a database of 400 MiB. The value matters little otherwise: these
 /// reads and those of the first step are 58 in any case (see above).
 pub const FIRST_STEP_MISSES_END_KNOWN: u64 = 24;
 
-/// Pages that are transferred in the time of one random read, on a rotating disk: less than the 88 of a disk of 2010 in
-/// 100 MiB (4.2 ms at 86 MB/s), which is about the least, as later ones pass more and seek as long.
+/// Pages that are transferred in the time of one random read on a rotating disk. A disk of 2010 transfers 88 in
+/// 100 MiB (4.2 ms at 86 MB/s); later disks transfer more and seek as long.
 pub const SEEK_PAGES_DISK: u64 = 64;
 
-/// The same of other storage: less than the 21 of a network volume (0.7 ms at 125 MB/s).
+/// The same for other storage: less than the 21 pages of a network volume (0.7 ms at 125 MB/s).
 pub const SEEK_PAGES: u64 = 16;
 
-/// `rho` in thousandths where the end of the reads is not visible: a twentieth, since a statement that
-/// stops at the worst moment must keep 0.95 of its speed (1 / 1.05).
+/// `rho` in thousandths where the end of the reads is not visible: a twentieth, since a statement that stops at
+/// the worst moment must keep 95 % of its speed (1 / 1.05).
 pub const RHO_END_UNKNOWN: u64 = 1050;
 
-/// `rho` in thousandths where it is: see the table above. The adversary is a program that asks for
+/// `rho` in thousandths where the end is visible: see the table above. The adversary is a program that requests
 /// everything and abandons it.
 pub const RHO_END_KNOWN: u64 = 8000;
 
-/// The smallest step that is worth making: sorting fewer reads gains next to nothing.
+/// The smallest step that is worth making: sorting fewer reads gains almost nothing.
 pub const STEP_FLOOR: u64 = 4;
 
-/// Whether it is known how far a statement reads.
+/// Whether the end of a statement's reads is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// It is known, unless the program abandons the statement.
     Known,
-    /// It may end at any read, or a statement like it was abandoned.
+    /// The reads may end at any point, or a similar statement was abandoned.
     Unknown,
 }
 
-/// Which page of a b-tree a read was for.
+/// The kind of b-tree page that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadKind {
-    /// A page of its own, of the sort that steps fetch.
+    /// The page of a row, of the kind that steps fetch.
     Row,
-    /// What is read on the way to such a page: interior pages.
+    /// A page on the way to a row's page: interior pages.
     Interior,
-    /// What is read behind it: overflow pages.
+    /// A page behind a row's page: overflow pages.
     Overflow,
 }
 
@@ -120,22 +133,22 @@ pub struct Allowance {
     actual: Nanos,
     /// Reads that missed.
     misses: u64,
-    /// Outside of steps: what was spent, since the first row page, and on how many of them. Those that were in
-    /// memory count: where several pages of a database are one of the kernel's, they are in steps, too.
+    /// The time and the row pages outside of steps, from the first row page on. Pages in memory count: where
+    /// several pages of a database are one of the kernel's, steps contain them, too.
     alone: Nanos,
     rows: u64,
-    /// What a sweep takes, as a multiple of a read alone; zero where that is not known.
+    /// The time of a sweep, as a multiple of a single read; zero if it is not known.
     sweep: u64,
-    /// Chains among the reads that missed outside of steps.
+    /// Overflow chains among the reads that missed outside of steps.
     chains: u64,
     step: Option<Step>,
-    /// What a read of the last step cost.
+    /// The cost of a read of the last step.
     price: Option<Nanos>,
     /// A step was abandoned.
     doubted: bool,
     /// Reads that are known and were not made yet.
     known: u64,
-    /// The last step did not pay: from which `stock` on another may be tried.
+    /// The last step did not pay: the `stock` from which another may be tried.
     trial: Option<Nanos>,
 }
 
@@ -145,7 +158,7 @@ struct Step {
     reads: u64,
     used: u64,
     cost: Nanos,
-    /// Own work for its reads and for those beyond it that are known.
+    /// Own work for its reads and for the known ones beyond it.
     own: Nanos,
 }
 
@@ -156,7 +169,7 @@ impl Allowance {
         Self::default()
     }
 
-    /// Sets what a sweep takes: as long as so many random reads.
+    /// Sets the time of a sweep, in random reads.
     pub fn set_sweep(&mut self, sweep: u64) {
         self.sweep = sweep;
     }
@@ -166,13 +179,13 @@ impl Allowance {
         *self = Self::default();
     }
 
-    /// A read that no step predicted took so long. `missed`: storage had to be asked.
+    /// A read that no step predicted took `cost`. `missed`: it went to storage.
     pub fn read(&mut self, kind: ReadKind, cost: Nanos, missed: bool) {
         self.actual += cost;
         self.misses += u64::from(missed);
         if let Some(step) = &mut self.step {
             step.cost += cost;
-            // The mean that a used page counts holds its way and its chain, as far as they missed.
+            // The mean that a used page counts includes its way and its chain, as far as they missed.
             if kind == ReadKind::Row || !missed {
                 self.stock += cost;
                 step.cost -= cost;
@@ -187,20 +200,20 @@ impl Allowance {
         }
     }
 
-    /// A read that a step predicted took so long. `first`: its page was prefetched by a step and is used for
-    /// the first time.
+    /// A read that a step predicted took `cost`. `first`: its page was prefetched by a step, and this is its
+    /// first use.
     pub fn predicted(&mut self, cost: Nanos, first: bool) {
         let credit = if first { self.mean() } else { Some(cost) };
         self.actual += cost;
         self.stock += credit.unwrap_or(cost);
-        // What is read again from memory says nothing about what a step costs.
+        // A second read from memory shows nothing about the cost of a step.
         if let Some(step) = self.step.as_mut().filter(|_| first) {
             step.cost += cost;
             step.used += 1;
         }
     }
 
-    /// Prediction took so long.
+    /// Prediction took `cost`.
     pub fn add_overhead(&mut self, cost: Nanos) {
         self.actual += cost;
         if let Some(step) = &mut self.step {
@@ -208,16 +221,16 @@ impl Allowance {
         }
     }
 
-    /// So many reads are known and were not made yet, those of the open step included.
+    /// Sets how many reads are known and were not made yet, those of the open step included.
     pub fn set_known_reads(&mut self, reads: u64) {
         self.known = reads;
     }
 
-    /// A page is read that prediction has read before, which took so long: without prediction, this read would have
-    /// taken it. Not for a page of a step, which counts by itself.
+    /// The statement reads a page that prediction has read before in `cost`: without prediction, this read
+    /// would have taken that time. Not for a page of a step, which counts by itself.
     pub fn credit_own_read(&mut self, kind: ReadKind, cost: Nanos) {
         match &mut self.step {
-            // The mean that a used page counts holds its way.
+            // The mean that a used page counts includes its way.
             Some(_) if kind != ReadKind::Row => return,
             Some(step) => step.own = step.own.saturating_sub(cost),
             None => {}
@@ -225,7 +238,7 @@ impl Allowance {
         self.stock += cost;
     }
 
-    /// How many reads the next step may hold; none where it is not worth making.
+    /// How many reads the next step may hold; zero if no step is worth making.
     #[must_use]
     pub fn allowed_reads(&self, end: End) -> u64 {
         let Some(price) = self.expected().filter(|price| *price > Nanos::ZERO) else { return 0 };
@@ -233,8 +246,8 @@ impl Allowance {
         if self.misses < first || self.trial.is_some_and(|from| self.stock < from) {
             return 0;
         }
-        // Where rows go on in overflow pages, to fetch the page that they begin on does not spare the
-        // seek: nothing is to be gained but what a small step shows.
+        // If rows continue in overflow pages, fetching their first page does not save the seek: only a small
+        // step is tried.
         let chained = self.price.is_none() && self.chains * 2 > self.rows;
         let believed = end == End::Known && !self.doubted && !chained;
         let rho = if believed { RHO_END_KNOWN } else { RHO_END_UNKNOWN };
@@ -249,31 +262,31 @@ impl Allowance {
         }
     }
 
-    /// All reads where a sweep is allowed, and otherwise of `reads` those that lead to that.
+    /// All reads if a sweep is allowed; otherwise those of `reads` that lead to one.
     fn toward_all(&self, reads: u64, left: u128, price: Nanos) -> u64 {
         let Some(sweep) = self.sweep().filter(|sweep| *sweep > 0) else { return reads };
         let missing = sweep.saturating_sub(left);
         if missing == 0 {
             return u64::MAX;
         }
-        // What each read of a confirmed step adds to what may be spent.
+        // The budget that each read of a confirmed step adds.
         let mean = self.mean().unwrap_or(price).max(price);
         let gained = u128::from(mean.get()) * u128::from(RHO_END_KNOWN) / 1000 - u128::from(price.get());
         let needed = u64::try_from(missing.div_ceil(gained.max(1))).unwrap_or(u64::MAX);
         reads.min(needed.max(STEP_FLOOR))
     }
 
-    /// What a sweep is expected to cost, in nanoseconds.
+    /// The expected cost of a sweep, in nanoseconds.
     fn sweep(&self) -> Option<u128> {
         self.mean().map(|mean| u128::from(mean.get()) * u128::from(self.sweep))
     }
 
-    /// What a read of the next step is expected to cost.
+    /// The expected cost of a read of the next step.
     fn expected(&self) -> Option<Nanos> {
         self.step.and_then(|step| step.price(self.known)).or(self.price).or_else(|| self.mean())
     }
 
-    /// What the reads so far would have taken without steps, estimated, and what they have taken.
+    /// The estimated time of the reads so far without steps, and their real time.
     #[must_use]
     pub fn read_times(&self) -> (Nanos, Nanos) {
         (self.stock, self.actual)
@@ -297,7 +310,7 @@ impl Allowance {
         self.rows
     }
 
-    /// A step of so many reads is made; the one before is over, and what is left of it is part of this one.
+    /// A step of `reads` reads is made. It replaces the last one and includes what is left of that.
     pub fn begin(&mut self, reads: u64) {
         let mut own = Nanos::ZERO;
         if let Some(step) = self.step.take() {
@@ -307,14 +320,14 @@ impl Allowance {
         self.step = Some(Step { reads, own, ..Step::default() });
     }
 
-    /// The open step is larger by so many reads.
+    /// The open step grows by `reads` reads.
     pub fn extend(&mut self, reads: u64) {
         if let Some(step) = &mut self.step {
             step.reads += reads;
         }
     }
 
-    /// What was to be read is over. What is left of the open step is wasted.
+    /// The reads are over. The rest of the open step is wasted.
     pub fn end(&mut self) {
         let Some(step) = self.step.take() else { return };
         let price = self.expected().unwrap_or_default();
@@ -323,11 +336,11 @@ impl Allowance {
         let most = self.sweep().filter(|sweep| *sweep > 0).unwrap_or(u128::MAX);
         self.actual += Nanos(u64::try_from(cost.min(most)).unwrap_or(u64::MAX));
         self.learn(step);
-        // Some may be left of any step: what an own cache of the application has answered.
+        // Some reads of any step may be left: those that the application's own cache has answered.
         self.doubted |= left > step.used;
     }
 
-    /// What a row's page takes without a step, the pages on the way to it and behind it included.
+    /// The mean time of a row's page without a step, the pages on the way to it and behind it included.
     fn mean(&self) -> Option<Nanos> {
         (self.rows > 0).then(|| self.alone / self.rows)
     }
@@ -341,13 +354,14 @@ impl Allowance {
 }
 
 impl Step {
-    /// What a read of it has cost, once enough of it was used to tell, where so many more are `known`.
+    /// The cost of one of its reads, once enough of them were used, with so many more `known`.
     fn price(self, known: u64) -> Option<Nanos> {
         let enough = self.used > 0 && self.used * 2 >= self.reads.min(STEP_FLOOR * 2);
         enough.then(|| (self.cost + self.share(known)) / self.used)
     }
 
-    /// What own work has cost for the reads that were used, where it was for them and for those that are `known` still.
+    /// The part of own work that belongs to the used reads, where it served these and those that are `known`
+    /// still.
     fn share(self, known: u64) -> Nanos {
         let reads = self.used.saturating_add(known).max(1);
         let share = u128::from(self.own.get()) * u128::from(self.used) / u128::from(reads);
@@ -378,7 +392,7 @@ mod tests {
             allowance.read(ReadKind::Row, ms(5), true);
         }
         let before = allowance.allowed_reads(End::Unknown);
-        // Sixty milliseconds to know what comes: as long as nobody reads those pages, they are spent.
+        // Sixty milliseconds of prediction count as spent while its pages are not read.
         allowance.add_overhead(ms(60));
         assert!(allowance.allowed_reads(End::Unknown) < before);
         allowance.credit_own_read(ReadKind::Interior, ms(60));
@@ -386,9 +400,10 @@ mod tests {
     }
 
     #[test]
-    fn own_work_for_reads_beyond_a_step_makes_it_no_dearer() {
+    fn own_work_for_reads_beyond_a_step_makes_it_no_costlier() {
         let ms = Nanos::from_millis;
-        // Four reads of a step, each at half of what it would take, and what it takes to know them and some more.
+        // Four reads of a step, each at half of its time without one, and the prediction of these and of some
+        // more.
         let price = |known: u64, own: u64| {
             let mut allowance = Allowance::new();
             for _ in 0..FIRST_STEP_MISSES * 3 {
@@ -405,7 +420,7 @@ mod tests {
         assert_eq!(price(0, 0).0, Some(ms(4)));
         assert_eq!(price(0, 24).0, Some(ms(10)), "all of it for these");
         assert_eq!(price(20, 24).0, Some(ms(5)), "a sixth of it");
-        // What is left is a part of the steps to come.
+        // The rest is a part of the next steps.
         let mut allowance = Allowance::new();
         for _ in 0..FIRST_STEP_MISSES * 3 {
             allowance.read(ReadKind::Row, ms(8), true);
@@ -437,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_of_few_reads_is_given_nothing() {
+    fn a_statement_of_few_reads_gets_no_step() {
         for reads in 0..FIRST_STEP_MISSES {
             assert_eq!(alone(reads).allowed_reads(End::Unknown), 0);
             assert_eq!(alone(reads).allowed_reads(End::Known) > 0, reads >= FIRST_STEP_MISSES_END_KNOWN);
@@ -504,7 +519,7 @@ mod tests {
             allowance.read(ReadKind::Overflow, SEEK / 10, true);
         }
         assert_eq!(allowance.allowed_reads(End::Known), 0, "though the end is visible");
-        // The chain costs the seek that its leaf no longer does.
+        // The chain costs the seek that its leaf saves.
         let mut fetched = 0;
         for _ in 0..4000 {
             let reads = allowance.allowed_reads(End::Known);
@@ -524,12 +539,12 @@ mod tests {
         assert!((4..=24).contains(&fetched), "{fetched}");
     }
 
-    /// What the reader could read.
+    /// The number of reads that there are.
     const ALL: u64 = 20_000;
 
-    /// A device that answers a batch of `n` reads in at most `n` times what one takes alone, all of
-    /// them in `sweep` times, and a reader
-    /// who stops after `stop` reads. Answers what both ways cost, the unused fetches included.
+    /// A device that answers a batch of `n` reads in at most `n` times the time of one, and all of them in
+    /// `sweep` times that, and a reader that stops after `stop` reads. Returns the cost of both ways, unused
+    /// fetches included.
     fn adversary(end: End, stop: u64, gains: &[u64], sweep: u64) -> (u64, u64) {
         let seek = SEEK.get();
         let (mut allowance, mut stock, mut actual, mut at) = (Allowance::new(), 0u64, 0u64, 0);
@@ -543,7 +558,7 @@ mod tests {
                 (at, stock, actual) = (at + 1, stock + seek, actual + seek);
                 continue;
             }
-            // Never costlier than the last batch, as a sorted batch that is larger is not.
+            // A read costs at most as much as in the last batch, as in a larger sorted batch.
             let mut each = (seek * gains.next().copied().unwrap_or(100) / 100).min(last);
             if sweep > 0 {
                 each = each.min(sweep * seek / reads);
@@ -562,7 +577,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whoever_stops_wherever_has_paid_at_most_rho_times_as_much(
+        fn a_reader_that_stops_anywhere_has_paid_at_most_rho_times_as_much(
             stop in 0u64..ALL,
             sweep in prop_oneof![Just(0u64), 1u64..2000],
             gains in proptest::collection::vec(2u64..=100, 1..12),
@@ -577,7 +592,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_happens_it_counts_on(
+        fn no_sequence_of_calls_makes_it_panic(
             ops in proptest::collection::vec((0..9u8, 0u64..10_000_000), 0..200),
         ) {
             let mut allowance = Allowance::new();

@@ -1,21 +1,23 @@
 //! How large the reorder buffer may be (ATC'09 section 4.6): additive increase, multiplicative
 //! decrease.
 //!
-//! Other programs use the page cache too, and the kernel does not report how much is left for this one. Pages that were fetched
-//! and are gone when they are read are the signal that the buffer was too large: it is halved. A
-//! round that was consumed to its end without the signal shows that there is more room: it grows by
-//! a tenth of the largest cache there could be. There is no slow start, as that largest cache is
-//! known: a client begins with its whole share. On a stock kernel that share is cautious, and the
-//! first round that holds lets the buffer leap to the paper's ([`Share::Probing`]).
+//! Other programs use the page cache too, and the kernel does not report how much is left for this one. The
+//! signal that the buffer was too large is that pages which were fetched have been evicted when they are read:
+//! the buffer is halved. A round that was consumed to its end without the signal shows that there is more room:
+//! the buffer grows by a tenth of the largest possible cache. There is no slow start, as that largest cache is
+//! known: a client begins with its whole share. On a stock kernel the first share is cautious, and the first
+//! round without contention raises the buffer to the paper's share at once ([`Share::Probing`]).
 //!
-//! A few pages alone are no signal. A kernel with memory to spare loses about one page in ten
-//! thousand (read-ahead does not insist where it meets a lock; a memory monitor such as DAMON takes
-//! pages from anywhere that look idle to it), and a buffer at the very edge of the memory loses a
-//! batch of reclaim now and then. To halve the buffer for that costs more than to read those pages
-//! one by one: the next rounds fetch as many pages again as the halves and quarters that are missing
-//! until it has grown back. So what is evicted is weighed against that: up to [`LOSS`] of a round it is
-//! borne, and above [`QUIET`] the buffer no longer grows. The paper's way ([`Share::Paper`]) bears none:
-//! any page evicted halves, and only a round of which all was read lets it grow.
+//! A few evicted pages are no signal:
+//!
+//! - A kernel with free memory evicts about one page in ten thousand. Read-ahead skips pages whose lock is
+//!   taken; a memory monitor such as DAMON reclaims pages that look idle to it.
+//! - A buffer that just fits into the memory loses a batch of reclaim at times.
+//!
+//! To halve the buffer then costs more than to read those pages one by one: until it has grown back, the next
+//! rounds fetch less than they could. So evictions up to [`LOSS`] of a round are tolerated; above [`QUIET`] the
+//! buffer does not grow. The paper's rule ([`Share::Paper`]) tolerates none: any evicted page halves the
+//! buffer, and the buffer grows only after a round that was read completely.
 
 use crate::settings::Share;
 use foreseek_units::{Bytes, Pages};
@@ -23,27 +25,27 @@ use foreseek_units::{Bytes, Pages};
 /// The increase, as a part of the maximum: the paper's 10 %.
 const INCREASE: f64 = 0.1;
 
-/// Below this reordering gains nothing: the left edge of the region in which ATC'09 figure 2 shows
-/// a gain, 384 KB.
+/// Below this size reordering gains nothing: the left edge of the region in which ATC'09 figure 2 shows a gain,
+/// 384 KB.
 pub(crate) const FLOOR: Pages = Bytes::kib(384).pages_floor();
 
-/// One page in so many of a round may be evicted before it is contention. A page read by itself takes
-/// about as long as 100 pages of a sorted round (ATC'09 figure 2), so that the loss costs at most
-/// about as much as the round, which is what halving would cost at least.
+/// One page in so many of a round may be evicted before it is contention. A single page read takes about as
+/// long as 100 pages of a sorted round (ATC'09 figure 2). The loss therefore costs at most about as much as the
+/// round, the least that halving would cost.
 const LOSS: u64 = 128;
 
-/// Where more than one page in so many was evicted, the buffer does not grow: it is at the edge.
+/// If more than one page in so many was evicted, the buffer does not grow: it is as large as the memory.
 const QUIET: u64 = 1024;
 
-/// One page in so many of a round must have been read for the buffer to grow. The paper asks that all
-/// were; but an application's own cache swallows reads, and what it passes over was fetched rightly.
+/// One page in so many of a round must have been read for the buffer to grow. The paper requires all of them.
+/// An application's own cache, however, answers some reads, and to fetch their pages was no mistake.
 const READ_AT_LEAST: u64 = 2;
 
 /// The controller.
 #[derive(Clone, Debug)]
 pub struct Contention {
     share: Share,
-    /// Whether no round has yet shown how much of the memory holds.
+    /// Whether no round has shown yet how much of the memory is free.
     unproven: bool,
     maximum: Option<Pages>,
     buffer: Pages,
@@ -52,19 +54,19 @@ pub struct Contention {
 }
 
 impl Contention {
-    /// A controller that knows of no memory yet: its buffer is empty.
+    /// A controller without memory: its buffer is empty.
     #[must_use]
     pub fn new(share: Share) -> Self {
         Self { share, unproven: true, maximum: None, buffer: Pages::ZERO, fixed: false }
     }
 
-    /// The same, which keeps its buffer whatever is evicted.
+    /// The same controller with a buffer that evictions do not change.
     #[must_use]
     pub fn fixed(self) -> Self {
         Self { fixed: true, ..self }
     }
 
-    /// There may be this much page cache in all.
+    /// Sets the largest possible page cache.
     pub fn set_maximum(&mut self, maximum: Pages) {
         let begins = self.maximum.is_none_or(Pages::is_zero);
         self.maximum = Some(maximum);
@@ -80,20 +82,20 @@ impl Contention {
         self.buffer
     }
 
-    /// Whether it cannot become smaller.
+    /// Whether the buffer cannot shrink.
     #[must_use]
     pub fn is_at_floor(&self) -> bool {
         self.buffer <= self.floor()
     }
 
-    /// Whether so many pages evicted, of a round of `wanted`, are contention; then the round is over, and
-    /// [`evicted`](Self::evicted) follows.
+    /// Whether this many evicted pages of a round of `wanted` are contention. The caller then ends the round
+    /// and calls [`evicted`](Self::evicted).
     #[must_use]
     pub fn is_contention(&self, evicted: Pages, wanted: Pages) -> bool {
-        evicted > self.borne(wanted / LOSS)
+        evicted > self.tolerated(wanted / LOSS)
     }
 
-    /// Pages of a round were evicted before they were read. To be called once a round.
+    /// Pages of a round were evicted before they were read. Call it once a round.
     pub fn evicted(&mut self) {
         if self.fixed {
             return;
@@ -102,14 +104,14 @@ impl Contention {
         self.buffer = (self.buffer / 2).max(self.floor());
     }
 
-    /// A whole round of `wanted` pages was gone through without contention: `used` of them were read,
-    /// `evicted` were missing.
+    /// A whole round of `wanted` pages was consumed without contention: `used` of them were read, `evicted`
+    /// were missing.
     pub fn consumed(&mut self, used: Pages, evicted: Pages, wanted: Pages) {
         let read = match self.share {
             Share::Paper => used >= wanted,
             _ => !wanted.is_zero() && used * READ_AT_LEAST >= wanted,
         };
-        if !read || evicted > self.borne(wanted / QUIET) {
+        if !read || evicted > self.tolerated(wanted / QUIET) {
             return;
         }
         let maximum = self.maximum.unwrap_or_default();
@@ -118,8 +120,8 @@ impl Contention {
         self.buffer = grown.max(maximum.scale(leap.unwrap_or(0.0))).min(self.ceiling());
     }
 
-    /// How many evicted pages are borne; at least one, but for the paper's way, which bears none.
-    fn borne(&self, part: Pages) -> Pages {
+    /// How many evicted pages are tolerated: at least one, or none under the paper's rule.
+    fn tolerated(&self, part: Pages) -> Pages {
         if self.share == Share::Paper { Pages::ZERO } else { part.max(Pages(1)) }
     }
 
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probing_one_starts_as_stock_and_comes_to_its_ceiling() {
+    fn a_probing_one_starts_as_stock_and_reaches_its_ceiling() {
         let mut probing = Contention::new(Share::Probing);
         probing.set_maximum(Pages(10_000));
         let sizes: Vec<u64> = (0..4)
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_pages_lost_are_borne_and_more_are_contention() {
+    fn a_few_evicted_pages_are_tolerated_and_more_are_contention() {
         let stock = Contention::new(Share::Stock);
         assert!(!stock.is_contention(Pages(1), Pages(10)));
         assert!(stock.is_contention(Pages(2), Pages(10)));
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_way_bears_no_loss_and_wants_all_of_a_round_read() {
+    fn the_papers_rule_tolerates_no_eviction_and_needs_all_of_a_round_read() {
         let mut paper = Contention::new(Share::Paper);
         paper.set_maximum(Pages(10_000));
         assert!(paper.is_contention(Pages(1), Pages(9_000)));

@@ -1,12 +1,11 @@
-//! Carries out a [`Pump`]'s needs on a page cache: no threads, no lock, no clock of its own.
+//! Carries out a [`Pump`]'s needs on a page cache, without threads, locks or a clock of its own.
 //!
-//! `libprefetch` drives one for each client over the kernel's page cache. A call returns when the
-//! engine needs nothing more for it: a [`read`](Driver::read) that begins a round returns when the
-//! round has been asked for.
+//! `libprefetch` drives one for each client over the kernel's page cache.
+//! A call returns when the engine needs nothing more for it: a [`read`](Driver::read) that begins a round
+//! returns when the round has been requested.
 //!
-//! A read answers [`Step::Callback`] when the application should first say what it will read: the
-//! caller runs the application's callback, which calls [`hint`](Driver::hint), and then
-//! [`answered`](Driver::answered).
+//! A read returns [`Step::Callback`] when the application should first announce its reads: the caller runs the
+//! application's callback, which calls [`hint`](Driver::hint), and then [`answered`](Driver::answered).
 
 use crate::pump::{Need, Next, Pump, Step};
 use crate::{Settings, Stats};
@@ -31,7 +30,7 @@ impl Driver {
         self.pump.record_into(recorder);
     }
 
-    /// A stream was opened on an object of `length` bytes, or its object has that length now.
+    /// A stream was opened on an object of `length` bytes, or its object's length has changed to `length`.
     pub fn open(
         &mut self,
         cache: &mut dyn PageCache,
@@ -51,19 +50,19 @@ impl Driver {
         self.carry_out(cache);
     }
 
-    /// Reads of this range are to be watched from here on.
+    /// Starts to watch reads of this range.
     pub fn watch(&mut self, cache: &mut dyn PageCache, object: ObjectId, range: ByteSpan) {
         self.pump.watch(cache.now(), object, range);
         self.carry_out(cache);
     }
 
-    /// Reads of this range are no longer to be watched; the range as it was given to `watch`.
+    /// Ends the watch of a range that was passed to `watch`.
     pub fn unwatch(&mut self, cache: &mut dyn PageCache, object: ObjectId, range: ByteSpan) {
         self.pump.unwatch(cache.now(), object, range);
         self.carry_out(cache);
     }
 
-    /// The application says what it will read: see [`Pump::hint`].
+    /// The application announces its reads: see [`Pump::hint`].
     pub fn hint(
         &mut self,
         cache: &mut dyn PageCache,
@@ -76,7 +75,7 @@ impl Driver {
         accepted
     }
 
-    /// A read is about to be made. To be called before each read of an object with watched ranges.
+    /// A read is about to be made. Call it before each read of an object with watched ranges.
     pub fn read(&mut self, cache: &mut dyn PageCache, stream: StreamId, range: ByteSpan) -> Step {
         let now = cache.now();
         if self.pump.wants_budget(now) {
@@ -94,19 +93,19 @@ impl Driver {
         self.carry_out(cache)
     }
 
-    /// The bytes of a range changed: what was fetched of it is no longer counted as prefetched.
+    /// The bytes of a range changed: pages fetched of it no longer count as prefetched.
     pub fn changed(&mut self, cache: &mut dyn PageCache, object: ObjectId, range: ByteSpan) {
         self.pump.changed(cache.now(), object, range);
         self.carry_out(cache);
     }
 
-    /// Whether all of the list has been fetched, and there is room for it.
+    /// Whether the whole list has been fetched in a round that holds it.
     #[must_use]
     pub fn has_fetched_all(&self) -> bool {
         self.pump.has_fetched_all()
     }
 
-    /// What happened so far.
+    /// The counters so far.
     #[must_use]
     pub fn stats(&self) -> &Stats {
         self.pump.stats()

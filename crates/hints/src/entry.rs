@@ -2,7 +2,7 @@
 
 use crate::objects::PageKey;
 
-/// A position in the list: entries are numbered from the list's making, through all replacements.
+/// A position in the list. Entries are numbered from the creation of the list, through all replacements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ListIndex(pub(crate) u64);
 
@@ -19,7 +19,7 @@ impl ListIndex {
         Self(self.0.saturating_sub(entries as u64))
     }
 
-    /// Entries from `earlier` to here; none where that is later.
+    /// Entries from `earlier` to here; zero if `earlier` is later.
     pub(crate) fn since(self, earlier: Self) -> usize {
         self.0.saturating_sub(earlier.0) as usize
     }
@@ -55,11 +55,11 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    /// `near`: an application's cache rarely answers more than that in a row, and where every second
-    /// read has nothing to do with the list, chance matches so near do not outrun the application.
-    /// `confirm`: where it does answer more, the next match may again be some way on. `behind`: a
-    /// jump by mistake costs nothing while it is larger than `near`, for then the reads that follow
-    /// in the old position still count as on the list. `ahead`: eight times SQLite's default cache of
-    /// 2,000 pages, and an index of about 1 MB.
+    /// - `near`: an application's cache rarely answers more reads than that in a row. Where every second read
+    ///   is not on the list, chance matches this near do not move the position past the application's.
+    /// - `confirm`: where the cache does answer more, the next match may again be some entries ahead.
+    /// - `behind`: a mistaken jump costs nothing while it is at most this far, since the reads that follow at
+    ///   the old position still count as on the list.
+    /// - `ahead`: eight times SQLite's default cache of 2,000 pages; the index takes about 1 MB.
     pub(crate) const USUAL: Self = Self { near: 32, confirm: 256, behind: 1024, ahead: 16_384 };
 }

@@ -6,7 +6,7 @@ use foreseek_seam::record::fields::{Fields, Reason, number, optional};
 use foreseek_units::Pages;
 use std::fmt::Write;
 
-/// Choices that stand at the end of the line where they differ from the usual.
+/// Choices written at the end of the line if they differ from the default.
 const EVICTION_ORDER: &str = " eviction_order";
 const UNCONTROLLED: &str = " uncontrolled";
 
@@ -122,7 +122,7 @@ mod tests {
     }
 
     proptest! {
-        /// Neither the reader nor the engine may be upset by what stands in a file.
+        /// No text of a file makes the parser or the engine panic.
         #[test]
         fn no_text_makes_a_replay_panic(
             words in proptest::collection::vec(
@@ -144,7 +144,7 @@ mod tests {
             }
             let recording = Recording::<Settings>::open(&text).expect("the head is right");
             let mut engine = AccessListEngine::new(recording.settings().clone());
-            // The recorded commands are missing, so it ends at the first that there is.
+            // The recorded commands are missing, so the replay ends at the engine's first command.
             let _ = replay(&mut engine, &recording);
         }
     }

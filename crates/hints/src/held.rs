@@ -1,11 +1,10 @@
-//! The pages that were fetched and not given back, by the engine's own account.
+//! The pages that were fetched and not released, by the engine's own account.
 //!
-//! A page belongs to the last round that wanted or covered it. What a new round does not need is
-//! given back before the new round is fetched, oldest rounds first, as far as the buffer would else
-//! be exceeded. Where every round is as large as the buffer this is the paper's rule (ATC'09
-//! section 4.5: evict all of the previous round that is not in the new one); where rounds are
-//! smaller, because the list is or because trust in it is still growing, memory that nobody needs
-//! keeps what it holds, since a page read once is often read again.
+//! A page belongs to the last round that wanted or covered it. Before a new round is fetched, pages that it
+//! does not need are released, oldest rounds first, until the buffer suffices. Where every round is as large as
+//! the buffer, this is the paper's rule (ATC'09 section 4.5: evict all pages of the previous round that are not
+//! in the new one). Rounds are smaller when the list is short or trust in it is still growing. Free memory then
+//! keeps its pages, since a page read once is often read again.
 
 use crate::objects::{PageKey, Slot};
 use crate::plan::FetchRun;
@@ -15,7 +14,7 @@ use std::collections::VecDeque;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// In a gap that was cheaper read than skipped, or fetched outside of rounds.
+    /// In a gap that is cheaper to read than to skip, or fetched outside of rounds.
     Infill,
     /// Wanted, not read yet.
     Unread,
@@ -35,16 +34,16 @@ struct Batch {
     runs: Vec<(Slot, PageSpan)>,
 }
 
-/// What a read says about a held page.
+/// What a read shows about a held page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Met {
-    /// It is not held, or was infill: nothing follows.
+    /// The page is not held, or was infill: nothing follows.
     Nothing,
-    /// It was read for the first time since it was fetched.
+    /// The first read of the page since it was fetched.
     First,
-    /// It was read before.
+    /// The page was read before.
     Again,
-    /// It was fetched by the present round and is gone while it is needed.
+    /// The present round has fetched the page; it is needed and has been evicted.
     Gone,
 }
 
@@ -53,22 +52,22 @@ pub(crate) enum Met {
 pub(crate) struct Account {
     pub(crate) wanted: Pages,
     pub(crate) used: Pages,
-    /// Wanted, and gone when they were read.
+    /// Wanted pages that were evicted before they were read.
     pub(crate) lost: Pages,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     pages: FxHashMap<PageKey, Page>,
-    /// Runs of the rounds, oldest first. A page of a run may have moved on to a later round.
+    /// Runs of the rounds, oldest first. A page of a run may belong to a later round by now.
     batches: VecDeque<Batch>,
-    /// Pages in those runs, moved on or not.
+    /// Pages in those runs, whichever round they belong to.
     listed: Pages,
     round: u32,
     account: Account,
 }
 
-/// Runs may list this many pages more than twice those held, before they are gone through.
+/// Runs may list this many pages more than twice those held before they are tidied.
 const SLACK: Pages = Pages(4096);
 
 impl Held {
@@ -89,12 +88,12 @@ impl Held {
         self.account
     }
 
-    /// The objects of which pages are held.
+    /// The objects with held pages.
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
         self.batches.iter().flat_map(|batch| batch.runs.iter().map(|run| run.0))
     }
 
-    /// A new round fetches these runs and keeps these pages; it wants these of all of them.
+    /// A new round fetches `runs` and keeps the pages `kept`; of both it wants the pages `wanted`.
     pub(crate) fn begin(
         &mut self,
         runs: &[FetchRun],
@@ -123,8 +122,8 @@ impl Held {
         }
     }
 
-    /// Gives pages of earlier rounds back until at most `limit` are held, as far as there are any.
-    /// Answers them in spans as long as possible.
+    /// Releases pages of earlier rounds until at most `limit` are held, as far as there are any. Returns them
+    /// in spans as long as possible.
     pub(crate) fn release(&mut self, limit: Pages) -> Vec<(Slot, PageSpan)> {
         let mut released = Vec::new();
         while self.pages() > limit {
@@ -147,8 +146,8 @@ impl Held {
         join(released)
     }
 
-    /// A page is being read, and is in the page cache or not. `listed`: the list told of this read. A
-    /// page that was read before and is read once more without being listed had done its service.
+    /// A page is being read, and is in the page cache or not. `listed`: the list predicted this read. A page
+    /// that was read before, and is read again without being listed, counts as used up.
     pub(crate) fn met(&mut self, key: PageKey, resident: bool, listed: bool) -> Met {
         let Some(page) = self.pages.get_mut(&key) else { return Met::Nothing };
         let (present, kind) = (page.round == self.round, page.kind);
@@ -174,8 +173,8 @@ impl Held {
         }
     }
 
-    /// Takes pages over that were fetched outside of rounds: they count as a round of their own, of which
-    /// nothing was wanted.
+    /// Takes over pages that were fetched outside of rounds. They count as a round of their own without wanted
+    /// pages.
     pub(crate) fn take_over(&mut self, pages: impl Iterator<Item = PageKey>) {
         self.round = self.round.wrapping_add(1);
         let page = Page { round: self.round, kind: Kind::Infill };
@@ -192,14 +191,14 @@ impl Held {
         }
     }
 
-    /// Lets go of everything. Answers the pages that were held.
+    /// Drops all pages and returns them.
     pub(crate) fn clear(&mut self) -> impl Iterator<Item = PageKey> + use<> {
         let held = std::mem::take(self);
         self.round = held.round;
         held.pages.into_keys()
     }
 
-    /// These pages are no longer counted as prefetched: they changed, or were not fetched after all.
+    /// These pages no longer count as prefetched: they changed, or were not fetched after all.
     pub(crate) fn disown(&mut self, slot: Slot, span: PageSpan) {
         if span.len() <= self.pages() {
             for key in keys(slot, span) {
@@ -228,7 +227,7 @@ impl Held {
         }
     }
 
-    /// Leaves out the runs of which no page is left.
+    /// Drops the runs without pages.
     fn tidy(&mut self) {
         let pages = &self.pages;
         for batch in &mut self.batches {
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_was_read_and_is_not_listed_again_may_go() {
+    fn a_page_that_was_read_and_is_not_listed_again_may_be_evicted() {
         let mut held = Held::default();
         held.begin(&[run(0, 1)], &[], [key(0)].into_iter());
         held.met(key(0), true, true);
@@ -309,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_an_earlier_round_says_nothing_about_this_one() {
+    fn a_page_of_an_earlier_round_does_not_count_for_this_one() {
         let mut held = Held::default();
         held.begin(&[run(0, 2)], &[], [0, 1].map(key).into_iter());
         held.begin(&[run(2, 1)], &[key(1)], [1, 2].map(key).into_iter());
@@ -319,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_that_fetch_nothing_leave_nothing_behind() {
+    fn rounds_that_fetch_nothing_keep_no_batch() {
         let mut held = Held::default();
         (0..100).for_each(|_| held.begin(&[], &[], std::iter::empty()));
         assert!(held.batches.is_empty());
@@ -327,7 +326,7 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Op {
-        /// Runs, whether to keep what is held of them instead of fetching it, and the limit.
+        /// Runs, whether to keep their held pages instead of fetching them, and the limit.
         Begin(Vec<(u64, u64)>, bool, u64),
         Met(u64, bool),
         Disown(u64, u64),
@@ -346,7 +345,7 @@ mod tests {
     proptest! {
         /// Against a map from page to the round that last wanted it.
         #[test]
-        fn what_is_held_is_what_was_fetched_and_not_given_back(ops in ops()) {
+        fn held_pages_are_those_fetched_and_not_released(ops in ops()) {
             let mut held = Held::default();
             let mut model: BTreeMap<u64, u32> = BTreeMap::new();
             let mut round = 0;

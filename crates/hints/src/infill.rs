@@ -1,57 +1,56 @@
-//! Which gaps between wanted pages are read over, and how many wanted pages that leaves room for.
+//! Which gaps between wanted pages are read, and how many wanted pages this leaves room for.
 //!
-//! ATC'09 section 3.3: below some distance the gap costs less to read than to skip. What is read in
-//! a gap takes memory as well, though, and where memory is short it takes the place of wanted
-//! pages: the round answers less of the list, and there will be more rounds. So the widest gap worth
-//! reading is chosen for each round: for each candidate width up to the device's own, the round is
-//! cut to what fits, and the width that costs least *per entry of the list answered* wins. Entries,
-//! not pages: the last pages of a round answer most, as the others are read again meanwhile.
+//! ATC'09 section 3.3: below some width a gap costs less to read than to skip. The pages of a gap, however,
+//! take memory as well. Where memory is short they displace wanted pages: the round answers less of the list,
+//! and there will be more rounds. Therefore the widest gap worth reading is chosen for each round. For each
+//! candidate width up to the device's own, the round is cut to the buffer. The width with the least cost *per
+//! answered entry of the list* wins. Entries count, not pages: the last pages of a round answer most entries,
+//! as the others are read again meanwhile.
 //!
-//! The cost of a pass is counted in page transfers. A page read costs one. A jump costs as much as
-//! the pages that pass under the head meanwhile, up to [`FAR`], where the arm moves instead; but no
-//! less than the device's own width, as that is the distance at which reading and skipping cost the
-//! same. So where a round is dense a pass costs about the same whether gaps are read or not, and
-//! what counts is how much of the list it answers. Pages that are held already cost nothing and take
-//! their memory.
+//! The cost of a pass is counted in page transfers. A page read costs one. A jump costs as much as the pages
+//! that pass under the head meanwhile. It costs at most [`FAR`], where the arm moves instead, and at least the
+//! device's own width, the distance at which reading and skipping cost the same. Therefore a pass of a dense
+//! round costs about the same whether gaps are read or not, and the number of answered entries decides. Pages
+//! that are held already cost no time, but take memory.
 //!
-//! A pass over a prefix of the pages needs no more memory than one over a longer prefix, as a page
-//! in a read gap changes nothing and any other adds itself; so the longest prefix that fits is
-//! found by halving. All in all O(n log n).
+//! A pass over a prefix of the pages needs no more memory than one over a longer prefix: a page in a read gap
+//! adds nothing and any other adds itself. So the longest prefix that fits is found by bisection, in O(n log n)
+//! in all.
 
 use crate::order::Stop;
 use foreseek_units::{Bytes, Pages};
 
-/// No jump costs more than to transfer so much: about the switch time times the rate of the disks of
+/// No jump costs more than the transfer of this much: about the positioning time times the rate of the disks of
 /// the three papers, 393 to 646 KB (TR-840 section 3, EuroSys section 5).
 const FAR: Pages = Bytes::kib(512).pages_floor();
 
-/// Wanted pages and read gaps that lie together.
+/// A choice of wanted pages and read gaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pass {
     /// How many pages of the round, by rank, are fetched.
     pub(crate) wanted: usize,
-    /// Gaps up to this are read.
+    /// Gaps up to this width are read.
     pub(crate) gap: Pages,
-    /// Memory that it takes: wanted pages, held or read, and gaps.
+    /// The memory that it takes: wanted pages, held or read, and gaps.
     pub(crate) memory: Pages,
     /// Pages read: the wanted ones that are not held, and gaps.
     pub(crate) read: Pages,
     /// Jumps, the one to the first page included.
     pub(crate) jumps: u64,
-    /// The time of all of that, in page transfers.
+    /// The time of the pass, in page transfers.
     pub(crate) cost: Pages,
 }
 
-/// The pages between two stops of a pass, where they lie together in the file and on the device.
+/// The pages between two stops of a pass, if they are contiguous in the file and on the device.
 pub(crate) fn gap(from: Stop, to: Stop) -> Option<Pages> {
     let between = to.page.page().get().checked_sub(from.page.page().get() + 1)?;
-    let together = from.page.slot() == to.page.slot() && from.spot.after(Pages(between + 1)) == to.spot;
+    let together = from.page.slot() == to.page.slot() && from.address.after(Pages(between + 1)) == to.address;
     together.then_some(Pages(between))
 }
 
-/// Chooses a pass over `stops`, which are in fetch order, that takes at most `buffer` pages of
-/// memory. `widest` is the largest gap that is cheaper read than skipped; `answered` tells how many
-/// entries of the list the first so many pages by rank answer.
+/// Chooses a pass over `stops`, which are in fetch order, that takes at most `buffer` pages of memory. `widest`
+/// is the largest gap that is cheaper to read than to skip; `answered` returns how many entries of the list the
+/// first so many pages by rank answer.
 pub(crate) fn choose(
     stops: &[Stop],
     widest: Pages,
@@ -66,19 +65,19 @@ pub(crate) fn choose(
     let longest = |width| longest(stops, Widths { read: width, worth: widest }, buffer);
     widths(widest)
         .map(longest)
-        // The first of equals, the narrowest, as it leaves more memory to others.
+        // Of equal passes the first, the narrowest, as it leaves more memory to others.
         .min_by_key(cost)
         .unwrap_or_default()
 }
 
-/// Up to which width gaps are read, and up to which the device gains by it.
+/// The width up to which gaps are read, and that up to which reading them is cheaper for the device.
 #[derive(Clone, Copy)]
 struct Widths {
     read: Pages,
     worth: Pages,
 }
 
-/// None, then the powers of two up to the widest, and that.
+/// Zero, the powers of two below the widest, and the widest.
 fn widths(widest: Pages) -> impl Iterator<Item = Pages> {
     let powers = (0..64).map(|bit| Pages(1 << bit)).take_while(move |width| *width < widest);
     std::iter::once(Pages::ZERO).chain(powers).chain((!widest.is_zero()).then_some(widest))
@@ -106,7 +105,7 @@ fn longest(stops: &[Stop], width: Widths, buffer: Pages) -> Pass {
 fn measure(stops: &[Stop], wanted: usize, width: Widths) -> Pass {
     let mut pass = Pass { wanted, gap: width.read, ..Pass::default() };
     let mut last: Option<Stop> = None;
-    // Held pages since the last one that is to be read: a gap is so much smaller.
+    // Held pages since the last page that is to be read: they make a gap smaller.
     let mut held = Pages::ZERO;
     for stop in stops.iter().filter(|stop| (stop.rank as usize) < wanted) {
         pass.memory += Pages(1);
@@ -122,7 +121,7 @@ fn measure(stops: &[Stop], wanted: usize, width: Widths) -> Pass {
             }
             None => {
                 pass.jumps += 1;
-                let distance = last.and_then(|last| last.spot.after(Pages(1)).up_to(stop.spot));
+                let distance = last.and_then(|last| last.address.after(Pages(1)).up_to(stop.address));
                 pass.cost += distance.map_or(FAR, |distance| distance.clamp(width.worth.min(FAR), FAR));
             }
         }
@@ -152,14 +151,14 @@ mod tests {
         c_look(&objects, Order::File, None, keys, |page| held.contains(&page.page().0))
     }
 
-    /// Everything but the cost.
+    /// All fields but the cost.
     fn chosen(stops: &[Stop], widest: u64) -> (usize, u64, u64, u64, u64) {
         let pass = choose(stops, Pages(widest), Pages(1000), |n| n);
         (pass.wanted, pass.gap.0, pass.memory.0, pass.read.0, pass.jumps)
     }
 
     #[test]
-    fn with_memory_to_spare_every_gap_that_is_cheaper_read_is_read() {
+    fn with_free_memory_every_gap_that_is_cheaper_to_read_is_read() {
         let stops = stops(&[30, 0, 2, 10, 11], &[]);
         assert_eq!(chosen(&stops, 8), (5, 8, 13, 13, 2));
     }
@@ -178,17 +177,17 @@ mod tests {
     }
 
     #[test]
-    fn where_memory_is_short_wanted_pages_go_before_gaps() {
-        // Every third page of a file: were the gaps read, at no gain, most pages would not fit and
-        // take another pass.
+    fn where_memory_is_short_wanted_pages_displace_gaps() {
+        // Every third page of a file. Reading the gaps would gain nothing, most pages would not fit, and these
+        // would take another pass.
         let pages: Vec<u64> = (0..1000).map(|n| n * 7919 % 1000 * 3).collect();
         let stops = stops(&pages, &[]);
         let chosen = choose(&stops, Pages(2), Pages(1000), |n| n);
         assert_eq!((chosen.wanted, chosen.gap), (1000, Pages::ZERO));
-        // A jump as dear as 64 pages turns that about.
+        // A jump that costs 64 pages reverses that.
         let chosen = choose(&stops, Pages(64), Pages(1000), |n| n);
         assert!(chosen.gap > Pages::ZERO && chosen.wanted < 1000, "{chosen:?}");
-        // Not so where the last pages answer most of the list.
+        // Not if the last pages answer most of the list.
         let chosen = choose(&stops, Pages(64), Pages(1000), |n| n.pow(4));
         assert_eq!((chosen.wanted, chosen.gap), (1000, Pages::ZERO));
     }
@@ -204,15 +203,14 @@ mod tests {
             let pages: Vec<u64> = pages.into_iter().collect();
             let held: Vec<u64> = held.into_iter().collect();
             let pass = longest(&stops(&pages, &held), Widths { read: Pages(width), worth: Pages(width) }, Pages(buffer));
-            // What is read, and with what is held and wanted the memory.
+            // The pages read, and the memory that they take together with those that are held and wanted.
             let naive = |wanted: usize| {
                 let wanted: BTreeSet<u64> = pages[..wanted].iter().copied().collect();
                 let missing: BTreeSet<u64> = wanted.iter().filter(|page| !held.contains(page)).copied().collect();
                 let mut read = missing.clone();
                 for (a, b) in missing.iter().zip(missing.iter().skip(1)) {
                     if b - a - 1 <= width {
-                        // A held page in a gap that nobody wants now counts as read: it may be
-                        // given back before.
+                        // A held page that is in a gap and not wanted counts as read: it may be released first.
                         read.extend((*a..*b).filter(|page| !(wanted.contains(page) && held.contains(page))));
                     }
                 }

@@ -1,9 +1,9 @@
-//! Known futures: what a program has said that it will read, fetched in disk order.
+//! Known futures: fetches the reads that a program has announced, in disk order.
 //!
-//! [`AccessListEngine`] is the policy of application-directed prefetching (ATC'09): an access list, a
-//! reorder buffer as large as memory allows, gaps that are cheaper read than skipped, contention
-//! control. [`Pump`] answers what it needs step by step, for a modelled process in virtual time; [`Driver`] carries
-//! out these needs on a [`PageCache`](foreseek_seam::PageCache), a kernel's in real time.
+//! [`AccessListEngine`] is the policy of application-directed prefetching (ATC'09): an access list, a reorder
+//! buffer as large as memory allows, infill and contention control. [`Pump`] returns the engine's needs step by
+//! step, for a modelled process in virtual time. [`Driver`] carries these needs out on a
+//! [`PageCache`](foreseek_seam::PageCache), the kernel's in real time.
 #![forbid(unsafe_code)]
 
 mod access_engine;

@@ -1,10 +1,10 @@
 //! An index of the part of an access list around its position: page -> nearest entry behind, chain of
 //! entries ahead.
 //!
-//! It lags behind the list and catches up when it is asked, entry by entry; each entry enters the
-//! window once and leaves it once, so that a look-up takes constant time amortised over the
-//! entries, and a list that is read exactly in order pays nothing. After a jump longer than the
-//! window it is built anew, which costs no more than the entries that were jumped over.
+//! It lags behind the list and catches up at a look-up, entry by entry. Each entry enters the window once and
+//! leaves it once. A look-up therefore takes constant time amortised over the entries, and a list that is read
+//! exactly in order pays nothing. After a jump longer than the window the index is rebuilt, which costs no more
+//! than the entries that were jumped over.
 
 use crate::entry::{Entry, ListIndex, Reach};
 use crate::objects::PageKey;
@@ -61,8 +61,8 @@ impl Lookahead {
         self.ahead.get(&page).map(|chain| chain.first)
     }
 
-    /// The first entry for a page at or after `from`. It gives up after a few links: a page that
-    /// occurs so often shows nothing about where the application is.
+    /// The first entry for a page at or after `from`. It stops after a few links: a page that occurs so often
+    /// shows nothing about the application's position.
     pub(crate) fn ahead_from(&self, page: PageKey, from: ListIndex) -> Option<ListIndex> {
         let mut at = self.ahead(page)?;
         for _ in 0..self.reach.confirm {

@@ -1,4 +1,4 @@
-//! The table of objects of an engine that follows access lists: the seam's, with the watched ranges of each.
+//! The table of objects of an access-list engine: the seam's, with the watched ranges of each object.
 
 use crate::regions::Regions;
 

@@ -1,9 +1,9 @@
-//! In which order the pages of a round are fetched.
+//! The order in which the pages of a round are fetched.
 //!
-//! ATC'09 section 3.5: a Circular LOOK, as forward seeks are never costlier than backward ones: from
-//! the last known position of the head upwards, then on from the lowest. The paper sorts by file
-//! offset and wishes for a call that tells where blocks lie; with [`Order::Disk`] pages go by their
-//! address on the device, across files. Pages whose address is unknown follow, by file and offset.
+//! ATC'09 section 3.5: a Circular LOOK, from the last known position of the head upwards, then from the lowest
+//! address, since forward seeks never cost more than backward ones. The paper sorts by file offset and proposes
+//! a system call that reports block addresses. With [`Order::Disk`] pages are sorted by their address on the
+//! device, across files. Pages without a known address follow, by file and offset.
 //!
 //! Limit: addresses of different devices are sorted as if they were one.
 
@@ -11,10 +11,10 @@ use crate::objects::{Objects, PageKey};
 use crate::settings::Order;
 use foreseek_units::{Lba, Pages, SECTORS_PER_PAGE};
 
-/// Marks a spot that goes by file and offset.
+/// Marks an address that stands for file and offset.
 const UNPLACED: u64 = 1 << 63;
 
-/// Where a page is fetched: comparable within one round.
+/// The address of a page, comparable within one round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct DiskAddress(u64);
 
@@ -24,7 +24,7 @@ impl DiskAddress {
         Self(lba.get())
     }
 
-    /// The spot of a page.
+    /// The address of a page.
     pub(crate) fn of(objects: &Objects, order: Order, page: PageKey) -> Self {
         let lba = match order {
             Order::Disk => objects.get(page.slot()).lba(page.page()),
@@ -33,12 +33,12 @@ impl DiskAddress {
         lba.map_or(Self(page.raw() | UNPLACED), Self::on_device)
     }
 
-    /// As two numbers that compare like it.
+    /// Two numbers that compare like the address.
     pub(crate) fn halves(self) -> [u32; 2] {
         [(self.0 >> 32) as u32, self.0 as u32]
     }
 
-    /// The spot right after `pages` pages from here.
+    /// The address right after `pages` pages from here.
     pub(crate) fn after(self, pages: Pages) -> Self {
         let step = if self.0 & UNPLACED == 0 { SECTORS_PER_PAGE } else { 1 };
         Self(self.0 + step * pages.get())
@@ -46,8 +46,8 @@ impl DiskAddress {
 }
 
 impl DiskAddress {
-    /// How many pages pass between here and a later spot; `None` backwards, or where one of the two
-    /// places is not known.
+    /// How many pages lie between here and a later address; `None` backwards, or if only one of the two is on
+    /// the device.
     pub(crate) fn up_to(self, later: Self) -> Option<Pages> {
         let distance = later.0.checked_sub(self.0)?;
         match (self.0 & UNPLACED == 0, later.0 & UNPLACED == 0) {
@@ -58,18 +58,17 @@ impl DiskAddress {
     }
 }
 
-/// A page of a round with its spot and its rank in the order of first use.
+/// A page of a round with its address and its rank in the order of first use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stop {
-    pub(crate) spot: DiskAddress,
+    pub(crate) address: DiskAddress,
     pub(crate) page: PageKey,
     pub(crate) rank: u32,
-    /// It is in memory already, by the engine's account.
+    /// The page is in memory already, by the engine's account.
     pub(crate) held: bool,
 }
 
-/// Sorts a round's pages, given in order of first use, into the order of a C-LOOK pass that begins
-/// at `head`.
+/// Sorts a round's pages, given in order of first use, into the order of a C-LOOK pass that begins at `head`.
 pub(crate) fn c_look(
     objects: &Objects,
     order: Order,
@@ -80,7 +79,7 @@ pub(crate) fn c_look(
     let mut stops: Vec<Stop> = (0..)
         .zip(pages)
         .map(|(rank, page)| Stop {
-            spot: DiskAddress::of(objects, order, page),
+            address: DiskAddress::of(objects, order, page),
             page,
             rank,
             held: held(page),
@@ -88,7 +87,7 @@ pub(crate) fn c_look(
         .collect();
     stops.sort_unstable();
     if let Some(head) = head {
-        let above = stops.partition_point(|stop| stop.spot < head);
+        let above = stops.partition_point(|stop| stop.address < head);
         stops.rotate_left(above);
     }
     stops
@@ -104,7 +103,7 @@ mod tests {
         Extent { page: PageIndex(page), pages: Pages(pages), lba: Lba(lba) }
     }
 
-    /// Two files; the second lies before and between the pieces of the first; its page 9 is a hole.
+    /// Two files. The second lies before and between the pieces of the first; its page 9 is a hole.
     fn two_files() -> (Objects, impl Fn(u64, u64) -> PageKey) {
         let mut objects = Objects::new();
         let a = objects.intern(ObjectId(1)).expect("room");
@@ -132,23 +131,23 @@ mod tests {
     }
 
     #[test]
-    fn disk_order_goes_across_files_and_leaves_the_unplaced_for_the_end() {
+    fn disk_order_crosses_files_and_ends_with_the_unplaced() {
         assert_eq!(sorted(Order::Disk, None), [(1, 0), (0, 3), (1, 5), (0, 12), (1, 9)]);
     }
 
     #[test]
-    fn a_pass_goes_up_from_the_head_and_then_on_from_the_lowest() {
+    fn a_pass_goes_up_from_the_head_and_then_from_the_lowest() {
         assert_eq!(sorted(Order::Disk, Some(1500)), [(1, 5), (0, 12), (1, 9), (1, 0), (0, 3)]);
         assert_eq!(sorted(Order::Disk, Some(0)), sorted(Order::Disk, None));
     }
 
     #[test]
-    fn file_order_goes_by_file_and_offset() {
+    fn file_order_sorts_by_file_and_offset() {
         assert_eq!(sorted(Order::File, None), [(0, 3), (0, 12), (1, 0), (1, 5), (1, 9)]);
     }
 
     #[test]
-    fn the_spot_after_a_run_is_where_the_next_page_of_it_lies() {
+    fn the_address_after_a_run_is_where_the_next_page_of_it_lies() {
         let (objects, page) = two_files();
         for order in [Order::Disk, Order::File] {
             let start = DiskAddress::of(&objects, order, page(0, 2));

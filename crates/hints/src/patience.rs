@@ -1,12 +1,12 @@
 //! Back-off of callbacks to an application that gives no hints.
 //!
-//! The paper calls back at every read that is not on the list. A callback can cost much (it may read an index),
-//! and an application that reads a watched file for another purpose has no answer. So after a
-//! question that brought nothing, the next occasions to ask are left out: two, then four, up to
-//! 1024; an answer that helps ends this.
+//! The paper calls back at every read that is not on the list. A callback can be expensive (it may read an
+//! index), and an application that reads a watched file for another purpose has no answer. So after a question
+//! without a useful answer, the next occasions to ask are skipped: two, then four, up to 1024. A useful answer
+//! ends this.
 
-/// At most 2^10 occasions are left out in a row: an application that turns to another plan is heard
-/// again within a second or so of random reads.
+/// At most 2^10 occasions are skipped in a row: an application that changes its plan is asked again within
+/// about a second of random reads.
 const USELESS_LIMIT: u32 = 10;
 
 #[derive(Clone, Debug, Default)]
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_asks_ever_more_seldom_until_an_answer_helps() {
+    fn it_asks_less_and_less_often_until_an_answer_helps() {
         let mut patience = Patience::default();
         let mut gaps = Vec::new();
         for _ in 0..13 {

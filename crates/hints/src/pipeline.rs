@@ -1,17 +1,21 @@
 //! The pipelined mode of the access-list engine: fetching goes on while the application reads.
 //!
-//! Where a list is longer than a buffer, and is trusted with a whole one, a [`Sweep`] takes the place
-//! of the rounds, unless a round needs few long runs for many accesses ([`Walk::joins`]). At each read of a watched page the engine notes how far the application has come,
-//! gives back in batches what that has freed, and asks for the next few runs of the sweep, so that the
-//! device always has a little to do ([`LEAD`]). It needs no thread for that. A read whose page the
-//! head has not come to yet waits until all up to there is asked for; advice blocks when the device's
-//! queue is full, so that this is also when the application is slowed down to the device's pace.
-//! However long a read waits, the head comes by each page once at it: with nothing read meanwhile, a
-//! second time around could only fetch again what memory was too short to keep.
+//! For a list that is longer than a buffer, and that is trusted with a whole one, a [`Sweep`] replaces the
+//! rounds, unless a round needs few long runs for many accesses ([`Walk::joins`]). At each read of a watched
+//! page the engine:
 //!
-//! The list is asked for again when less than the reach is left of it, so that the
-//! head always knows the reads of a whole way around. Contention and trust are as in rounds, judged
-//! when half a buffer was read, and when the head has come around.
+//! 1. advances its position on the list,
+//! 2. releases in batches the pages that are not needed any more,
+//! 3. requests the next few runs of the sweep, so that the device always has work ([`LEAD`]).
+//!
+//! It needs no thread for that. A read of a page that the head has not reached waits until all pages up to it
+//! have been requested. Advice blocks when the device's queue is full, which slows the application down to the
+//! device's pace. During one read the head passes each page at most once: since nothing is read meanwhile, a
+//! second pass would only fetch again pages that memory had no room for.
+//!
+//! The engine asks for more of the list when less than the reach is left of it, so that the head always knows
+//! the reads of a whole pass. Contention and trust work as in rounds. They are judged when half a buffer was
+//! read, and when the head has come around.
 
 use crate::access_list::Progress;
 use crate::entry::ListIndex;
@@ -24,26 +28,27 @@ use crate::trust::Verdict;
 use foreseek_seam::{Command, Commands, HintCommand, HintMode, RequestId};
 use foreseek_units::{PageSpan, Pages};
 
-/// Fetches that are kept under way while no read waits: twice what the queue of a disk holds, and half
-/// of the 128 tags of a stock block device, above which advice would block the application.
+/// Fetches that are kept in flight while no read waits: twice the queue of a disk, and half of the 128 tags of
+/// a stock block device, above which advice would block the application.
 const LEAD: u32 = 64;
 
-/// In a buffer that the lead alone could fill there are rounds.
+/// A buffer that the lead alone could fill is used for rounds.
 const SMALLEST: Pages = Pages(LEAD as u64);
 
 /// Pages of the list that the head passes at one read, at most, to keep its lead. A read costs some
-/// microseconds; to look at so many pages about one.
+/// microseconds; to look at so many pages costs about one.
 const SCAN: usize = 256;
 
-/// Pages that are given back together: DONTNEED is cheaper in batches (ATC'09 section 4.5).
+/// Pages that are released together: DONTNEED is cheaper in batches (ATC'09 section 4.5).
 const BATCH: Pages = Pages(64);
 
-/// By what the part of the buffer for which a sweep is planned is cut when it was too much, and by what it grows with each time around else.
+/// The part of the buffer for which a sweep is planned: the factor after it was too large, the growth with each
+/// other pass, and the smallest part.
 const FIT_CUT: f64 = 0.97;
 const FIT_GROWTH: f64 = 0.01;
 const FIT_FLOOR: f64 = 0.5;
 
-/// One part in so many of the list must have been read before it is asked for, or gone through, anew.
+/// One part in so many of the list must have been read before the engine asks for more of it, or plans again.
 const PART: usize = 16;
 
 /// What one read has met.
@@ -53,22 +58,22 @@ struct Meeting {
     at: Option<(ListIndex, PageKey)>,
     /// A page was missing.
     missed: bool,
-    /// It is an entry that the sweep has still to fetch.
+    /// The entry of a page that the sweep has yet to fetch.
     needed: Option<ListIndex>,
-    /// A page was missing that is not on the list.
+    /// A missing page that is not on the list.
     strayed: Option<PageKey>,
     lost: Pages,
 }
 
 impl AccessListEngine {
-    /// Whether a sweep is to begin, or to go on with another list: it is longer than a buffer and
+    /// Whether a sweep is to begin, or to continue with another list: the list is longer than a buffer, is
     /// trusted with one, and does not [join](Walk::joins).
     pub(crate) fn may_sweep(&self, walk: &Walk) -> bool {
         let calm = !self.pipeline.shaken && self.contention.buffer() > SMALLEST;
         self.settings.mode == Mode::Pipelined && calm && !walk.ended && self.is_trusted() && !walk.joins()
     }
 
-    /// Begins a round at an entry, after a question where the list is short of a buffer-full.
+    /// Begins a round at an entry. If the list is shorter than a buffer, it asks the application first.
     pub(crate) fn begin(&mut self, look: Look, page: PageKey, at: ListIndex, out: &mut Commands) {
         let walk = plan::walk(&self.list, &self.objects, at, self.round_size());
         let more = !self.list.is_complete() && self.list.room(HintMode::Append) > 0;
@@ -99,8 +104,7 @@ impl AccessListEngine {
         self.trust.limit(buffer) == buffer
     }
 
-    /// Begins a sweep, or goes on with one, at the entry of a read that waits. `missing`: its page is
-    /// not in memory.
+    /// Begins or continues a sweep at the entry of a waiting read. `missing`: its page is not in memory.
     pub(crate) fn sweep_from(&mut self, look: Look, from: ListIndex, missing: bool, out: &mut Commands) {
         if !self.pipeline.is_sweeping() {
             self.round = None;
@@ -130,13 +134,13 @@ impl AccessListEngine {
         self.pipeline.sweep = Some(sweep);
         self.pipeline.stale = false;
         if let Some(waiting) = &mut self.pipeline.waiting {
-            // It named a page by its number on the way of before.
+            // It named a page by its index in the old plan.
             waiting.needed = None;
         }
         self.note_buffer();
     }
 
-    /// Goes back to rounds. What the sweep holds is kept until a round needs its memory.
+    /// Returns to rounds. Pages of the sweep are kept until a round needs their memory.
     pub(crate) fn end_sweep(&mut self) {
         if let Some(sweep) = self.pipeline.sweep.take() {
             self.held.take_over(sweep.into_pages());
@@ -144,7 +148,7 @@ impl AccessListEngine {
         }
     }
 
-    /// Goes on with a read that waited for an answer which did not help.
+    /// Continues with a read that waited for an answer which did not help.
     pub(crate) fn sweep_on(&mut self, request: RequestId, out: &mut Commands) {
         self.go_on(request, None, out);
     }
@@ -154,14 +158,14 @@ impl AccessListEngine {
         self.pump(Waiting { request, needed, distance }, out);
     }
 
-    /// Goes on to give commands.
+    /// Gives further commands.
     pub(crate) fn pump_on(&mut self, out: &mut Commands) {
         if let Some(waiting) = self.pipeline.waiting.take() {
             self.pump(waiting, out);
         }
     }
 
-    /// A read during a sweep; the pages of it that are in memory are known.
+    /// A read during a sweep, whose pages in memory are known.
     pub(crate) fn read_in_sweep(&mut self, look: Look, runs: Option<&[PageSpan]>, out: &mut Commands) {
         let met = self.meet(look, runs);
         match met.missed {
@@ -196,8 +200,8 @@ impl AccessListEngine {
         self.go_on(look.request, needed, out);
     }
 
-    /// Pages of the sweep are lost, and nobody knows which others. Rounds need their pages for a shorter
-    /// time, and fetch again what may have gone.
+    /// Pages of the sweep were evicted, and it is not known which others. Rounds need their pages for a shorter
+    /// time, and fetch again all that may be missing.
     fn fall_back_to_rounds(&mut self, look: Look, met: Meeting, out: &mut Commands) {
         self.end_sweep();
         self.doubtful = true;
@@ -208,7 +212,7 @@ impl AccessListEngine {
         }
     }
 
-    /// Notes the pages of a read.
+    /// Follows the pages of a read on the list.
     fn meet(&mut self, look: Look, mut runs: Option<&[PageSpan]>) -> Meeting {
         let mut met = Meeting::default();
         for page in look.span.iter() {
@@ -231,7 +235,7 @@ impl AccessListEngine {
             if self.pipeline.sweep.as_ref().is_none_or(|sweep| !sweep.covers(at)) {
                 self.plan_sweep(at);
             }
-            // A page that no sweep knows was none that it fetched.
+            // The sweep did not fetch a page that it does not know.
             let Some(sweep) = self.checks.some(self.pipeline.sweep.as_mut()) else { continue };
             let kind = sweep.read(at, known.unwrap_or(true));
             met.at = Some((at, key));
@@ -246,7 +250,7 @@ impl AccessListEngine {
                     met.lost += Pages(1);
                     met.missed = true;
                 }
-                // Where the cache does not tell, the own account must do.
+                // Without an answer from the cache, the engine's own account decides.
                 Met::Other if known != Some(true) => {
                     met.needed = met.needed.or(Some(at));
                     met.missed = true;
@@ -257,7 +261,7 @@ impl AccessListEngine {
         met
     }
 
-    /// Sizes the buffer by what was read and lost. Answers whether there is contention.
+    /// Sizes the buffer by the pages read and evicted. Returns whether there is contention.
     fn size(&mut self, lost: Pages) -> bool {
         self.stats.evicted += lost;
         let ledger = &mut self.pipeline.ledger;
@@ -277,20 +281,20 @@ impl AccessListEngine {
         contention
     }
 
-    /// Whether the list should be longer.
+    /// Whether to ask for more of the list.
     fn is_running_short(&mut self) -> bool {
         let Some(sweep) = &self.pipeline.sweep else { return false };
         let left = self.list.end().since(self.list.position()) as u64;
         let more = !self.list.is_complete() && self.list.room(HintMode::Set) > 0;
-        // Not at every read, where the application never has enough.
+        // Not at every read, for an application that never has enough.
         let due = sweep.passed() >= sweep.length() / PART;
         more && due && left < sweep.reach() && self.patience.may_ask()
     }
 
-    /// Judges the list: what was fetched of it against what was read.
+    /// Judges the list: the pages fetched for it against those read.
     fn judge_sweep(&mut self, sweep: &mut Sweep, consumed: bool) {
         let ledger = &mut self.pipeline.ledger;
-        // What is still wanted and not read yet is not wasted, nor what memory was short for.
+        // Pages that are still wanted and unread are not wasted, nor are those that memory had no room for.
         ledger.fetched -= sweep.take_withdrawn();
         let unread = sweep.unread().min(ledger.fetched);
         let buffer = self.contention.buffer();
@@ -300,12 +304,12 @@ impl AccessListEngine {
         (ledger.fetched, ledger.used) = (unread, Pages::ZERO);
     }
 
-    /// Asks for the next runs of the sweep, until the page that a read waits for is among them and the
-    /// device has its lead, or the memory is full, or the head has come around.
+    /// Requests the next runs of the sweep until the page of the waiting read is among them and the device has
+    /// its lead, or the memory is full, or the head has come around.
     fn pump(&mut self, mut waiting: Waiting, out: &mut Commands) {
         self.pipeline.waiting = None;
         while let Some(mut sweep) = self.pipeline.sweep.take() {
-            let room = self.give_back(&mut sweep, out);
+            let room = self.release_ready(&mut sweep, out);
             waiting.needed = waiting.needed.filter(|stop| sweep.lacks(*stop));
             let due = waiting.distance > 0 && (waiting.needed.is_some() || sweep.under_way() < LEAD);
             let goes_on = room && due && self.step(&mut sweep, &mut waiting, out);
@@ -324,8 +328,8 @@ impl AccessListEngine {
         out.push(Command::Pass { request: waiting.request });
     }
 
-    /// Gives back what is ready. Answers whether there is room for a fetch and the read besides.
-    fn give_back(&mut self, sweep: &mut Sweep, out: &mut Commands) -> bool {
+    /// Releases the pages that are ready. Returns whether there is room for a fetch and the read as well.
+    fn release_ready(&mut self, sweep: &mut Sweep, out: &mut Commands) -> bool {
         let buffer = self.contention.buffer();
         let batch = if sweep.memory() < buffer { BATCH.min(buffer / 16) } else { Pages(1) };
         if self.pipeline.forget.is_empty() {
@@ -340,7 +344,7 @@ impl AccessListEngine {
         out.room() > 2
     }
 
-    /// One move of the head. Answers whether there may be another.
+    /// One move of the head. Returns whether another may follow.
     fn step(&mut self, sweep: &mut Sweep, waiting: &mut Waiting, out: &mut Commands) -> bool {
         let needed = waiting.needed;
         let most = self.contention.buffer() - sweep.memory();
@@ -348,7 +352,7 @@ impl AccessListEngine {
             if sweep.relieve(needed.is_some()) {
                 return true;
             }
-            // What is given back while it is on its way leaves no room yet.
+            // Pages that are released while in flight leave no room yet.
             if needed.is_none() || sweep.memory() > sweep.held() {
                 return false;
             }
@@ -375,7 +379,7 @@ impl AccessListEngine {
         true
     }
 
-    /// The head begins anew at the lowest page.
+    /// The head has reached the end and restarts at the lowest page.
     fn come_around(&mut self, sweep: &mut Sweep) {
         if !std::mem::take(&mut self.pipeline.moved) {
             return;
@@ -385,7 +389,7 @@ impl AccessListEngine {
             self.pipeline.fit = (self.pipeline.fit + FIT_GROWTH).min(1.0);
         }
         self.judge_sweep(sweep, true);
-        // What was reckoned with is some time ago.
+        // The plan rests on reads that have been made by now.
         self.pipeline.stale |= sweep.passed() >= sweep.length() / PART;
     }
 }

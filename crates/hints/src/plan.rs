@@ -1,4 +1,4 @@
-//! What one round fetches: from the list to runs in fetch order.
+//! Plans one round: from the list to runs in fetch order.
 
 use crate::access_list::AccessList;
 use crate::entry::ListIndex;
@@ -14,9 +14,9 @@ use rustc_hash::FxHashSet;
 pub(crate) struct FetchRun {
     pub(crate) slot: Slot,
     pub(crate) span: PageSpan,
-    /// How many of them are wanted; the rest is infill.
+    /// How many of them are wanted; the others are infill.
     pub(crate) wanted: Pages,
-    /// Where the head is afterwards.
+    /// The position of the head afterwards.
     pub(crate) end: DiskAddress,
 }
 
@@ -34,18 +34,19 @@ pub(crate) struct Walk {
     pub(crate) pages: Vec<(PageKey, ListIndex)>,
     /// The first entry that none of them answers.
     pub(crate) end: ListIndex,
-    /// The list ended before there were enough.
+    /// The list ended before there were enough pages.
     pub(crate) ended: bool,
 }
 
-/// Rounds are fetched where sorting joins so many places of the list into one on average, and that has so many pages. Reads at random
-/// come to that where fifteen of sixteen pages are in a round.
+/// Rounds are fetched if sorting joins on average so many separate runs of the list into one, of at least so
+/// many pages. Random reads reach that only if fifteen of sixteen pages are in a round.
 const JOINED: usize = 4;
 const LONG: usize = 16;
 
 impl Walk {
-    /// Whether the pages lie together in far fewer places than the list goes to: an image that is read down its columns. A round
-    /// fetches them in a few long runs; an endless pass, whose room comes with each read, would fetch parts of these.
+    /// Whether the sorted pages form far fewer runs than the list does, as for an image that is read down its
+    /// columns. A round fetches them in a few long runs. A sweep gets its room with each read, and would fetch
+    /// parts of these runs.
     pub(crate) fn joins(&self) -> bool {
         let follows =
             |two: &[PageKey]| two[0].slot() == two[1].slot() && two[0].page().next() == two[1].page();
@@ -58,7 +59,7 @@ impl Walk {
     }
 }
 
-/// Walks the list from a position on until `target` unique pages were seen that can be fetched.
+/// Walks the list from a position until it has seen `target` unique pages that can be fetched.
 pub(crate) fn walk(list: &AccessList, objects: &Objects, from: ListIndex, target: Pages) -> Walk {
     let mut walk = Walk { pages: Vec::new(), end: list.end(), ended: true };
     let mut seen = FxHashSet::default();
@@ -74,12 +75,12 @@ pub(crate) fn walk(list: &AccessList, objects: &Objects, from: ListIndex, target
         seen.insert(page);
         walk.pages.push((page, position));
     }
-    // A buffer filled by the last entry is full, not ended early.
+    // If the last entry fills the buffer, the list did not end early.
     walk.ended &= (walk.pages.len() as u64) < target.get();
     walk
 }
 
-/// A round: what is fetched and how much of the list it answers.
+/// A round: the pages to fetch and how much of the list it answers.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) runs: Vec<FetchRun>,
@@ -91,17 +92,17 @@ pub(crate) struct Plan {
     pub(crate) end: ListIndex,
 }
 
-/// How a round is to be planned.
+/// The parameters of a plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner {
     pub(crate) order: Order,
-    /// The largest gap that is cheaper read than skipped.
+    /// The largest gap that is cheaper to read than to skip.
     pub(crate) widest_gap: Pages,
     pub(crate) head: Option<DiskAddress>,
     pub(crate) buffer: Pages,
 }
 
-/// Orders a walk's pages, reads over gaps where that is cheaper, and cuts it to the buffer.
+/// Orders a walk's pages, reads gaps where that is cheaper, and cuts the round to the buffer.
 pub(crate) fn plan(objects: &Objects, manner: Manner, walk: &Walk, held: impl Fn(PageKey) -> bool) -> Plan {
     let pages = walk.pages.iter().map(|(page, _)| *page);
     let stops = c_look(objects, manner.order, manner.head, pages, held);
@@ -126,13 +127,13 @@ fn runs<'a>(stops: impl Iterator<Item = &'a Stop>, pass: Pass) -> Vec<FetchRun> 
             Some(run) if bridged.is_some() && page.end - run.span.start <= FETCH_LIMIT => {
                 run.span.end = page.end;
                 run.wanted += Pages(1);
-                run.end = stop.spot.after(Pages(1));
+                run.end = stop.address.after(Pages(1));
             }
             _ => runs.push(FetchRun {
                 slot: stop.page.slot(),
                 span: page,
                 wanted: Pages(1),
-                end: stop.spot.after(Pages(1)),
+                end: stop.address.after(Pages(1)),
             }),
         }
         last = Some(*stop);

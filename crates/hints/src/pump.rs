@@ -1,14 +1,13 @@
-//! An [`AccessListEngine`] as a pump: it answers what it needs, and is given the answer.
+//! An [`AccessListEngine`] as a pump: it returns its needs, and is passed the answers.
 //!
-//! A driver carries out what the engine wants. Some drivers call a page cache and have the answer when
-//! the call returns ([`Driver`](crate::Driver)); to a modelled process each need is a step that takes
-//! virtual time, during which other processes run. The pump serves both. After each call
-//! ([`open`](Pump::open), [`read`](Pump::read), [`hint`](Pump::hint), ...) the caller asks
-//! [`advance`](Pump::advance): a [`Need`] is carried out and its answer handed back by
-//! [`fetched`](Pump::fetched), [`forgotten`](Pump::forgotten) or [`resident`](Pump::resident), until
-//! the call is [over](Next::Over).
+//! A driver carries out the engine's commands. Some drivers call a page cache and have the answer when the call
+//! returns ([`Driver`](crate::Driver)). For a modelled process each need is a step in virtual time, during
+//! which other processes run. The pump serves both. After each call ([`open`](Pump::open),
+//! [`read`](Pump::read), [`hint`](Pump::hint), ...) the caller calls [`advance`](Pump::advance) until the call
+//! is [over](Next::Over). It carries out each [`Need`] and passes the answer to [`fetched`](Pump::fetched),
+//! [`forgotten`](Pump::forgotten) or [`resident`](Pump::resident).
 //!
-//! The time of an event is that of the call that brings it, and time does not run backwards.
+//! An event has the time of the call that brings it, and time does not run backwards.
 
 use crate::state::AccessListEngine;
 use crate::{Settings, Stats};
@@ -20,27 +19,27 @@ use foreseek_units::{ByteSpan, Bytes, Instant, Nanos, PageIndex, PageSpan, Pages
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
-/// How often the budget is asked for anew while reads go on. Reading the kernel's figures takes
-/// tens of microseconds and they move within seconds.
+/// How often the budget is requested while reads go on. Reading the kernel's figures takes tens of
+/// microseconds, and they change within seconds.
 const BUDGET_PERIOD: Nanos = Nanos::from_secs(1);
 
-/// How many commands may follow from one call before the pump lets the read go and steps aside:
-/// many more than a full list gives rise to, few enough to end within seconds.
+/// The most commands of one call, after which the pump lets the read pass: many more than a full list gives
+/// rise to, few enough to end within seconds.
 const COMMANDS_PER_CALL: u64 = 1 << 24;
 
 /// What a read does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Read as ever.
+    /// Read without change.
     Pass,
-    /// First call the application back, then [`Pump::answered`].
+    /// First run the application's callback, then call [`Pump::answered`].
     Callback(CallbackRequest),
 }
 
 /// A callback to the application, which asks for its coming reads (ATC'09 section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallbackRequest {
-    /// To be given to [`Pump::answered`].
+    /// The argument for [`Pump::answered`].
     pub request: RequestId,
     /// The most recently accessed marked entry of the list, if any was.
     pub marked: Option<(ObjectId, PageIndex)>,
@@ -51,40 +50,40 @@ pub struct CallbackRequest {
 /// What the engine needs of a page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Pages are to be fetched; answered by [`Pump::fetched`].
+    /// Fetch pages; answered by [`Pump::fetched`].
     Fetch(ObjectId, PageSpan),
-    /// Pages are to be given back; answered by [`Pump::forgotten`].
+    /// Release pages; answered by [`Pump::forgotten`].
     Forget(ObjectId, PageSpan),
-    /// Which of these pages are in memory; answered by [`Pump::resident`].
+    /// Report which of these pages are in memory; answered by [`Pump::resident`].
     Resident(ObjectId, PageSpan),
 }
 
 /// What comes next in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// This is to be carried out and answered.
+    /// Carry this out and pass the answer.
     Do(Need),
-    /// The call is over; of a read, this is the answer.
+    /// The call is over, with the answer if it was a read.
     Over(Step),
 }
 
-/// What the answer that is waited for belongs to.
+/// What the awaited answer belongs to.
 #[derive(Clone, Copy, Debug)]
 enum Waiting {
     Fetch(FetchId, Epoch),
     Query(QueryId),
 }
 
-/// An engine and what is left to carry out of its commands.
+/// An engine and its commands that are not carried out yet.
 pub struct Pump {
     engine: AccessListEngine,
     recorder: Option<Recorder>,
     out: Commands,
     queue: VecDeque<Command>,
     now: Instant,
-    /// Whose answer the call is to find.
+    /// The request whose answer ends the call.
     request: Option<RequestId>,
-    /// The answer, as far as it is known.
+    /// The answer so far.
     step: Step,
     /// Commands of this call so far.
     carried: u64,
@@ -92,7 +91,7 @@ pub struct Pump {
     epochs: FxHashMap<ObjectId, Epoch>,
     next_request: u64,
     budget_given: Option<Instant>,
-    /// Accesses were refused since the list was last replaced or the application last asked.
+    /// Accesses were refused since the list was last replaced.
     refused: bool,
 }
 
@@ -117,15 +116,15 @@ impl Pump {
         }
     }
 
-    /// Writes all events and commands of the engine from here on; meant for a new pump, as a replay
-    /// starts with a new engine.
+    /// Records all further events and commands of the engine. Call it on a new pump, as a replay starts with a
+    /// new engine.
     pub fn record_into(&mut self, mut recorder: Recorder) {
         recorder.begin(self.engine.settings());
         self.recorder = Some(recorder);
     }
 
-    /// A stream was opened on an object of `length` bytes that lies in `extents`, or its object has
-    /// that length now.
+    /// A stream was opened on an object of `length` bytes in `extents`, or its object's length has changed to
+    /// `length`.
     pub fn open(
         &mut self,
         now: Instant,
@@ -135,39 +134,39 @@ impl Pump {
     ) {
         let (stream, object, who) = opened;
         self.begin(now, None);
-        self.tell(Event::Opened { stream, object, length, who });
-        self.tell(Event::Placed { object, extents });
+        self.notify(Event::Opened { stream, object, length, who });
+        self.notify(Event::Placed { object, extents });
     }
 
     /// A stream was closed.
     pub fn close(&mut self, now: Instant, stream: StreamId) {
         self.begin(now, None);
-        self.tell(Event::Closed { stream });
+        self.notify(Event::Closed { stream });
     }
 
-    /// Reads of this range are to be watched from here on.
+    /// Starts to watch reads of this range.
     pub fn watch(&mut self, now: Instant, object: ObjectId, range: ByteSpan) {
         self.begin(now, None);
-        self.tell(Event::Hint(HintEvent::Watched { object, range }));
+        self.notify(Event::Hint(HintEvent::Watched { object, range }));
     }
 
-    /// Reads of this range are no longer to be watched; the range as it was given to `watch`.
+    /// Ends the watch of a range that was passed to `watch`.
     pub fn unwatch(&mut self, now: Instant, object: ObjectId, range: ByteSpan) {
         self.begin(now, None);
-        self.tell(Event::Hint(HintEvent::Unwatched { object, range }));
+        self.notify(Event::Hint(HintEvent::Unwatched { object, range }));
     }
 
-    /// The application says what it will read. Answers how many of `accesses` were accepted: fewer
-    /// than were given once the list is full. `done`: the application has no more to say for now.
-    /// If something was refused, it is asked again when the list has room, as in the paper's
-    /// figure 7: a callback ends with `done` whether all was taken or not.
+    /// The application announces its reads. Returns how many of `accesses` were accepted: fewer than given once
+    /// the list is full. `done`: the application has no more for now. If some were refused, the application is
+    /// asked again when the list has room, as in the paper's figure 7: a callback ends with `done` whether all
+    /// were accepted or not.
     pub fn hint(&mut self, now: Instant, mode: HintMode, accesses: &[Access], done: bool) -> usize {
         let accepted = accesses.len().min(self.engine.room(mode));
         self.refused &= mode == HintMode::Append;
         self.refused |= accepted < accesses.len();
         let done = done && !self.refused;
         self.begin(now, None);
-        self.tell(Event::Hint(HintEvent::Hinted { mode, accesses: &accesses[..accepted], done }));
+        self.notify(Event::Hint(HintEvent::Hinted { mode, accesses: &accesses[..accepted], done }));
         accepted
     }
 
@@ -177,38 +176,38 @@ impl Pump {
         self.budget_given.is_none_or(|given| now.since(given) >= BUDGET_PERIOD)
     }
 
-    /// So much memory there is for cached pages. To be called where [wanted](Self::wants_budget) and
-    /// before each [`answered`](Self::answered); it is part of the call that follows.
+    /// Sets the memory for cached pages. Call it when [wanted](Self::wants_budget) and before each
+    /// [`answered`](Self::answered); it is part of the call that follows.
     pub fn budget(&mut self, now: Instant, pages: Pages) {
         self.now = now;
         self.budget_given = Some(now);
-        self.tell(Event::Budget { pages });
+        self.notify(Event::Budget { pages });
     }
 
-    /// A read is about to be made. To be called before each read of an object with watched ranges.
+    /// A read is about to be made. Call it before each read of an object with watched ranges.
     pub fn read(&mut self, now: Instant, stream: StreamId, range: ByteSpan) {
         let request = RequestId(self.next_request);
         self.next_request += 1;
         self.begin(now, Some(request));
-        self.tell(Event::Read { request, stream, range, who: None });
+        self.notify(Event::Read { request, stream, range, who: None });
     }
 
     /// The application has answered a [`CallbackRequest`], with or without hints.
     pub fn answered(&mut self, now: Instant, request: RequestId) {
         self.begin(now, Some(request));
-        self.tell(Event::Hint(HintEvent::Answered { request }));
+        self.notify(Event::Hint(HintEvent::Answered { request }));
     }
 
-    /// The bytes of a range changed: what was fetched of it is no longer counted as prefetched.
+    /// The bytes of a range changed: pages fetched of it no longer count as prefetched.
     pub fn changed(&mut self, now: Instant, object: ObjectId, range: ByteSpan) {
         let epoch = self.epochs.entry(object).or_default();
         *epoch = Epoch(epoch.0.wrapping_add(1));
         let epoch = *epoch;
         self.begin(now, None);
-        self.tell(Event::Changed { object, range, epoch });
+        self.notify(Event::Changed { object, range, epoch });
     }
 
-    /// What the call needs next.
+    /// The next need of the call.
     pub fn advance(&mut self) -> Next {
         loop {
             while let Some(command) = self.queue.pop_front() {
@@ -221,19 +220,19 @@ impl Pump {
             if !due || self.carried > COMMANDS_PER_CALL {
                 return Next::Over(self.step);
             }
-            self.tell(Event::Tick);
+            self.notify(Event::Tick);
         }
     }
 
-    /// The answer to [`Need::Fetch`]: how many pages from its start were asked for, or why none.
+    /// The answer to [`Need::Fetch`]: how many pages from its start were requested, or why none.
     pub fn fetched(&mut self, now: Instant, result: Result<Pages, Refusal>) {
         self.now = now;
         let Some(Waiting::Fetch(fetch, epoch)) = self.waiting.take() else { return };
         match result {
             Ok(got) => {
-                self.tell(Event::Done { fetch, epoch, got, outcome: FetchOutcome::Issued, in_flight: 0 });
+                self.notify(Event::Done { fetch, epoch, got, outcome: FetchOutcome::Issued, in_flight: 0 });
             }
-            Err(why) => self.tell(Event::Refused { fetch, why }),
+            Err(why) => self.notify(Event::Refused { fetch, why }),
         }
     }
 
@@ -242,20 +241,20 @@ impl Pump {
         self.now = now;
     }
 
-    /// The answer to [`Need::Resident`]: the runs in memory, ascending; none where they can't be known.
+    /// The answer to [`Need::Resident`]: the runs in memory, ascending; `None` if they are not known.
     pub fn resident(&mut self, now: Instant, runs: Option<&[PageSpan]>) {
         self.now = now;
         let Some(Waiting::Query(query)) = self.waiting.take() else { return };
-        self.tell(Event::Hint(HintEvent::Resident { query, runs }));
+        self.notify(Event::Hint(HintEvent::Resident { query, runs }));
     }
 
-    /// Whether all of the list has been fetched, and there is room for it.
+    /// Whether the whole list has been fetched in a round that holds it.
     #[must_use]
     pub fn has_fetched_all(&self) -> bool {
         self.engine.has_fetched_all()
     }
 
-    /// What happened so far.
+    /// The counters so far.
     #[must_use]
     pub fn stats(&self) -> &Stats {
         self.engine.stats()
@@ -269,8 +268,8 @@ impl Pump {
         self.carried = 0;
     }
 
-    /// Tells the engine and queues what it says.
-    fn tell(&mut self, event: Event<'_>) {
+    /// Passes an event to the engine and queues its commands.
+    fn notify(&mut self, event: Event<'_>) {
         let now = self.now;
         if let Some(recorder) = &mut self.recorder {
             recorder.event(now, &event);
@@ -282,7 +281,7 @@ impl Pump {
         self.queue.extend(self.out.drain());
     }
 
-    /// What a command needs, if anything; the answer to the call's request is kept.
+    /// What a command needs, if anything. Keeps the answer to the call's request.
     fn need(&mut self, command: Command) -> Option<Need> {
         match command {
             Command::Fetch { fetch, object, range, epoch, .. } => {
@@ -306,7 +305,7 @@ impl Pump {
                 }
                 None
             }
-            // Advice has no frames: nothing is served or dropped.
+            // The page cache has no frames: nothing is served or dropped.
             Command::Serving(_) => None,
         }
     }

@@ -1,62 +1,67 @@
-//! Read-around: which neighbours of a missing page are read with it.
+//! Read-around: which neighbours of a missing page are read together with it.
 //!
-//! Some reads follow no order that anything shows: look-ups by key, the inner side of a join. Where the
-//! tree that they read fits into memory, each of its pages is read once in the end, and to read many neighbours with
-//! each miss costs less than to seek for each. Where it does not, the neighbours are evicted unused. The kernel faces the
-//! same choice at a page fault of a memory map, and reads a fixed window around it (`filemap_fault`). Here the
-//! window follows from what the last ones gained.
+//! Some reads follow no visible order: look-ups by key, the inner side of a join. If their tree fits into
+//! memory, each of its pages is read once in the end, and to read many neighbours with each miss costs less
+//! than a seek for each page. If it does not fit, the neighbours are evicted unused. The kernel faces the same
+//! choice at a page fault of a memory map, and reads a fixed window around it (`filemap_fault`). Here the
+//! window depends on the gain of the last ones.
 //!
-//! Reads are told apart by *class*: the tree that they belong to. One rent-or-buy account holds for the
-//! whole file, as in [`crate::allowance`], and each class has a credit:
+//! Reads are grouped by *class*: the tree that they belong to. One rent-or-buy account holds for the whole
+//! file, as in [`crate::allowance`], and each class has a credit:
 //!
-//! - `m` is what a miss takes that is read alone, the mean over those reads. `seek_pages` pages are transferred in that time, so a window of `n`
-//!   pages is expected to take `m * (1 + n / seek_pages)`.
-//! - `S`, *stock*, grows by what a miss alone takes, by `m` for a miss with a window, and by `m` for the first read
-//!   of a page that a window has prefetched, unless it [follows](crate::in_order) one of the reads before it: the kernel's
-//!   read-ahead would have prefetched that one as well. `C`, *actual*, grows by what was really waited.
+//! - `m` is the mean time of a miss that is read without a window. `seek_pages` pages are transferred in that
+//!   time. A window of `n` pages is therefore expected to take `m * (1 + n / seek_pages)`.
+//! - `S`, *stock*, grows by the time of a miss without a window, by `m` for a miss with one, and by `m` for the
+//!   first read of a page that a window has prefetched. It does not grow for a read that
+//!   [follows](crate::in_order) one of the last reads: the kernel's read-ahead would have prefetched that page
+//!   as well.
+//! - `C`, *actual*, grows by the time that reads really waited.
 //! - A window is read only if `C + m * (1 + n / seek_pages) <= rho * (S + m)`.
 //!
-//! **Bound.** If no window takes longer than expected, then `C <= rho * S` after every read, whatever is read.
-//! *Proof.* A miss alone adds the same to both sums, and `rho >= 1`. A used page adds to `S` alone. A miss with a
-//! window adds `m` to `S` and at most `m * (1 + n / seek_pages)` to `C`, which the rule has just looked at. A window that takes longer
-//! is counted as what it took, up to four times what was expected: the next windows pay for it. What the windows drive out of
-//! memory is not in the sums: pages that are gone before they are read are a sign, and end the credit.
+//! **Bound.** If no window takes longer than expected, then `C <= rho * S` after every read, for all sequences
+//! of reads. *Proof.* A miss without a window adds the same to both sums, and `rho >= 1`. A used page adds to
+//! `S` alone. A miss with a window adds `m` to `S` and at most `m * (1 + n / seek_pages)` to `C`, which the
+//! rule has just checked. A window that takes longer counts with its real time, up to four times the expected
+//! one: the next windows pay for it. The sums do not contain the pages that windows evict from memory. Instead,
+//! prefetched pages that are evicted before they are read end the credit.
 //!
-//! **The window.** A class without credit tries: an eighth of `seek_pages` where `rho` allows it, half of `seek_pages`
-//! where the end of the statement is visible. Each used page adds `m` to the credit of its class, and each miss takes
-//! a sixteenth of it away, so that old gains are forgotten. A window may cost half of the credit. So it grows as the
-//! tree comes into memory: with a part `f` of a tree there, `f / (1 - f)` reads find their page for each one that
-//! misses. Look-ups of all of a tree of 6,600 pages in no order take about 240 times `m` where the end is visible
-//! and 590 times where it is not; read alone they take 6,600, and in a row 100.
+//! **The window.** A class without credit tries an eighth of `seek_pages` where `rho` allows it, or half of
+//! `seek_pages` if the end of the statement is visible. Each used page adds `m` to the credit of its class, and
+//! each miss takes a sixteenth of the credit away, so that old gains are forgotten. A window may cost half of
+//! the credit. The windows therefore grow as more of the tree is in memory: if a part `f` of it is, `f / (1 -
+//! f)` reads hit for each miss. Random look-ups of a whole tree of 6,600 pages take about 240 times `m` where
+//! the end is visible and 590 times where it is not. Without windows they take 6,600 times `m`, and in sequence
+//! 100.
 
 use crate::allowance::{End, FIRST_STEP_MISSES_END_KNOWN, RHO_END_UNKNOWN};
 use crate::in_order::RecentReads;
 use foreseek_units::{Nanos, PageIndex, PageSpan, Pages, Span};
 use std::collections::HashMap;
 
-/// `rho` in thousandths where the end of the statement is visible. Windows pay by use or not at all, and
-/// the first few tell: more than a quarter would buy little (all of a tree of 6,600 pages takes
-/// about 240 times `m` with 1.25 as with 1.5), and cost twice as much where memory is too small.
+/// `rho` in thousandths where the end of the statement is visible. Windows pay by use or not at all, and the
+/// first few show which. More than a quarter would gain little: all of a tree of 6,600 pages takes about 240
+/// times `m` with 1.25 as with 1.5. It would cost twice as much where memory is too small.
 pub const RHO_AROUND_END_KNOWN: u64 = 1250;
 /// The largest window: 2 MiB, which a disk reads in the time of two to four seeks.
 pub const WINDOW_LIMIT: u64 = 512;
 /// How many times `m` the credit of a class may hold: it pays for the largest window on a rotating disk.
 const CREDIT_LIMIT: u64 = 16;
-/// What a miss leaves of a credit, in sixteenths.
+/// The sixteenths of a credit that remain after a miss.
 const CREDIT_KEPT: u64 = 15;
-/// How often its expectation a window is counted at most, since another program may have held the disk up.
+/// A window counts at most with so many times its expected time, since another program may have delayed the
+/// disk.
 const OUTLIER: u64 = 4;
-/// Classes that are remembered. A database with more trees has few that are read at a time.
+/// Classes that are remembered. Of a database with more trees, few are read at a time.
 const CLASSES_LIMIT: usize = 256;
 
 /// The windows of one file.
 #[derive(Clone, Debug)]
 pub struct ReadAround {
-    /// Pages that are transferred in the time of a miss alone.
+    /// Pages that are transferred in the time of a miss without a window.
     seek_pages: u64,
     stock: Nanos,
     actual: Nanos,
-    /// Misses that were read alone, and what they took.
+    /// Misses without a window, and their time.
     alone: (u64, Nanos),
     classes: HashMap<u64, Class>,
     prefetched: Prefetched,
@@ -68,38 +73,40 @@ pub struct ReadAround {
 #[derive(Clone, Copy, Debug, Default)]
 struct Class {
     credit: Nanos,
-    /// Pages that windows of it have prefetched, those that it has read, and those that were not in memory any more.
+    /// Pages that its windows have prefetched, those of them that were read, and those that were evicted
+    /// before.
     prefetched: u64,
     used: u64,
     evicted: u64,
 }
 
-/// What was read around and what came of it.
+/// The windows and their results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Windows.
+    /// The number of windows.
     pub windows: u64,
-    /// Pages that they have read ahead.
+    /// Pages that they have prefetched.
     pub pages: u64,
-    /// Among them those that were read.
+    /// Those of them that were read.
     pub used: u64,
-    /// Those that were gone from memory when they were read.
+    /// Those that were evicted before they were read.
     pub evicted: u64,
 }
 
-/// How a read came out.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What its reader waited.
+    /// The time that it waited.
     pub time: Nanos,
-    /// It was not in memory.
+    /// A page was not in memory.
     pub missed: bool,
     /// Pages that were read with it, since they were not in memory either.
     pub around: Pages,
 }
 
 impl ReadAround {
-    /// Nothing read yet; so many pages are transferred in the time of a miss alone ([`crate::allowance::SEEK_PAGES_DISK`]).
+    /// Nothing read yet. `seek_pages`: how many pages are transferred in the time of a miss without a window
+    /// ([`crate::allowance::SEEK_PAGES_DISK`]).
     #[must_use]
     pub fn new(seek_pages: u64) -> Self {
         Self {
@@ -114,14 +121,14 @@ impl ReadAround {
         }
     }
 
-    /// The pages to be read, where a read of `read` misses: a window around it, or nothing. `misses`: how many reads of
-    /// its statement have missed; `end`: whether it is visible how far that reads.
+    /// The window to read when `read` misses, or `None`. `misses`: how many reads of its statement have missed;
+    /// `end`: whether the statement's end is visible.
     #[must_use]
     pub fn window(&self, class: u64, read: PageSpan, misses: u64, end: End) -> Option<PageSpan> {
         let mean = self.mean()?.get();
         let class = self.classes.get(&class).copied().unwrap_or_default();
         let began = misses >= FIRST_STEP_MISSES_END_KNOWN;
-        // What the credit pays for, twice over.
+        // The length for which the credit pays twice.
         let paid = class.credit.get() / 2 * self.seek_pages / mean.max(1);
         let tried = match end {
             _ if !began => 0,
@@ -135,7 +142,7 @@ impl ReadAround {
             return None;
         }
         let start = PageIndex(read.start.get() / length * length);
-        // A read that goes over a border has its window from there on.
+        // For a read that crosses a border, the window begins at its first page.
         Some(Span::at(start, Pages(length)).hull(read))
     }
 
@@ -147,18 +154,18 @@ impl ReadAround {
         after * 1000 <= u128::from(rho) * (u128::from(self.stock.get()) + u128::from(mean))
     }
 
-    /// Sets how many pages may lie in memory that were prefetched and not read.
+    /// Sets how many pages may be prefetched and unread at a time.
     pub fn set_unread_limit(&mut self, limit: Pages) {
         self.prefetched.limit = limit.get();
     }
 
-    /// These pages around a read were not in memory and have been asked for.
+    /// These pages around a read were not in memory and have been requested.
     pub fn fetched(&mut self, class: u64, pages: &[PageIndex]) {
         let count = pages.len() as u64;
         self.counters.windows += 1;
         self.counters.pages += count;
         if self.prefetched.waiting + count > self.prefetched.limit {
-            // Nothing is known of what was prefetched so long ago, nor is it paid for.
+            // Pages prefetched so long ago may have been evicted, and do not count.
             self.prefetched.forget();
             self.classes.values_mut().for_each(Class::forget);
         }
@@ -173,7 +180,8 @@ impl ReadAround {
         self.classes.entry(class).or_default()
     }
 
-    /// A page was read. Answers what a miss alone would have taken longer, where a window has prefetched it.
+    /// A page was read. Returns the time saved against a miss without a window, if a window has prefetched the
+    /// page.
     pub fn read(&mut self, class: u64, read: PageSpan, outcome: Outcome) -> Option<Nanos> {
         let was_prefetched = read.iter().filter(|&page| self.prefetched.take(page)).count() > 0;
         let follows = self.recent.read(read, Pages(self.seek_pages)).is_some();
@@ -214,12 +222,12 @@ impl ReadAround {
         saved
     }
 
-    /// The file has changed: its pages belong to other trees.
+    /// The file has changed: its pages may belong to other trees.
     pub fn changed(&mut self) {
         self.classes.clear();
     }
 
-    /// What was read around so far.
+    /// The windows so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
@@ -232,12 +240,13 @@ impl ReadAround {
 }
 
 impl Class {
-    /// Whether so much of what was prefetched for it is evicted before it is read that memory is too small.
+    /// Whether so many prefetched pages of the class were evicted before they were read that memory is too
+    /// small.
     fn is_thrashing(self) -> bool {
         self.evicted * 4 > self.used + 8
     }
 
-    /// What was prefetched and not read counts as evicted.
+    /// Prefetched pages that were not read count as evicted.
     fn forget(&mut self) {
         self.evicted += self.prefetched.saturating_sub(self.used);
         (self.credit, self.prefetched) = (Nanos::ZERO, self.used);
@@ -249,17 +258,17 @@ impl Class {
     }
 }
 
-/// What a miss with so many pages around it takes.
+/// The expected time of a miss with a window of `length` pages.
 fn expected(mean: u64, length: u64, seek_pages: u64) -> u64 {
     mean.saturating_add(mean.saturating_mul(length) / seek_pages)
 }
 
-/// The largest power of two that is no more; nothing of zero.
+/// The largest power of two up to `value`; `None` for zero.
 fn floor_power_of_two(value: u64) -> Option<u64> {
     value.checked_ilog2().map(|log| 1 << log)
 }
 
-/// Pages that were prefetched and not read yet, 64 a word.
+/// Pages that were prefetched and not read yet, as bits in words of 64.
 #[derive(Clone, Debug, Default)]
 struct Prefetched {
     words: HashMap<u64, u64>,
@@ -269,15 +278,15 @@ struct Prefetched {
 
 impl Prefetched {
     fn add(&mut self, page: PageIndex) {
-        let (word, bit) = place(page);
+        let (word, bit) = word_and_bit(page);
         let bits = self.words.entry(word).or_default();
         self.waiting += u64::from(*bits & bit == 0);
         *bits |= bit;
     }
 
-    /// Answers whether it was there.
+    /// Returns whether the page was there.
     fn take(&mut self, page: PageIndex) -> bool {
-        let (word, bit) = place(page);
+        let (word, bit) = word_and_bit(page);
         let Some(bits) = self.words.get_mut(&word).filter(|bits| **bits & bit != 0) else { return false };
         *bits &= !bit;
         if *bits == 0 {
@@ -293,7 +302,7 @@ impl Prefetched {
     }
 }
 
-fn place(page: PageIndex) -> (u64, u64) {
+fn word_and_bit(page: PageIndex) -> (u64, u64) {
     (page.get() / 64, 1 << (page.get() % 64))
 }
 
@@ -306,7 +315,7 @@ mod tests {
 
     const SEEK: u64 = 4_000_000;
 
-    /// A disk, a page cache of so many pages that throws out the oldest, and one file.
+    /// A disk, a page cache of so many pages that evicts the oldest, and one file.
     struct Machine {
         around: ReadAround,
         cache: HashSet<u64>,
@@ -332,7 +341,7 @@ mod tests {
             }
         }
 
-        fn bring(&mut self, page: u64) -> bool {
+        fn insert(&mut self, page: u64) -> bool {
             if !self.cache.insert(page) {
                 return false;
             }
@@ -345,7 +354,7 @@ mod tests {
             true
         }
 
-        /// What the read takes.
+        /// Returns the time of the read.
         fn read(&mut self, class: u64, page: u64, pages: u64, end: End) -> u64 {
             let read = Span::at(PageIndex(page), Pages(1));
             let missed = !self.cache.contains(&page);
@@ -354,11 +363,11 @@ mod tests {
             if missed && let Some(window) = self.around.window(class, read, self.misses, end) {
                 let within = Span::new(window.start, window.end.min(PageIndex(pages)));
                 let absent: Vec<_> =
-                    within.iter().filter(|&at| at != read.start && self.bring(at.get())).collect();
+                    within.iter().filter(|&at| at != read.start && self.insert(at.get())).collect();
                 around = absent.len() as u64;
                 self.around.fetched(class, &absent);
             }
-            self.bring(page);
+            self.insert(page);
             let time = if missed { SEEK + SEEK * around / SEEK_PAGES_DISK } else { 0 };
             self.around.read(class, read, Outcome { time: Nanos(time), missed, around: Pages(around) });
             self.actual += time;
@@ -366,12 +375,12 @@ mod tests {
         }
     }
 
-    /// Pages in an order without order.
+    /// Pages in an irregular order.
     fn scattered(reads: u64, pages: u64) -> impl Iterator<Item = u64> {
         (0..reads).map(move |at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % pages)
     }
 
-    /// What look-ups of all of a tree take, as multiples of a seek.
+    /// The time of look-ups of all of a tree, in seeks.
     fn look_up_all(pages: u64, memory: usize, end: End) -> (u64, u64) {
         let mut machine = Machine::new(memory);
         let mut alone = Machine::new(memory);
@@ -380,7 +389,7 @@ mod tests {
             if !alone.cache.contains(&page) {
                 alone.stock += SEEK;
             }
-            alone.bring(page);
+            alone.insert(page);
         }
         (machine.actual / SEEK, alone.stock / SEEK)
     }
@@ -394,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_does_not_costs_a_twentieth_at_most() {
+    fn a_tree_that_does_not_fit_costs_at_most_a_twentieth_more() {
         for end in [End::Known, End::Unknown] {
             let (actual, stock) = look_up_all(100_000, 2000, end);
             assert!(actual * 100 <= stock * 105, "{actual} of {stock}, {end:?}");
@@ -402,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_of_few_reads_is_left_alone() {
+    fn a_statement_of_few_reads_gets_no_window() {
         let mut machine = Machine::new(1000);
         for page in scattered(FIRST_STEP_MISSES_END_KNOWN - 1, 100_000) {
             assert_eq!(machine.read(1, page, 100_000, End::Known), SEEK);
@@ -411,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_read_ahead_would_have_brought_pay_for_no_window() {
+    fn pages_that_read_ahead_would_have_fetched_pay_for_no_window() {
         let mut machine = Machine::new(20_000);
         for at in 0..2000 {
             for page in [3 * at, 10_000 + at, 15_000 + 2 * at] {
@@ -420,11 +429,11 @@ mod tests {
         }
         let counters = machine.around.counters();
         assert_eq!(counters.used, 0, "{counters:?}");
-        assert!(counters.pages <= counters.windows * SEEK_PAGES_DISK / 8, "tries alone: {counters:?}");
+        assert!(counters.pages <= counters.windows * SEEK_PAGES_DISK / 8, "only tries: {counters:?}");
     }
 
     #[test]
-    fn a_window_stands_where_its_length_divides_and_holds_the_read() {
+    fn a_window_is_aligned_to_its_length_and_holds_the_read() {
         let mut machine = Machine::new(20_000);
         for page in scattered(3000, 6600) {
             machine.read(1, page, 6600, End::Known);
@@ -438,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_reads_ahead_anyway_pays_for_nothing() {
+    fn pages_that_the_kernel_reads_ahead_pay_for_nothing() {
         let mut machine = Machine::new(20_000);
         for page in scattered(FIRST_STEP_MISSES_END_KNOWN, 100_000) {
             machine.read(1, page, 100_000, End::Known);
@@ -450,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn another_tree_has_no_credit_of_the_first() {
+    fn a_tree_has_no_credit_of_another() {
         let mut machine = Machine::new(20_000);
         for page in scattered(6000, 6600) {
             machine.read(1, page, 6600, End::Unknown);
@@ -476,7 +485,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is read, and wherever it stops: the promise, with what is pushed out of memory left out.
+        /// The bound holds for all reads, wherever they stop. Evictions are left out.
         #[test]
         fn it_never_costs_more_than_rho(
             reads in proptest::collection::vec((0u64..3, 0u64..4000, 1u64..200, 0u64..3), 1..120),

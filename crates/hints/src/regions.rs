@@ -3,15 +3,15 @@
 use foreseek_seam::objects::Own;
 use foreseek_units::{ByteSpan, PageSpan, Span};
 
-/// How many ranges of one object are watched at once: each read looks at all of them, so there
-/// should be few; a client that watches more watches the whole object instead.
+/// How many ranges of one object are watched at once. Each read checks all of them, therefore they are few; a
+/// client that watches more watches the whole object instead.
 pub(crate) const REGIONS_LIMIT: usize = 64;
 
 /// Watched ranges; they may overlap and the same one may be watched twice.
 #[derive(Debug, Default)]
 pub(crate) struct Regions {
     ranges: Vec<ByteSpan>,
-    /// Those that did not fit; then everything is watched.
+    /// The number of ranges that did not fit; while there are any, everything is watched.
     beyond: u32,
 }
 
@@ -27,7 +27,7 @@ impl Regions {
         }
     }
 
-    /// Ends one watch of exactly this range. Answers whether none is left.
+    /// Ends one watch of exactly this range. Returns whether none is left.
     pub(crate) fn unwatch(&mut self, range: ByteSpan) -> bool {
         if let Some(at) = self.ranges.iter().position(|watched| *watched == range) {
             self.ranges.swap_remove(at);
@@ -41,7 +41,7 @@ impl Regions {
         self.ranges.is_empty() && self.beyond == 0
     }
 
-    /// The pages of a read that are watched: from the first watched byte of it to the last.
+    /// The watched pages of a read: from its first watched byte to the last.
     pub(crate) fn watched(&self, read: ByteSpan) -> PageSpan {
         if self.beyond > 0 {
             return read.pages();

@@ -1,4 +1,4 @@
-//! One round of the access-list engine: asking, judging the last, planning, and the commands.
+//! One round of the access-list engine: questions, the judgement of the last round, the plan, and the commands.
 
 use crate::entry::ListIndex;
 use crate::held::Account;
@@ -17,14 +17,14 @@ impl AccessListEngine {
         let at_floor = self.contention.is_at_floor();
         self.contention.evicted();
         self.note_buffer();
-        // What is still there goes on being of use in the next round, so this says nothing about
-        // the list, unless not even the smallest buffer survives.
+        // The next round uses the pages that are left, and therefore eviction shows nothing about the list,
+        // unless even the smallest buffer is evicted.
         if at_floor {
             self.judge_list(self.held.account(), false);
         }
     }
 
-    /// The present round is over, for a reason other than eviction; the next one begins at `from`.
+    /// The present round is over, not because of eviction; the next one begins at `from`.
     pub(crate) fn judge(&mut self, from: ListIndex) {
         let Some(round) = self.round.take() else { return };
         let mut account = self.held.account();
@@ -35,7 +35,7 @@ impl AccessListEngine {
             self.note_buffer();
         }
         if !consumed {
-            // What is still wanted and not read yet is not wasted.
+            // Pages that are still wanted and unread are not wasted.
             let next = plan::walk(&self.list, &self.objects, from, account.wanted);
             let unread = next.pages.iter().filter(|(page, _)| self.held.is_unread(*page));
             account.wanted -= Pages(unread.count() as u64);
@@ -58,7 +58,7 @@ impl AccessListEngine {
         );
     }
 
-    /// Asks it for more, while the list goes on. `missing`: the read's page is not in memory.
+    /// Asks the application for more before the list ends. `missing`: the read's page is not in memory.
     pub(crate) fn ask_on(
         &mut self,
         look: Look,
@@ -80,8 +80,8 @@ impl AccessListEngine {
     }
 
     fn put(&mut self, asked: Question, out: &mut Commands) {
-        // A round that was read to its end is judged first, so that the application is asked for as
-        // much as the buffer holds from now on.
+        // Judges a round that was read to its end first, so that the application is asked for as much as the
+        // new buffer holds.
         if self.round.is_some_and(|round| !round.abandoned && self.list.position() >= round.end) {
             self.judge(self.list.position());
         }
@@ -96,7 +96,7 @@ impl AccessListEngine {
         }));
     }
 
-    /// Looks a waiting read up on the list as it is now, and notes its pages there.
+    /// Finds a waiting read on the present list, and follows its pages there.
     pub(crate) fn find_again(&mut self, asked: Question) -> Option<ListIndex> {
         let found = self.list.locate(asked.page)?;
         self.list.go_to(found);
@@ -120,7 +120,7 @@ impl AccessListEngine {
         };
         let plan = plan::plan(&self.objects, manner, walk, |page| !self.doubtful && self.held.contains(page));
         self.doubtful = false;
-        // Also a round that can fetch nothing is one: it is not planned again before its end.
+        // A round that can fetch nothing counts as well: it is not planned again before its end.
         let wanted = walk.pages[..plan.wanted].iter().map(|(page, _)| *page);
         self.held.begin(&plan.runs, &plan.kept, wanted);
         if plan.wanted == 0 {
@@ -137,8 +137,7 @@ impl AccessListEngine {
         self.work_on(out);
     }
 
-    /// Gives as many commands as there is room for: first what is given back, then what is fetched,
-    /// at last the read.
+    /// Gives as many commands as there is room for: first releases, then fetches, at last the read.
     pub(crate) fn work_on(&mut self, out: &mut Commands) {
         let Some(mut work) = self.work.take() else { return };
         while out.room() > 1 {
@@ -157,7 +156,7 @@ impl AccessListEngine {
         self.work = Some(work);
     }
 
-    /// Advises a page that is there or on its way, so that the kernel puts it to the young end of its list.
+    /// Advises a page that is in memory or in flight, so that the kernel moves it to the young end of its list.
     fn advise_again(&mut self, page: PageKey, out: &mut Commands) {
         let span = Span::at(page.page(), Pages(1));
         let end = self.head.unwrap_or_else(|| DiskAddress::of(&self.objects, self.settings.order, page));
@@ -174,11 +173,11 @@ impl AccessListEngine {
         self.head = Some(run.end);
     }
 
-    /// Asks for a run, where its object can be fetched.
+    /// Requests a run. Returns whether its object can be fetched.
     fn command(&mut self, run: FetchRun, out: &mut Commands) -> bool {
         let object = self.objects.get(run.slot);
         if object.unfetchable {
-            // Refused while this round was being given out.
+            // It was refused during this round.
             self.disown(run.slot, run.span);
             return false;
         }

@@ -1,7 +1,7 @@
-//! What the access-list engine keeps from one event to the next, and what all its parts do with it.
+//! The state of the access-list engine between events, and operations that all its parts share.
 //!
-//! [`crate::round`] fetches by rounds, [`crate::pipeline`] by a sweep where it may, and
-//! [`crate::access_engine`] follows the reads and hands them to these.
+//! [`crate::access_engine`] follows the reads. [`crate::round`] fetches by rounds, and [`crate::pipeline`] by a
+//! sweep where possible.
 
 use crate::access_list::AccessList;
 use crate::contention::Contention;
@@ -19,11 +19,11 @@ use foreseek_seam::{Checks, Command, Commands, FetchId, QueryId, RequestId};
 use foreseek_units::{Instant, PageSpan, Pages};
 use std::collections::VecDeque;
 
-/// The part of the buffer for which a sweep is planned at first. Reads at random fill up to 2 % more at
-/// times than the mean, and the lead takes some too.
+/// The part of the buffer for which the first sweep is planned. Random reads at times take up to 2 % more than
+/// the mean, and the lead takes some too.
 const FIT: f64 = 0.95;
 
-/// A read whose residency was asked for.
+/// A read whose residency was requested.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     pub(crate) query: QueryId,
@@ -40,9 +40,9 @@ pub(crate) struct Question {
     pub(crate) page: PageKey,
     /// Its position on the list; `None` when it is not on it.
     pub(crate) at: Option<ListIndex>,
-    /// Whether it was missing; else the list was only about to end.
+    /// Whether the page was missing; otherwise only the list was about to end.
     pub(crate) missing: bool,
-    /// Where the list began and ended when the question was put.
+    /// The position and the end of the list at the time of the question.
     pub(crate) list: (ListIndex, ListIndex),
 }
 
@@ -51,16 +51,16 @@ pub(crate) struct Question {
 pub(crate) struct Round {
     /// The first entry of the list that it does not answer.
     pub(crate) end: ListIndex,
-    /// The list was replaced before the application had come there.
+    /// The list was replaced before the application had reached this entry.
     pub(crate) abandoned: bool,
 }
 
-/// Commands that are still to be given, as one event takes a bounded number.
+/// Commands that are still to be given, as one event holds a bounded number.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) forget: VecDeque<(Slot, PageSpan)>,
     pub(crate) fetch: VecDeque<FetchRun>,
-    /// Wanted pages that are to be advised once more, in this order.
+    /// Wanted pages that are to be advised a second time, in this order.
     pub(crate) again: VecDeque<PageKey>,
     /// The read that waits for them.
     pub(crate) request: RequestId,
@@ -74,7 +74,7 @@ impl Work {
     }
 }
 
-/// How much of a list was used, since it was last judged.
+/// How much of a list was used since it was last judged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ledger {
     /// Since the head came around.
@@ -89,13 +89,13 @@ pub(crate) struct Ledger {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     pub(crate) request: RequestId,
-    /// The page that it waits for, where that is still to be asked for.
+    /// The page that it waits for, if that has yet to be requested.
     pub(crate) needed: Option<usize>,
     /// How many pages of the list the head may still pass at this read: at most all of them, once.
     pub(crate) distance: usize,
 }
 
-/// What the engine keeps for sweeps.
+/// The engine's state for sweeps.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     pub(crate) sweep: Option<Sweep>,
@@ -107,11 +107,11 @@ pub(crate) struct Pipeline {
     pub(crate) moved: bool,
     /// Memory was short since the head last came around.
     pub(crate) short: bool,
-    /// The sweep is to be planned anew: there is another buffer, or a file cannot be fetched any more.
+    /// The sweep must be planned again: the buffer has changed, or a file cannot be fetched.
     pub(crate) stale: bool,
-    /// Pages were lost: the next sweep waits for a round that holds.
+    /// Pages were evicted: the next sweep waits for a round without contention.
     pub(crate) shaken: bool,
-    /// To be given back.
+    /// Pages to release.
     pub(crate) forget: VecDeque<(Slot, PageSpan)>,
 }
 
@@ -145,20 +145,20 @@ impl Pipeline {
         self.sweep.iter().flat_map(Sweep::slots).chain(forget)
     }
 
-    /// Pages are no longer counted as prefetched: they changed, or were not fetched after all.
+    /// Pages do not count as prefetched: they changed, or were not fetched after all.
     pub(crate) fn disown(&mut self, slot: Slot, span: PageSpan) {
         if let Some(sweep) = &mut self.sweep {
             sweep.disown(slot, span);
         }
     }
 
-    /// Plans anew at the next read.
+    /// Plans again at the next read.
     pub(crate) fn replan(&mut self) {
         self.stale = true;
     }
 }
 
-/// The engine that fetches what an application said it will read.
+/// The engine that fetches the reads that an application has announced.
 #[derive(Debug)]
 pub struct AccessListEngine {
     pub(crate) settings: Settings,
@@ -174,15 +174,15 @@ pub struct AccessListEngine {
     pub(crate) work: Option<Work>,
     pub(crate) pipeline: Pipeline,
     pub(crate) asked: Option<Question>,
-    /// Fetches that were asked for and have not been answered, oldest first.
+    /// Fetches in flight, oldest first.
     pub(crate) under_way: VecDeque<(FetchId, FetchRun)>,
     pub(crate) head: Option<DiskAddress>,
-    /// What is held may have gone: pages were evicted.
+    /// Held pages may be missing: some were evicted.
     pub(crate) doubtful: bool,
     pub(crate) next_fetch: u64,
     pub(crate) looks: Vec<Look>,
     pub(crate) next_query: u64,
-    /// The page read last: to read more of it needs no look.
+    /// The page read last: to read more of it needs no query.
     pub(crate) last: Option<PageKey>,
     pub(crate) now: Instant,
 }
@@ -222,16 +222,16 @@ impl AccessListEngine {
         }
     }
 
-    /// The buffer, or the reach of the sweep, is another now: how much is the application best asked for?
+    /// The buffer, or the reach of the sweep, has changed: updates how much the application should announce.
     pub(crate) fn note_buffer(&mut self) {
         let buffer = self.contention.buffer();
         self.stats.buffer = buffer;
         let (pages, reads) = match (self.settings.mode, &self.pipeline.sweep) {
             (Mode::Blocking, _) => (buffer, 0),
-            // As far as a sweep looks where no page comes again.
+            // As far as a sweep looks if no page repeats.
             (Mode::Pipelined, None) => (Pages(buffer.get().saturating_mul(2)), 0),
-            // A quarter of the reach is read before it is asked again: more would take more memory from
-            // the pages. There are no more pages than reads.
+            // A quarter of the reach is read before the engine asks again: more would take more memory from the
+            // pages. There are at most as many pages as reads.
             (Mode::Pipelined, Some(sweep)) => {
                 let reads = (sweep.reach() + sweep.reach() / 4).max(buffer.get().saturating_mul(2));
                 let reads = reads.min(self.list.limit() as u64);
@@ -241,7 +241,7 @@ impl AccessListEngine {
         (self.stats.lookahead, self.stats.lookahead_reads) = (pages, reads);
     }
 
-    /// Lets a read go its ordinary way; it will take the head to the missing page.
+    /// Lets a read pass; it will move the head to the missing page.
     pub(crate) fn pass(&mut self, request: RequestId, missing: Option<PageKey>, out: &mut Commands) {
         if let Some(page) = missing {
             self.head = Some(DiskAddress::of(&self.objects, self.settings.order, page));
@@ -249,7 +249,7 @@ impl AccessListEngine {
         out.push(Command::Pass { request });
     }
 
-    /// Pages are no longer counted as prefetched: they changed, or were not fetched after all.
+    /// Pages do not count as prefetched: they changed, or were not fetched after all.
     pub(crate) fn disown(&mut self, slot: Slot, span: PageSpan) {
         self.held.disown(slot, span);
         self.pipeline.disown(slot, span);

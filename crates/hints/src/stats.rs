@@ -1,4 +1,4 @@
-//! What an access-list client has done, in counters.
+//! Counters of an access-list client.
 
 use foreseek_units::{Nanos, Pages};
 
@@ -7,8 +7,8 @@ use foreseek_units::{Nanos, Pages};
 pub struct Stats {
     /// Reads of watched ranges that were reported.
     pub reads: u64,
-    /// Reads that found every page in the page cache, or were passed without a query because
-    /// the same page had just been read.
+    /// Reads that found every page in the page cache, or passed without a query because the same page had just
+    /// been read.
     pub hits: u64,
     /// Reads that found a page missing.
     pub misses: u64,
@@ -22,17 +22,17 @@ pub struct Stats {
     pub rounds: u64,
     /// Rounds of which too little was used.
     pub wasted_rounds: u64,
-    /// Fetches asked of the page cache (one system call each, or a few).
+    /// Fetches passed to the page cache (one system call each, or a few).
     pub fetches: u64,
-    /// Pages asked for in them, infill included.
+    /// Pages requested by them, infill included.
     pub fetched: Pages,
-    /// Pages among those that are not on the list: gaps that were cheaper read than skipped.
+    /// Those of these pages that are not on the list: gaps that were cheaper to read than to skip.
     pub infill: Pages,
-    /// Wanted pages fetched and then read while still there.
+    /// Wanted pages that were fetched and were in memory when they were read.
     pub used: Pages,
-    /// Pages given back.
+    /// Pages released.
     pub forgotten: Pages,
-    /// Wanted pages fetched and found missing when they were read; two within 1024 reads are
+    /// Wanted pages that were fetched and evicted before they were read; more than one in 128 of a round is
     /// contention.
     pub evicted: Pages,
     /// Fetches that the page cache refused or cut short.
@@ -43,17 +43,17 @@ pub struct Stats {
     pub internal_errors: u64,
     /// The present size of the reorder buffer.
     pub buffer: Pages,
-    /// How many distinct pages the application is best asked for: a buffer of them, or more where
-    /// fetching goes on while it reads.
+    /// How many distinct pages the application should announce: a buffer of them, or more where fetching goes
+    /// on while it reads.
     pub lookahead: Pages,
-    /// In how many reads at most; zero: in however many.
+    /// In how many reads at most; zero: no limit.
     pub lookahead_reads: u64,
-    /// Time spent in fetching, during which the reader waited.
+    /// Time spent on fetching, while the reader waited.
     pub fetching: Nanos,
 }
 
 impl Stats {
-    /// Every counter with its name, for reports: counts, pages and nanoseconds as their names say.
+    /// Every counter with its name, for reports. The name shows the unit: a count, pages or nanoseconds.
     #[must_use]
     pub fn entries(&self) -> [(&'static str, u64); 21] {
         [

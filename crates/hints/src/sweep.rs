@@ -1,33 +1,32 @@
-//! The endless pass of the pipelined mode: which pages to fetch as the head comes by, which to keep.
+//! The endless pass of the pipelined mode: which pages the head fetches, and which are kept.
 //!
-//! A *round* fills the memory, and then waits until all of it was read: averaged over the pass and
-//! over the reading, half of the memory lies empty. A *sweep* is one C-LOOK pass (ATC'09 section 3.1)
-//! without an end. The head goes around over the pages of the list in disk order. A page that was
-//! read and will not be needed before the head comes by again is given back at once, and its memory
-//! goes to pages ahead of the head, whose reads lie further in the future than a round could reach.
+//! A *round* fills the memory, and then waits until all of it was read: averaged over filling and reading, half
+//! of the memory is empty. A *sweep* is one C-LOOK pass (ATC'09 section 3.1) without an end. The head cycles
+//! over the pages of the list in disk order. A page that was read, and is not needed before the head returns to
+//! it, is released at once. Its memory goes to pages ahead of the head, whose reads are further in the future
+//! than a round could reach.
 //!
-//! Let the application make `reach` reads while the head goes around once. Then two rules suffice, and
-//! no read waits for more than the head's next step:
+//! Let the application make `reach` reads during one cycle of the head. Then two rules suffice, and no read
+//! waits for more than the head's next step:
 //!
-//! - a page that the head comes to is *wanted* if its next read is less than `reach` reads away;
-//! - a page that was read is *kept* if its next read comes before the head does: if it is less than
-//!   `reach` times that part of the way around that the head has yet to go to it.
+//! - A page that the head reaches is *wanted* if its next read is less than `reach` reads away.
+//! - A page that was read is *kept* if its next read comes before the head does: if it is less than `reach`,
+//!   times the part of the cycle that the head has yet to go to it, away.
 //!
-//! So a page at a part `a` of the way behind the head holds reads up to `reach * (1 - a)` away, and the
-//! memory that the sweep takes is the mean, over the list's next `reach` entries, of how many distinct
-//! pages come up to there. [`Sweep::plan`] walks the list until this mean is the memory, where a round's
-//! walk would stop when the number itself is. For reads at random all over a file of twice the memory
-//! that is 1.6 file lengths instead of 0.7: 2.3 times as much of the list for one pass.
+//! A page at a part `a` of the cycle behind the head therefore holds reads up to `reach * (1 - a)` away. The
+//! sweep takes as much memory as the mean, over the list's next `reach` entries, of the number of distinct
+//! pages up to each entry. [`Sweep::plan`] walks the list until this mean is the memory, where a round's walk
+//! stops when the number itself is. For random reads over a file of twice the memory that is 1.6 file lengths
+//! instead of 0.7: 2.3 times as much of the list for one pass.
 //!
-//! In the first time around the application waits, so that the head comes by again when no more
-//! than the part of `reach` that it has done by then was read: only so much is wanted.
+//! During the first cycle the application waits. When the head returns, the application has read only as much
+//! of `reach` as the head has done of the cycle, therefore only so much is wanted.
 //!
-//! The arithmetic is for reads that are spread evenly. Others may need more memory than was reckoned;
-//! then [`Sweep::shorten`] gives back what is needed last, and the engine plans with less.
+//! The arithmetic assumes reads that are spread evenly. Others may need more memory than planned; then
+//! [`Sweep::shorten`] releases the pages that are needed last, and the engine plans with less.
 //!
-//! Limits: the way of the head is measured in pages of the list, not in time, which is right where
-//! passing over a page takes as long as reading it or where there are as many of one everywhere as of
-//! the other.
+//! Limit: the cycle of the head is measured in pages of the list, not in time. This is right where skipping a
+//! page takes as long as reading it, or where skipped and read pages are spread evenly.
 
 use crate::access_list::AccessList;
 use crate::entry::ListIndex;
@@ -42,37 +41,35 @@ use std::collections::VecDeque;
 /// No entry, no page.
 const NONE: u32 = u32::MAX;
 
-/// A device may finish requests in another order than that in which they were made, within its queue.
-/// The queue of a disk holds 32.
+/// A device may complete the requests in its queue in any order. The queue of a disk holds 32.
 const OUT_OF_ORDER: u32 = 32;
 
-/// So many requests a block device of today queues at most (`nr_requests` is 64 to 256 but where somebody
-/// set it higher): advice to fetch more waits, so that what was asked for before them has come.
+/// A block device of today queues at most so many requests (`nr_requests` is 64 to 256 by default). Advice to
+/// fetch more blocks until earlier requests have completed.
 const QUEUE: u32 = 256;
 
-/// By what it looks less far ahead where memory is short. A little, as it takes a whole time around to
-/// look as far again.
+/// The factor by which the reach shrinks where memory is short. It is close to one, as it takes a whole cycle
+/// to look as far again.
 const SHORTER: f64 = 15.0 / 16.0;
 
-/// When memory is full, pages are given back that are needed so many times later than the head comes
-/// by again, then those that are needed less late, until a part of them has gone.
+/// When memory is full, pages are released whose next read is so many times later than the return of the head,
+/// then those with a smaller factor, until a part of the pages has been released.
 const SLACKS: [f64; 6] = [8.0, 4.0, 2.0, 1.5, 1.2, 1.0];
 
-/// That part: each time costs a walk over all pages of the list.
+/// That part. Each factor costs a walk over all pages of the list.
 const RELIEF: u64 = 16;
 
-/// One part in so many of the list is read before another such walk, where one has gained little.
+/// After such a walk that gained little, one part in so many of the list is read before another.
 const STALE: usize = 128;
 
-/// That part: 128 requests, which a stock block device takes before advice blocks, are about as much
-/// of a way around in which some thousand pages are fetched.
+/// The largest part of the cycle that counts as in flight. 128 requests, which a stock block device accepts
+/// before advice blocks, are about that part of a cycle in which some thousand pages are fetched.
 const LAG: u64 = 16;
 
-/// Reads that come next are wanted in any case: those of one large page of a database, and some more.
+/// The next reads are wanted in any case: those of one large page of a database, and some more.
 const NEAR: u64 = 64;
 
-/// A reach beyond every list: all of the list that there is. It can be multiplied with any number of
-/// pages that a list has.
+/// A reach beyond every list. It can be multiplied by any number of pages that a list has.
 const BEYOND: u64 = 1 << 32;
 
 /// A page of the list.
@@ -116,16 +113,16 @@ struct Step {
     next: u32,
 }
 
-/// What a read is to the sweep.
+/// The meaning of a read for the sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Met {
     /// Its page is held and was read for the first time since it was fetched.
     First,
     /// Its page is held and was read before.
     Again,
-    /// Its page was fetched and is gone.
+    /// Its page was fetched and evicted.
     Gone,
-    /// Its page was not fetched yet, or is none that the sweep fetches.
+    /// Its page was not fetched yet, or the sweep does not fetch it.
     Other,
 }
 
@@ -139,57 +136,57 @@ pub(crate) struct Sweep {
     stops: Vec<Stop>,
     /// The entry that is being read.
     here: usize,
-    /// The stop that the head comes to next.
+    /// The next stop of the head.
     head: usize,
-    /// How many entries ahead reads are wanted now.
+    /// How many entries ahead reads are wanted at present.
     reach: f64,
-    /// Where that climbs to, and by how much with each stop.
+    /// The value that `reach` climbs to, and its growth with each stop.
     summit: u64,
     climb: f64,
     held: Pages,
     unread: Pages,
     /// Pages that are on the list and not held.
     lacking: usize,
-    /// From which entry on it may pay to look for pages that need not be held.
+    /// The entry from which on another search for pages to release may pay.
     relieved: usize,
-    /// Fetches so far, the last of them that a read has waited for, and the last of which it is certain
-    /// that nothing up to it is on its way.
+    /// The number of fetches; the last fetch that a read has waited for; the last fetch up to which all have
+    /// certainly completed.
     fetches: u32,
     arrived: u32,
     settled: u32,
-    /// The fetch that the present read waits for, and the same with certainty.
+    /// The fetch that the present read waits for, and the last one that is then certainly complete.
     awaited: (u32, u32),
-    /// How many stops the head has passed since the beginning, and how many it had at each fetch that
-    /// may be under way.
+    /// How many stops the head has passed since the beginning, and had passed at each fetch that may be in
+    /// flight.
     passed: u64,
     issued: VecDeque<(u32, u64)>,
-    /// To be given back, with the fetch that brought it; 0: it was there before.
+    /// Pages to release, with the fetch that brought each; 0: it was in memory before.
     drops: Vec<(PageKey, u32)>,
-    /// Given back unread for want of memory, since this was last asked.
+    /// Pages released unread for want of memory, since the last [`take_withdrawn`](Self::take_withdrawn).
     withdrawn: Pages,
 }
 
-/// What a sweep is planned from.
+/// The inputs of a plan.
 pub(crate) struct Inputs<'a> {
     pub(crate) list: &'a AccessList,
     pub(crate) objects: &'a Objects,
     pub(crate) order: Order,
     /// The entry that is being read.
     pub(crate) from: ListIndex,
-    /// Where the head is.
+    /// The position of the head.
     pub(crate) head: Option<DiskAddress>,
-    /// How much memory is to be used.
+    /// How much memory to use.
     pub(crate) memory: Pages,
 }
 
 impl Sweep {
-    /// A sweep that begins, or `before` gone on along a list that was extended or replaced. What that one
-    /// holds and this one does not need is given back.
+    /// A new sweep, or `before` continued along a list that was extended or replaced. It releases the pages of
+    /// `before` that it does not need.
     pub(crate) fn plan(inputs: &Inputs<'_>, before: Option<Self>) -> Self {
         let begins = before.is_none();
         let mut sweep = before.unwrap_or_else(Self::new);
         sweep.renumber();
-        // A list is long, and the memory that this takes is taken from pages: not twice at a time.
+        // A list is long, and its memory is taken from pages: it is not held twice.
         sweep.steps = Vec::new();
         let (steps, stops) = entries_and_pages(inputs);
         let old = std::mem::replace(&mut sweep.stops, stops);
@@ -197,20 +194,20 @@ impl Sweep {
         sweep.steps = steps;
         (sweep.here, sweep.relieved) = (0, 0);
         let mut summit = reach(&sweep.steps, &sweep.stops, inputs.list.is_complete(), inputs.memory);
-        let spot = |page| DiskAddress::of(inputs.objects, inputs.order, page);
-        sweep.head = inputs.head.map_or(0, |head| sweep.stops.partition_point(|stop| spot(stop.page) < head));
+        let address = |page| DiskAddress::of(inputs.objects, inputs.order, page);
+        sweep.head = inputs.head.map_or(0, |head| sweep.stops.partition_point(|stop| address(stop.page) < head));
         sweep.head %= sweep.stops.len().max(1);
-        sweep.take_over(&old, spot);
+        sweep.take_over(&old, address);
         if begins {
-            summit = sweep.first_time_around(summit, inputs.memory);
+            summit = sweep.first_cycle(summit, inputs.memory);
         }
         sweep.aim(summit);
         sweep
     }
 
-    /// How far to look at the end of the first time around, so that what is wanted in it fits. Where
-    /// reads are spread evenly that is as far as ever.
-    fn first_time_around(&self, summit: u64, memory: Pages) -> u64 {
+    /// The reach at the end of the first cycle for which the wanted pages fit. Where reads are spread evenly
+    /// that is the full reach.
+    fn first_cycle(&self, summit: u64, memory: Pages) -> u64 {
         let all = self.stops.len() as f64;
         let (after, before) = self.stops.split_at(self.head);
         let fits = |summit: u64| {
@@ -251,7 +248,7 @@ impl Sweep {
         }
     }
 
-    /// Begins to count fetches anew before their number becomes too large for a [`State`].
+    /// Restarts the count of fetches before it becomes too large for a [`State`].
     fn renumber(&mut self) {
         if self.fetches < State::READ / 2 {
             return;
@@ -264,29 +261,29 @@ impl Sweep {
         self.issued.clear();
     }
 
-    /// Looks so far ahead from now on: less at once, more step by step during one time around.
+    /// Sets the reach: a smaller one at once, a larger one step by step during one cycle.
     fn aim(&mut self, summit: u64) {
         let all = self.stops.len().max(1) as f64;
         let more = summit as f64 - self.reach;
-        // A climb that is under way goes on to its end in its time, but for the last half.
+        // A climb in progress keeps its end, unless that is less than half a cycle away.
         let left = if self.climb > 0.0 { (self.summit as f64 - self.reach) / self.climb } else { all };
         self.summit = summit;
         self.reach = self.reach.min(summit as f64);
         self.climb = if more > 0.0 { more / left.clamp(all / 2.0, all) } else { 0.0 };
     }
 
-    /// Marks the stops that were held before; the others that were are given back.
-    fn take_over(&mut self, old: &[Stop], spot: impl Fn(PageKey) -> DiskAddress) {
+    /// Marks the stops that were held before; releases the other pages.
+    fn take_over(&mut self, old: &[Stop], address: impl Fn(PageKey) -> DiskAddress) {
         (self.held, self.unread, self.lacking) = (Pages::ZERO, Pages::ZERO, self.stops.len());
         for stop in old.iter().filter(|stop| stop.state.is_held()) {
-            match find(&self.stops, &spot, stop.page) {
+            match find(&self.stops, &address, stop.page) {
                 Some(at) => self.take(at, stop.state),
                 None => self.drops.push((stop.page, stop.state.number())),
             }
         }
     }
 
-    /// Pages that were in memory before the sweep began: they are held from now on, or given back.
+    /// Takes over pages that were in memory before the sweep: it holds or releases them.
     pub(crate) fn adopt(&mut self, pages: impl Iterator<Item = PageKey>) {
         let mut pages: Vec<PageKey> = pages.collect();
         pages.sort_unstable();
@@ -301,7 +298,7 @@ impl Sweep {
         self.drops.extend(rest.map(|(page, _)| (page, 0)));
     }
 
-    /// How much memory is taken, by pages on their way as well.
+    /// How much memory is taken, including by pages in flight.
     pub(crate) fn memory(&self) -> Pages {
         self.held + Pages(self.drops.len() as u64)
     }
@@ -321,12 +318,12 @@ impl Sweep {
         self.summit
     }
 
-    /// Pages that were given back unread though they are on the list, since this was last asked.
+    /// Pages on the list that were released unread, since the last call.
     pub(crate) fn take_withdrawn(&mut self) -> Pages {
         std::mem::take(&mut self.withdrawn)
     }
 
-    /// How many entries it knows, from where it was planned on.
+    /// How many entries it knows from the start of the plan.
     pub(crate) fn length(&self) -> usize {
         self.steps.len()
     }
@@ -341,12 +338,12 @@ impl Sweep {
         self.here
     }
 
-    /// How many fetches are likely to be under way.
+    /// How many fetches are likely to be in flight.
     pub(crate) fn under_way(&self) -> u32 {
         self.fetches.saturating_sub(self.arrived)
     }
 
-    /// Whether an entry is one that it knows.
+    /// Whether it knows an entry.
     pub(crate) fn covers(&self, position: ListIndex) -> bool {
         position >= self.base && position.since(self.base) < self.steps.len()
     }
@@ -356,10 +353,9 @@ impl Sweep {
         self.stops.iter().map(|stop| stop.page.slot()).chain(drops)
     }
 
-    /// A read has come to this entry, and its page is in the page cache or not. The entries before it
-    /// are over.
+    /// A read has reached this entry, and its page is in the page cache or not. The entries before it are over.
     pub(crate) fn read(&mut self, position: ListIndex, resident: bool) -> Met {
-        // The read before this one has returned, and so what it waited for has come.
+        // The last read has returned, therefore the fetch that it waited for has completed.
         self.arrived = self.arrived.max(self.awaited.0);
         self.settled = self.settled.max(self.awaited.1).max(self.fetches.saturating_sub(QUEUE));
         let arrived = self.arrived;
@@ -395,7 +391,7 @@ impl Sweep {
         Met::First
     }
 
-    /// The present read fetches its page by itself: what was asked for before it comes before it.
+    /// The present read fetches its page itself; earlier requests complete before it does.
     pub(crate) fn passes(&mut self) {
         self.awaited = (self.fetches, self.fetches);
     }
@@ -407,13 +403,13 @@ impl Sweep {
         (!stop.state.is_held()).then_some(step.stop as usize)
     }
 
-    /// Whether a stop is still to be fetched.
+    /// Whether a stop is not held.
     pub(crate) fn lacks(&self, stop: usize) -> bool {
         self.stops.get(stop).is_some_and(|stop| !stop.state.is_held())
     }
 
-    /// Moves the head on, over at most `scan` pages of the list, up to the end of a run of wanted ones
-    /// that lie together; `needed` is wanted in any case.
+    /// Moves the head over at most `scan` pages of the list, up to the end of a contiguous run of wanted ones;
+    /// `needed` is wanted in any case.
     pub(crate) fn advance(&mut self, limits: &Limits<'_>) -> Advance {
         let mut step = Advance { run: None, passed: 0, around: false };
         let scan = if self.lacking == 0 { 0 } else { limits.scan.min(self.stops.len()) };
@@ -421,17 +417,17 @@ impl Sweep {
             let at = self.head;
             let stop = self.stops[at];
             let wanted = !stop.state.is_held() && (limits.needed == Some(at) || self.wants(stop));
-            let spot = DiskAddress::of(limits.objects, limits.order, stop.page);
+            let address = DiskAddress::of(limits.objects, limits.order, stop.page);
             match &mut step.run {
-                Some(run) if wanted && limits.joins(run, stop.page, spot) => {
+                Some(run) if wanted && limits.joins(run, stop.page, address) => {
                     run.span.end = run.span.end.next();
                     run.wanted += Pages(1);
-                    run.end = spot.after(Pages(1));
+                    run.end = address.after(Pages(1));
                 }
                 Some(_) => break,
                 None if wanted => {
                     let (slot, span) = (stop.page.slot(), Span::at(stop.page.page(), Pages(1)));
-                    step.run = Some(FetchRun { slot, span, wanted: Pages(1), end: spot.after(Pages(1)) });
+                    step.run = Some(FetchRun { slot, span, wanted: Pages(1), end: address.after(Pages(1)) });
                     self.fetches += 1;
                 }
                 None => {}
@@ -456,7 +452,7 @@ impl Sweep {
         step
     }
 
-    /// A page that the list has is held from now on.
+    /// A page of the list is held from now on.
     fn take(&mut self, at: usize, state: State) {
         self.stops[at].state = state;
         self.lacking -= usize::from(self.stops[at].next != NONE);
@@ -471,7 +467,7 @@ impl Sweep {
         self.away(stop) < within.max(NEAR)
     }
 
-    /// How many entries lie between here and a page's next one; very many where there is none.
+    /// How many entries lie between here and a page's next one; `u64::MAX` if there is none.
     fn away(&self, stop: Stop) -> u64 {
         match stop.next {
             NONE => u64::MAX,
@@ -479,7 +475,7 @@ impl Sweep {
         }
     }
 
-    /// Whether a held page is needed before the head comes by again.
+    /// Whether a held page is needed before the head returns to it.
     fn keeps(&self, at: usize, slack: f64) -> bool {
         let stop = self.stops[at];
         let all = self.stops.len();
@@ -491,14 +487,14 @@ impl Sweep {
         self.away(stop) as f64 * (all as f64) < before
     }
 
-    /// How many stops lie between the head and what has come from the device, as far as reads have shown:
-    /// while one waits for long they show nothing, so it is at most a part of the way around.
+    /// How many stops lie between the head and the pages that have arrived, as far as reads show. While a read
+    /// waits for long they show nothing, therefore it is at most a part of the cycle.
     fn lag(&self) -> u64 {
         let lag = self.issued.front().map_or(0, |(_, passed)| self.passed - passed);
         lag.min(self.stops.len() as u64 / LAG)
     }
 
-    /// Gives a page back where it is not kept.
+    /// Releases a page that is not kept.
     fn settle_one(&mut self, at: usize, slack: f64) {
         let state = self.stops[at].state;
         if state.is_held() && !self.keeps(at, slack) {
@@ -509,8 +505,8 @@ impl Sweep {
         }
     }
 
-    /// A page is not on the list any more. One that was passed over without having been read may still
-    /// be, where the application is not quite where it seems: it is given back when memory is needed.
+    /// The list has no further entry for a page. If the page was not read, the application may be elsewhere
+    /// than it seems and may still read it. It is therefore released only when memory is needed.
     fn end_with(&mut self, at: usize) {
         let state = self.stops[at].state;
         if state.is_read() {
@@ -520,7 +516,7 @@ impl Sweep {
         }
     }
 
-    /// The same for all. Most of the list is not held: what is not costs a look.
+    /// Does so for all pages. Most of the list is not held: such a page costs one check.
     fn settle(&mut self, slack: f64) {
         for at in 0..self.stops.len() {
             if self.stops[at].state.is_held() {
@@ -529,9 +525,8 @@ impl Sweep {
         }
     }
 
-    /// Memory is full: gives back pages that need not be kept, those needed last first. Answers whether
-    /// there were any. Where there were few the last time it does not look again before some more was
-    /// read, unless that is `pressing`.
+    /// Memory is full: releases pages that need not be kept, those needed last first. Returns whether there
+    /// were any. If the last search found few, it does not search again until more was read, unless `pressing`.
     pub(crate) fn relieve(&mut self, pressing: bool) -> bool {
         if self.here < self.relieved && !pressing {
             return false;
@@ -555,8 +550,8 @@ impl Sweep {
         self.unread -= Pages(u64::from(state.is_held() && !state.is_read()));
     }
 
-    /// Memory is short, though nothing is held that need not be: looks less far ahead, until that gives
-    /// something back. Answers whether it did.
+    /// Memory is short, though all held pages are kept ones: reduces the reach until that releases some.
+    /// Returns whether it did.
     pub(crate) fn shorten(&mut self) -> bool {
         let before = self.held;
         while self.reach >= 1.0 && self.held == before {
@@ -567,7 +562,7 @@ impl Sweep {
         self.held < before
     }
 
-    /// Pages of this object are no longer counted as prefetched: they changed, or were not fetched after all.
+    /// Pages of this object do not count as prefetched: they changed, or were not fetched after all.
     pub(crate) fn disown(&mut self, slot: Slot, span: PageSpan) {
         for at in 0..self.stops.len() {
             let page = self.stops[at].page;
@@ -577,16 +572,16 @@ impl Sweep {
         }
     }
 
-    /// Takes out what is to be given back, if it is at least `batch` pages: those that have arrived, as
-    /// a kernel keeps what is on its way, and were not fetched anew meanwhile.
+    /// Takes out the pages to release, if they are at least `batch`. Pages in flight stay, as a kernel keeps
+    /// them. Pages that were fetched again meanwhile are not released.
     pub(crate) fn drops(&mut self, batch: Pages, objects: &Objects, order: Order) -> Vec<(Slot, PageSpan)> {
         if Pages(self.drops.len() as u64) < batch {
             return Vec::new();
         }
         let settled = self.settled.max(self.fetches.saturating_sub(QUEUE));
-        let spot = |page: PageKey| DiskAddress::of(objects, order, page);
+        let address = |page: PageKey| DiskAddress::of(objects, order, page);
         let stops = &self.stops;
-        let is_held = |page| find(stops, spot, page).is_some_and(|at| stops[at].state.is_held());
+        let is_held = |page| find(stops, address, page).is_some_and(|at| stops[at].state.is_held());
         let mut given = Vec::new();
         self.drops.retain(|(page, fetch)| {
             let has_arrived = *fetch <= settled;
@@ -616,7 +611,7 @@ pub(crate) struct Limits<'a> {
     pub(crate) order: Order,
     /// The longest run.
     pub(crate) most: Pages,
-    /// Over how many pages of the list.
+    /// How many pages of the list it may pass.
     pub(crate) scan: usize,
     /// The page that a read waits for.
     pub(crate) needed: Option<usize>,
@@ -624,33 +619,32 @@ pub(crate) struct Limits<'a> {
 
 impl Limits<'_> {
     /// Whether a page lies right behind a run and there is room for it.
-    fn joins(&self, run: &FetchRun, page: PageKey, spot: DiskAddress) -> bool {
+    fn joins(&self, run: &FetchRun, page: PageKey, address: DiskAddress) -> bool {
         page.slot() == run.slot
             && page.page() == run.span.end
-            && spot == run.end
+            && address == run.end
             && run.span.len() < FETCH_LIMIT.min(self.most)
     }
 }
 
-/// What a move of the head gives.
+/// The result of a move of the head.
 pub(crate) struct Advance {
-    /// What is to be fetched.
+    /// The run to fetch.
     pub(crate) run: Option<FetchRun>,
-    /// Over how many pages of the list it has gone.
+    /// How many pages of the list it has passed.
     pub(crate) passed: usize,
-    /// The head has come around.
+    /// The head has reached the end of its cycle.
     pub(crate) around: bool,
 }
 
-/// An entry while entries are sorted: where its page lies, in halves so that it takes 12 bytes and not
-/// 16, and its number.
+/// An entry for sorting: its page's address, in halves so that it takes 12 bytes and not 16, and its number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Placed {
-    spot: [u32; 2],
+    address: [u32; 2],
     entry: u32,
 }
 
-/// The list as entries with the next one for the same page, and the pages in disk order.
+/// The list as entries, each with the next one for the same page, and the pages in disk order.
 fn entries_and_pages(inputs: &Inputs<'_>) -> (Vec<Step>, Vec<Stop>) {
     let length = inputs.list.end().since(inputs.from);
     let mut steps = Vec::with_capacity(length);
@@ -658,13 +652,13 @@ fn entries_and_pages(inputs: &Inputs<'_>) -> (Vec<Step>, Vec<Stop>) {
     for (entry, (_, page)) in (0..NONE).zip(inputs.list.from(inputs.from)) {
         steps.push(Step { stop: NONE, next: NONE });
         if inputs.objects.get(page.slot()).can_fetch(page.page()) {
-            reads.push(Placed { spot: DiskAddress::of(inputs.objects, inputs.order, page).halves(), entry });
+            reads.push(Placed { address: DiskAddress::of(inputs.objects, inputs.order, page).halves(), entry });
         }
     }
     reads.sort_unstable();
     let page = |read: &Placed| inputs.list.page(inputs.from.plus(read.entry as usize));
-    let mut stops = Vec::with_capacity(reads.chunk_by(|a, b| a.spot == b.spot).count());
-    for together in reads.chunk_by_mut(|a, b| a.spot == b.spot) {
+    let mut stops = Vec::with_capacity(reads.chunk_by(|a, b| a.address == b.address).count());
+    for together in reads.chunk_by_mut(|a, b| a.address == b.address) {
         // Files may share blocks, and addresses of two devices may be the same.
         if together.iter().any(|read| page(read) != page(&together[0])) {
             together.sort_unstable_by_key(|read| (page(read), read.entry));
@@ -684,15 +678,15 @@ fn entries_and_pages(inputs: &Inputs<'_>) -> (Vec<Step>, Vec<Stop>) {
     (steps, stops)
 }
 
-/// Where a page is among stops in disk order.
-fn find(stops: &[Stop], spot: impl Fn(PageKey) -> DiskAddress, page: PageKey) -> Option<usize> {
-    let here = spot(page);
-    let from = stops.partition_point(|stop| spot(stop.page) < here);
-    let same = stops[from..].iter().take_while(|stop| spot(stop.page) == here);
+/// The index of a page among stops in disk order.
+fn find(stops: &[Stop], address: impl Fn(PageKey) -> DiskAddress, page: PageKey) -> Option<usize> {
+    let here = address(page);
+    let from = stops.partition_point(|stop| address(stop.page) < here);
+    let same = stops[from..].iter().take_while(|stop| address(stop.page) == here);
     same.into_iter().position(|stop| stop.page == page).map(|at| from + at)
 }
 
-/// Over how many entries the mean number of distinct pages from the first on is `memory`.
+/// The number of entries over which the mean number of distinct pages from the first on is `memory`.
 fn reach(steps: &[Step], stops: &[Stop], complete: bool, memory: Pages) -> u64 {
     let (mut distinct, mut sum) = (0, 0);
     for (at, step) in (0..).zip(steps) {
@@ -702,16 +696,16 @@ fn reach(steps: &[Step], stops: &[Stop], complete: bool, memory: Pages) -> u64 {
             return at + 1;
         }
     }
-    let told = steps.len() as u64;
+    let known = steps.len() as u64;
     if !complete {
-        return told;
+        return known;
     }
-    // Nothing comes after: as if all that is to be read were read again and again.
-    let missing = (memory.get() * told).saturating_sub(sum);
+    // The list ends here: as if all of it were read again and again.
+    let missing = (memory.get() * known).saturating_sub(sum);
     distinct
         .checked_sub(memory.get())
         .and_then(|more| missing.checked_div(more))
-        .map_or(BEYOND, |more| (told + more).min(BEYOND))
+        .map_or(BEYOND, |more| (known + more).min(BEYOND))
 }
 
 #[cfg(test)]
@@ -764,7 +758,7 @@ mod tests {
         }
     }
 
-    /// Counts anew what the sweep keeps count of.
+    /// Recomputes the counts of the sweep and compares them.
     fn check(sweep: &Sweep) {
         let held: Vec<&Stop> = sweep.stops.iter().filter(|stop| stop.state.is_held()).collect();
         assert_eq!(sweep.held, Pages(held.len() as u64));
@@ -779,7 +773,7 @@ mod tests {
     }
 
     #[test]
-    fn it_reaches_as_far_as_the_mean_of_the_distinct_pages_is_the_memory() {
+    fn the_reach_ends_where_the_mean_of_distinct_pages_is_the_memory() {
         let files = Files::new();
         let reach = |pages: &[u64], complete, memory| {
             let sweep = files.plan(&files.list(pages, complete), ListIndex(0), memory, None);
@@ -788,16 +782,16 @@ mod tests {
         // No page twice: the mean of 1 to n is (n + 1) / 2.
         let once: Vec<u64> = (0..1000).map(|n| n * 7 % 1000).collect();
         assert_eq!(reach(&once, true, 100), 199);
-        // 50 pages again and again: all of it fits, however long it is.
+        // 50 pages again and again: all of it fits, however long the list is.
         let again: Vec<u64> = (0..1000).map(|n| n % 50).collect();
         assert_eq!(reach(&again, true, 60), BEYOND);
-        // A list that goes on is not known further than it was told.
+        // A list that is not complete is known only up to its end.
         assert_eq!(reach(&again, false, 60), 1000);
         assert_eq!(reach(&[], true, 10), BEYOND);
     }
 
     #[test]
-    fn the_first_time_around_fills_the_memory_and_no_more() {
+    fn the_first_cycle_fills_the_memory_and_no_more() {
         let files = Files::new();
         let orders: [fn(u64) -> u64; 2] = [|n| n * 7919 % 1000, |n| 999 - n];
         for order in orders {
@@ -810,7 +804,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_given_back_once_it_was_read_and_is_not_listed_again() {
+    fn a_page_is_released_once_it_was_read_and_is_not_listed_again() {
         let files = Files::new();
         let list = files.list(&[5, 6, 5, 7], true);
         let mut sweep = files.plan(&list, ListIndex(0), 100, None);
@@ -829,7 +823,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_fetched_again_is_not_given_back() {
+    fn a_page_that_was_fetched_again_is_not_released() {
         let files = Files::new();
         let mut sweep = files.plan(&files.list(&[5, 6], true), ListIndex(0), 100, None);
         sweep.drops.push((files.page(5), 0));
@@ -841,7 +835,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn its_counts_are_right_whatever_happens(
+        fn its_counts_are_right_after_any_operations(
             pages in proptest::collection::vec(0..2000u64, 1..200),
             ops in proptest::collection::vec((0..8u8, 0..2000u64), 0..80),
             memory in 1..100u64,

@@ -1,45 +1,44 @@
-//! How far the list is believed.
+//! How large a round may be after the list was right or wrong.
 //!
-//! A wrong list costs the time to fetch it. The paper trusts its applications; a library that is
-//! loaded into any program, or that guesses a database's plan, should not make it much slower when
-//! the guess is bad. Four bounds see to that:
+//! A wrong list costs the time to fetch it. The paper trusts its applications. A library that is loaded into
+//! any program, or that predicts a database's plan, should cost little when the prediction is wrong. Four
+//! bounds ensure that:
 //!
-//! - a client that is not sure begins with a small round, and each round that was used multiplies
-//!   the next by the growth factor (a ramp);
-//! - when the application turns to something else before it has come to the end of a round, the next
-//!   round is at most twice what was read of this one: who reads forty pages of each plan is given
-//!   eighty. What is still on the list and still there is not counted;
-//! - a round that was gone through to its end and of which less than an eighth was read cuts the
-//!   next to a quarter. Between an eighth and a half an application's own cache may have answered
-//!   the rest, and nothing follows;
-//! - when a round at the floor was wasted as well, the next misses are left to themselves: two, then
-//!   four, up to 1024. A list that stays wrong costs one floor-sized sorted round in 1024 reads.
+//! - *Ramp*: a client that is not sure begins with a small round, and each used round multiplies the next by
+//!   the growth factor.
+//! - *Abandoned rounds*: when the application changes its plan before the end of a round, the next round is at
+//!   most twice what was read of this one. If it reads forty pages of each plan, eighty are fetched. Pages that
+//!   are still listed and in memory do not count.
+//! - *Wasted rounds*: if less than an eighth of a consumed round was read, the next one is a quarter of it.
+//!   Between an eighth and a half, the application's own cache may have answered the rest, and nothing changes.
+//! - *Pauses*: when a round at the floor was wasted as well, the next misses are ignored: two, then four, up to
+//!   1024. A list that stays wrong costs one floor-sized sorted round in 1024 reads.
 //!
-//! So wrong lists cost at most about one and a third buffers, and then next to nothing.
+//! Wrong lists therefore cost at most about one and a third buffers, and then almost nothing.
 //!
-//! An eighth: a page of a sorted round costs between an eighth (few pages, long jumps) and a
-//! fortieth of a random read (ATC'09 figures 2 and 10), so a round of which an eighth is used has
-//! about paid for itself.
+//! Why an eighth: a page of a sorted round costs between an eighth (few pages, long jumps) and a fortieth of a
+//! random read (ATC'09 figures 2 and 10). A round of which an eighth is used has about paid for itself.
 
 use foreseek_units::Pages;
 
-/// Rounds are judged by at least this many pages; smaller ones together. As the size that a round is
-/// cut to, small enough that 1024 random reads dwarf it.
+/// Rounds are judged by at least this many pages, smaller ones together. It is also the smallest size that a
+/// round is cut to, and small beside 1024 random reads.
 pub(crate) const SAMPLE: Pages = Pages(64);
 
-/// Less than one page in this many read: wasted.
+/// A round is wasted if less than one page in this many was read.
 const WASTED: u64 = 8;
 
-/// At least one page in this many read: used. Not all, for an application's own cache answers many.
+/// A round is used if at least one page in this many was read. Not all, since an application's own cache
+/// answers many reads.
 const USED: u64 = 2;
 
-/// By what a wasted round cuts the next.
+/// The divisor for the round after a wasted one.
 const CUT: u64 = 4;
 
-/// How many times what was read of an abandoned round the next one may hold.
+/// The next round holds at most so many times the pages read of an abandoned round.
 const ROOM: u64 = 2;
 
-/// At most 2^10 misses are left to themselves in a row.
+/// At most 2^10 misses are ignored in a row.
 const DOUBTS_LIMIT: u32 = 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,14 +46,14 @@ pub(crate) enum Verdict {
     Used,
     Fair,
     Wasted,
-    /// Too little to tell; it is counted with the next.
+    /// Too few pages to judge; they count with the next round.
     Open,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Trust {
     growth: u64,
-    /// At most so many pages a round; `None`: a full buffer.
+    /// The most pages of a round; `None`: a full buffer.
     limit: Option<Pages>,
     doubts: u32,
     pause: u32,
@@ -74,7 +73,7 @@ impl Trust {
         }
     }
 
-    /// How large a round may be where the buffer would let it be `buffer`.
+    /// The largest round with this buffer.
     pub(crate) fn limit(&self, buffer: Pages) -> Pages {
         self.limit.map_or(buffer, |limit| limit.min(buffer))
     }
@@ -86,8 +85,8 @@ impl Trust {
         acts
     }
 
-    /// A round of `fetched` wanted pages is over and `used` of them were read. `consumed`: the
-    /// application went through all of it, and did not turn to something else before.
+    /// A round of `fetched` wanted pages is over and `used` of them were read. `consumed`: the application read
+    /// to its end, and did not change its plan before.
     pub(crate) fn judge(&mut self, fetched: Pages, used: Pages, consumed: bool, buffer: Pages) -> Verdict {
         self.fetched += fetched;
         self.used += used;
@@ -116,7 +115,7 @@ impl Trust {
         }
     }
 
-    /// Leaves some misses to themselves, if the round that was wasted was a small one.
+    /// Ignores some misses if the wasted round was a small one.
     fn doubt(&mut self, wasted: Pages) {
         if wasted <= SAMPLE * 2 {
             self.doubts = (self.doubts + 1).min(DOUBTS_LIMIT);
@@ -132,7 +131,7 @@ mod tests {
     const BUFFER: Pages = Pages(100_000);
 
     #[test]
-    fn full_trust_from_the_start_unless_a_ramp_was_asked_for() {
+    fn full_trust_from_the_start_unless_a_ramp_was_chosen() {
         assert_eq!(Trust::new(None, 4).limit(BUFFER), BUFFER);
         let mut ramp = Trust::new(Some(Pages(64)), 4);
         let mut sizes = Vec::new();
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_always_wrong_costs_a_buffer_and_a_third_and_then_next_to_nothing() {
+    fn a_list_that_is_always_wrong_costs_a_buffer_and_a_third_and_then_almost_nothing() {
         let mut trust = Trust::new(None, 4);
         let (mut fetched, mut rounds) = (0, 0);
         for _ in 0..1_000_000 {
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_of_which_little_is_read_get_little_more() {
+    fn plans_that_are_hardly_read_get_small_rounds() {
         let mut trust = Trust::new(None, 4);
         let mut sizes = Vec::new();
         for _ in 0..4 {
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cache_of_the_application_answers_is_no_reason_to_doubt() {
+    fn reads_that_the_applications_cache_answers_are_no_reason_to_doubt() {
         let mut trust = Trust::new(None, 4);
         assert_eq!(trust.judge(Pages(8000), Pages(1000), true, BUFFER), Verdict::Fair);
         assert_eq!(trust.limit(BUFFER), BUFFER);

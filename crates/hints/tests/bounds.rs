@@ -1,5 +1,5 @@
-//! What the access-list engine may and may not do, whatever happens: against a naive page cache with
-//! random lists, reads, evictions, refusals and changes.
+//! The bounds of the access-list engine under any events: a naive page cache with random lists, reads,
+//! evictions, refusals and changes.
 
 mod common;
 
@@ -17,7 +17,7 @@ use std::collections::{BTreeSet, VecDeque};
 enum Op {
     Hint(HintMode, Vec<u64>, bool),
     Read(u64, u64),
-    /// Reads what comes so much later on the list.
+    /// Reads the entry this much later on the list.
     Next(usize),
     Evict(u64),
     EvictAll,
@@ -46,11 +46,11 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     proptest::collection::vec(op, 0..150)
 }
 
-/// Looks at what was said at one read, and at all pages that were ever listed.
+/// Checks the commands of one read, given all pages that were ever listed.
 type Check<'a> = dyn FnMut(&World, &[Command], &BTreeSet<u64>) + 'a;
 
 fn run(world: &mut World, ops: &[Op], check: &mut Check<'_>) {
-    // What the application has said and not yet read; only to choose reads from.
+    // The announced reads that are still to come; only to choose reads from.
     let mut list: VecDeque<u64> = VecDeque::new();
     let mut ever: BTreeSet<u64> = BTreeSet::new();
     let mut epoch = 0;
@@ -65,31 +65,31 @@ fn run(world: &mut World, ops: &[Op], check: &mut Check<'_>) {
                 world.hint(*mode, pages, *done);
             }
             Op::Read(page, bytes) => {
-                let said = world.read(Span::at(PageIndex(*page).offset(), Bytes(*bytes)));
-                check(world, &said, &ever);
+                let commands = world.read(Span::at(PageIndex(*page).offset(), Bytes(*bytes)));
+                check(world, &commands, &ever);
             }
             Op::Next(skip) => {
                 list.drain(..list.len().min(*skip));
                 if let Some(page) = list.pop_front() {
-                    let said = world.read_page(page);
-                    check(world, &said, &ever);
+                    let commands = world.read_page(page);
+                    check(world, &commands, &ever);
                 }
             }
             Op::Evict(page) => drop(world.cached.remove(page)),
             Op::EvictAll => world.cached.clear(),
-            Op::Budget(pages) => drop(world.tell(Event::Budget { pages: Pages(*pages) })),
+            Op::Budget(pages) => drop(world.notify(Event::Budget { pages: Pages(*pages) })),
             Op::Changed(page, bytes) => {
                 epoch += 1;
                 let range = Span::at(PageIndex(*page).offset(), Bytes(*bytes));
-                world.tell(Event::Changed { object: FILE, range, epoch: Epoch(epoch) });
+                world.notify(Event::Changed { object: FILE, range, epoch: Epoch(epoch) });
             }
             Op::Refuse(why) => world.refuse = *why,
             Op::Clamp(pages) => world.clamp = Pages(*pages),
             Op::Reopen(pages) => {
                 let length = Pages(*pages).bytes();
                 let (stream, who) = (STREAM, ProcessId(1));
-                world.tell(Event::Closed { stream });
-                world.tell(Event::Opened { stream, object: FILE, length, who });
+                world.notify(Event::Closed { stream });
+                world.notify(Event::Opened { stream, object: FILE, length, who });
             }
         }
     }
@@ -97,7 +97,7 @@ fn run(world: &mut World, ops: &[Op], check: &mut Check<'_>) {
 
 proptest! {
     #[test]
-    fn whatever_happens_the_engine_keeps_its_bounds(ops in ops(), infill in 0..20u64, ramp in any::<bool>()) {
+    fn the_engine_keeps_its_bounds_under_any_events(ops in ops(), infill in 0..20u64, ramp in any::<bool>()) {
         let settings = Settings {
             infill: Pages(infill),
             mode: Mode::Blocking,
@@ -105,18 +105,18 @@ proptest! {
             ..Settings::default()
         };
         let mut world = World::new(settings, 400, 200);
-        run(&mut world, &ops, &mut |world, said, listed| {
-            let spans = fetched(said);
+        run(&mut world, &ops, &mut |world, commands, listed| {
+            let spans = fetched(commands);
             let all = pages(&spans);
             let unique: BTreeSet<u64> = all.iter().copied().collect();
             assert_eq!(unique.len(), all.len(), "a page is fetched once a round");
             assert!(unique.len() as u64 <= world.engine.stats().buffer.0, "a round is at most a buffer");
-            let last_forget = said.iter().rposition(|command| matches!(command, Command::Hint(HintCommand::Forget { .. })));
-            let first_fetch = said.iter().position(|command| matches!(command, Command::Fetch { .. }));
+            let last_forget = commands.iter().rposition(|command| matches!(command, Command::Hint(HintCommand::Forget { .. })));
+            let first_fetch = commands.iter().position(|command| matches!(command, Command::Fetch { .. }));
             if let (Some(last), Some(first)) = (last_forget, first_fetch) {
-                assert!(last < first, "first give back, then fetch");
+                assert!(last < first, "releases come before fetches");
             }
-            assert!(forgotten(said).iter().all(|page| !unique.contains(page)), "nothing needed is given back");
+            assert!(forgotten(commands).iter().all(|page| !unique.contains(page)), "a needed page is released");
             for span in spans {
                 assert!(span.len() <= Pages(320));
                 let wanted: Vec<u64> = span.iter().map(|page| page.0).filter(|page| listed.contains(page)).collect();
@@ -136,19 +136,19 @@ proptest! {
             ..Settings::default()
         };
         let mut world = World::new(settings, 400, 180);
-        run(&mut world, &ops, &mut |world, said, listed| {
-            let spans = fetched(said);
+        run(&mut world, &ops, &mut |world, commands, listed| {
+            let spans = fetched(commands);
             let all = pages(&spans);
             let unique: BTreeSet<u64> = all.iter().copied().collect();
             assert_eq!(unique.len(), all.len(), "a page is fetched once at a read");
-            assert!(unique.iter().all(|page| listed.contains(page)), "what nobody listed is fetched");
+            assert!(unique.iter().all(|page| listed.contains(page)), "a page that is not listed is fetched");
             assert!(unique.len() as u64 <= world.engine.stats().buffer.0, "more than a buffer at a read");
             let mut fetched = BTreeSet::new();
-            for command in said {
+            for command in commands {
                 match command {
                     Command::Fetch { range, .. } => fetched.extend(range.iter()),
                     Command::Hint(HintCommand::Forget { range, .. }) => {
-                        assert!(!range.iter().any(|page| fetched.contains(&page)), "fetched in vain");
+                        assert!(!range.iter().any(|page| fetched.contains(&page)), "fetched and released at once");
                     }
                     _ => {}
                 }
@@ -157,20 +157,20 @@ proptest! {
     }
 
     #[test]
-    fn two_engines_that_are_told_the_same_say_the_same(ops in ops()) {
+    fn two_engines_with_the_same_events_give_the_same_commands(ops in ops()) {
         for mode in [Mode::Blocking, Mode::Pipelined] {
             let settings = Settings { mode, ..settings() };
             let mut first = World::new(settings.clone(), 400, 200);
             run(&mut first, &ops, &mut |_, _, _| {});
             let mut second = World::new(settings, 400, 200);
             run(&mut second, &ops, &mut |_, _, _| {});
-            prop_assert_eq!(first.said, second.said);
+            prop_assert_eq!(first.commands, second.commands);
         }
     }
 
-    /// Events with any numbers in any order, which a damaged recording could hold.
+    /// Events with any numbers in any order, as in a damaged recording.
     #[test]
-    fn no_event_upsets_it(
+    fn no_event_makes_it_panic(
         events in proptest::collection::vec((0..13u8, any::<[u64; 4]>(), 0..4u64, any::<bool>()), 0..60),
     ) {
         let mut engine = AccessListEngine::new(Settings::default());

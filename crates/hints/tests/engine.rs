@@ -1,4 +1,4 @@
-//! What the access-list engine says, scenario by scenario.
+//! The commands of the access-list engine, scenario by scenario.
 
 mod common;
 
@@ -20,31 +20,31 @@ fn the_first_miss_asks_and_fetches_a_buffer_full_in_disk_order() {
     let mut world = World::new(settings(), LARGE, 500);
     let list = scattered(1000);
     world.answers.push_back((HintMode::Set, list.clone(), true));
-    let said = world.read_page(list[0]);
+    let commands = world.read_page(list[0]);
     assert_eq!(world.callbacks, [(None, list[0])]);
     let mut expected = list[..300].to_vec();
     expected.sort_unstable();
-    assert_eq!(pages(&fetched(&said)), expected);
-    assert!(matches!(said.last(), Some(Command::Pass { .. })));
+    assert_eq!(pages(&fetched(&commands)), expected);
+    assert!(matches!(commands.last(), Some(Command::Pass { .. })));
     for at in &list[1..300] {
         assert!(fetched(&world.read_page(*at)).is_empty());
     }
-    // The next miss begins the next round; the last one's pages are given back before.
-    let said = world.read_page(list[300]);
-    let last = said.iter().rposition(|command| matches!(command, Command::Hint(HintCommand::Forget { .. })));
-    let first = said.iter().position(|command| matches!(command, Command::Fetch { .. }));
-    assert!(last < first, "first give back, then fetch");
-    let mut gone = forgotten(&said);
+    // The next miss begins the next round; the last one's pages are released before.
+    let commands = world.read_page(list[300]);
+    let last = commands.iter().rposition(|command| matches!(command, Command::Hint(HintCommand::Forget { .. })));
+    let first = commands.iter().position(|command| matches!(command, Command::Fetch { .. }));
+    assert!(last < first, "releases come before fetches");
+    let mut gone = forgotten(&commands);
     gone.sort_unstable();
     assert_eq!(gone, expected);
-    assert_eq!(pages(&fetched(&said)).len(), 300);
-    assert_eq!(world.callbacks.len(), 1, "the application said that this is all");
+    assert_eq!(pages(&fetched(&commands)).len(), 300);
+    assert_eq!(world.callbacks.len(), 1, "the application has announced all of it");
     let stats = world.engine.stats();
     assert_eq!((stats.rounds, stats.fetched, stats.used), (2, Pages(600), Pages(299)));
 }
 
 #[test]
-fn a_pass_goes_on_from_where_the_head_is() {
+fn a_pass_continues_at_the_head() {
     let mut world = World::new(settings(), LARGE, 500);
     let list = scattered(600);
     world.hint(HintMode::Set, &list, true);
@@ -61,7 +61,7 @@ fn a_pass_goes_on_from_where_the_head_is() {
 }
 
 #[test]
-fn pages_evicted_early_halve_the_buffer_and_what_is_needed_last_is_given_back() {
+fn pages_evicted_early_halve_the_buffer_and_those_needed_last_are_released() {
     let mut world = World::new(settings(), LARGE, 1000);
     let list = scattered(1200);
     world.hint(HintMode::Set, &list, true);
@@ -71,16 +71,16 @@ fn pages_evicted_early_halve_the_buffer_and_what_is_needed_last_is_given_back() 
     }
     world.evict(&list[98..106]);
     for at in &list[100..104] {
-        assert!(fetched(&world.read_page(*at)).is_empty(), "a few pages alone are no contention");
+        assert!(fetched(&world.read_page(*at)).is_empty(), "a few evicted pages are no contention");
     }
-    let said = world.read_page(list[104]);
+    let commands = world.read_page(list[104]);
     assert_eq!(world.engine.stats().evicted, Pages(5));
     assert_eq!(world.engine.stats().buffer, Pages(300));
-    let gone: BTreeSet<u64> = forgotten(&said).into_iter().collect();
+    let gone: BTreeSet<u64> = forgotten(&commands).into_iter().collect();
     let expected: BTreeSet<u64> = list[..100].iter().chain(&list[404..600]).copied().collect();
     assert_eq!(gone, expected, "the used pages and those needed last");
-    let asked: BTreeSet<u64> = pages(&fetched(&said)).into_iter().collect();
-    assert_eq!(asked, list[104..404].iter().copied().collect(), "after an eviction all of it is asked for");
+    let asked: BTreeSet<u64> = pages(&fetched(&commands)).into_iter().collect();
+    assert_eq!(asked, list[104..404].iter().copied().collect(), "after an eviction all of it is requested");
     // Consumed without contention, it grows by a tenth of the maximum.
     for at in &list[105..=404] {
         world.read_page(*at);
@@ -90,19 +90,19 @@ fn pages_evicted_early_halve_the_buffer_and_what_is_needed_last_is_given_back() 
 }
 
 #[test]
-fn with_an_eviction_order_a_round_is_advised_once_more_from_its_last_page_on() {
+fn with_an_eviction_order_a_round_is_advised_again_from_its_last_page() {
     let mut world = World::new(Settings { eviction_order: true, ..settings() }, LARGE, 500);
     let list = scattered(600);
     world.hint(HintMode::Set, &list, true);
-    let said = pages(&fetched(&world.read_page(list[0])));
-    let (once, again) = said.split_at(300);
+    let commands = pages(&fetched(&world.read_page(list[0])));
+    let (once, again) = commands.split_at(300);
     assert!(once.is_sorted());
     assert_eq!(again, list[..300].iter().rev().copied().collect::<Vec<_>>());
     assert_eq!((world.engine.stats().fetches, world.engine.stats().fetched), (300, Pages(300)));
 }
 
 #[test]
-fn without_control_the_buffer_stays_whatever_is_lost() {
+fn without_control_evictions_do_not_change_the_buffer() {
     let mut world = World::new(Settings { controlled: false, ..settings() }, LARGE, 1000);
     let list = scattered(1200);
     world.hint(HintMode::Set, &list, true);
@@ -122,7 +122,7 @@ fn the_buffer_grows_only_when_the_round_was_consumed() {
     world.evict(&list[1..6]);
     list[1..6].iter().for_each(|at| drop(world.read_page(*at)));
     assert_eq!(world.engine.stats().buffer, Pages(300));
-    // The application turns to another list in the middle of the round.
+    // The application changes to another list in the middle of the round.
     let other = scattered(4000)[2000..].to_vec();
     world.answers.push_back((HintMode::Set, other.clone(), true));
     for at in &list[6..150] {
@@ -139,13 +139,13 @@ fn infill_counts_against_the_buffer() {
     let mut world = World::new(infill, 4000, 1000);
     let list: Vec<u64> = (0..400).map(|n| n * 7 % 400 * 5).collect();
     world.hint(HintMode::Set, &list, true);
-    let said = world.read_page(list[0]);
-    let spans = fetched(&said);
-    assert!(spans.len() < 100, "gaps are read over: {spans:?}");
+    let commands = world.read_page(list[0]);
+    let spans = fetched(&commands);
+    assert!(spans.len() < 100, "gaps are read: {spans:?}");
     assert!(pages(&spans).len() <= 600);
     let stats = *world.engine.stats();
     assert!(stats.infill > stats.fetched / 2);
-    // What was left out of the round begins the next; nothing was evicted in between.
+    // Pages that the round left out begin the next one; nothing was evicted in between.
     for at in &list[1..] {
         world.read_page(*at);
     }
@@ -154,7 +154,7 @@ fn infill_counts_against_the_buffer() {
 }
 
 #[test]
-fn long_runs_are_fetched_in_pieces_that_a_kernel_takes_whole() {
+fn long_runs_are_fetched_in_pieces_that_a_kernel_accepts() {
     let mut world = World::new(settings(), 10_000, 5000);
     world.hint(HintMode::Set, &(0..1000).collect::<Vec<_>>(), true);
     let spans = fetched(&world.read_page(0));
@@ -170,27 +170,27 @@ fn more_than_one_events_worth_of_commands_comes_in_portions() {
 }
 
 #[test]
-fn a_short_list_is_asked_for_more_unless_the_application_is_done() {
+fn more_of_a_short_list_is_requested_unless_the_application_is_done() {
     let mut world = World::new(settings(), LARGE, 1000);
     let list = scattered(300);
     world.hint(HintMode::Set, &list[..100], false);
     world.answers.push_back((HintMode::Append, list[100..200].to_vec(), true));
-    let said = world.read_page(list[0]);
+    let commands = world.read_page(list[0]);
     assert_eq!(world.callbacks.len(), 1);
-    assert_eq!(fetched(&said).len(), 200);
+    assert_eq!(fetched(&commands).len(), 200);
     for at in &list[1..200] {
         world.read_page(*at);
     }
     assert_eq!(world.callbacks.len(), 1);
-    // Beyond the list: strayed, so it is asked.
+    // A read beyond the list is a stray one, so the application is asked.
     world.answers.push_back((HintMode::Append, list[200..].to_vec(), true));
-    let said = world.read_page(list[200]);
+    let commands = world.read_page(list[200]);
     assert_eq!(world.callbacks.len(), 2);
-    assert_eq!(fetched(&said).len(), 100);
+    assert_eq!(fetched(&commands).len(), 100);
 }
 
 #[test]
-fn a_stray_read_is_answered_where_the_new_list_has_it() {
+fn a_stray_read_continues_at_its_position_on_the_new_list() {
     let mut world = World::new(settings(), LARGE, 1000);
     let list = scattered(100);
     let other: Vec<u64> = scattered(400)[200..].to_vec();
@@ -199,14 +199,14 @@ fn a_stray_read_is_answered_where_the_new_list_has_it() {
         world.read_page(*at);
     }
     world.answers.push_back((HintMode::SetFromMark, other.clone(), true));
-    let said = world.read_page(other[50]);
+    let commands = world.read_page(other[50]);
     let expected: BTreeSet<u64> = other[50..].iter().copied().collect();
-    assert_eq!(pages(&fetched(&said)).into_iter().collect::<BTreeSet<_>>(), expected);
+    assert_eq!(pages(&fetched(&commands)).into_iter().collect::<BTreeSet<_>>(), expected);
     assert!(fetched(&world.read_page(other[51])).is_empty());
 }
 
 #[test]
-fn an_application_that_has_no_answer_is_asked_ever_more_seldom() {
+fn an_application_without_an_answer_is_asked_less_and_less_often() {
     let mut world = World::new(settings(), LARGE, 1000);
     for at in scattered(2000) {
         world.read_page(at);
@@ -229,7 +229,7 @@ fn pieces_of_a_page_and_pages_read_again_are_no_strays() {
     world.read_page(list[97]);
     let stats = world.engine.stats();
     assert_eq!((stats.unlisted, stats.rounds, stats.queries), (0, 1, 101));
-    assert_eq!(stats.evicted, Pages::ZERO, "what has been read may go");
+    assert_eq!(stats.evicted, Pages::ZERO, "pages that have been read may be evicted");
     assert!(world.callbacks.is_empty());
 }
 
@@ -247,7 +247,7 @@ fn large_reads_cover_several_pages() {
 }
 
 #[test]
-fn what_an_applications_cache_answers_does_not_stop_the_list() {
+fn reads_that_an_applications_cache_answers_do_not_stop_the_list() {
     let mut world = World::new(settings(), LARGE, 1000);
     let list = scattered(3000);
     world.hint(HintMode::Set, &list, true);
@@ -276,21 +276,21 @@ fn a_ramp_begins_small_and_keeps_what_memory_holds() {
 }
 
 #[test]
-fn changed_pages_are_no_longer_ours_and_no_sign_of_contention() {
+fn changed_pages_do_not_count_as_held_or_as_contention() {
     let mut world = World::new(settings(), LARGE, 1000);
     let list = scattered(100);
     world.hint(HintMode::Set, &list, true);
     world.read_page(list[0]);
-    world.tell(Event::Changed { object: FILE, range: page(list[1]), epoch: Epoch(1) });
+    world.notify(Event::Changed { object: FILE, range: page(list[1]), epoch: Epoch(1) });
     world.evict(&[list[1]]);
-    let said = world.read_page(list[1]);
-    assert!(fetched(&said).is_empty());
+    let commands = world.read_page(list[1]);
+    assert!(fetched(&commands).is_empty());
     assert_eq!(world.engine.stats().evicted, Pages::ZERO);
     assert_eq!(world.engine.stats().buffer, Pages(600));
 }
 
 #[test]
-fn a_cache_that_refuses_is_left_alone() {
+fn a_cache_that_refuses_gets_few_requests() {
     let mut world = World::new(settings(), LARGE, 1000);
     world.refuse = Some(Refusal::Unsupported);
     let list = scattered(5000);
@@ -304,7 +304,7 @@ fn a_cache_that_refuses_is_left_alone() {
 }
 
 #[test]
-fn an_object_that_cannot_be_fetched_is_not_planned_for_again_and_again() {
+fn an_object_that_cannot_be_fetched_is_not_planned_again() {
     let mut world = World::new(settings(), LARGE, 1000);
     world.refuse = Some(Refusal::Unsupported);
     let list = scattered(200_000);
@@ -317,7 +317,7 @@ fn an_object_that_cannot_be_fetched_is_not_planned_for_again_and_again() {
 }
 
 #[test]
-fn what_a_clamped_fetch_left_out_is_no_sign_of_contention() {
+fn pages_that_a_clamped_fetch_left_out_are_no_contention() {
     let mut world = World::new(settings(), 100_000, 10_000);
     world.clamp = Pages(32);
     world.hint(HintMode::Set, &(0..3000).collect::<Vec<_>>(), true);
@@ -336,11 +336,11 @@ fn pages_beyond_the_end_of_the_file_are_not_fetched() {
 }
 
 #[test]
-fn unwatched_reads_pass_without_a_look() {
+fn unwatched_reads_pass_without_a_query() {
     let mut world = World::new(settings(), 100, 1000);
     world.hint(HintMode::Set, &[5, 7], true);
     let whole = Span::at(ByteOffset::ZERO, Pages(100).bytes());
-    world.tell(Event::Hint(HintEvent::Unwatched { object: FILE, range: whole }));
+    world.notify(Event::Hint(HintEvent::Unwatched { object: FILE, range: whole }));
     assert_eq!(world.read_page(5).len(), 1);
     assert_eq!(world.engine.stats().reads, 0);
 }
@@ -361,7 +361,7 @@ fn the_mean_seek_distance_follows_the_papers_law() {
         for at in &list {
             world.read_page(*at);
         }
-        let spans = fetched(&world.said);
+        let spans = fetched(&world.commands);
         let seeks: u64 = spans.windows(2).map(|pair| pair[1].start.distance(pair[0].end).0).sum();
         let (n, k) = (LARGE as f64, buffer as f64);
         let law = 2.0 * n * (k - 1.0) / (k * (k + 1.0));

@@ -1,4 +1,4 @@
-//! The pipelined mode from outside: what it asks for and gives back, read by read.
+//! The pipelined mode from outside: the pages that it requests and releases, read by read.
 
 mod common;
 
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 const FILE_PAGES: u64 = 4000;
 const MEMORY: u64 = 2000;
 
-/// So many reads all over the file, the same each time.
+/// So many random reads all over the file, the same each time.
 fn random(reads: usize) -> Vec<u64> {
     let mut state = 0x9E37_79B9_7F4A_7C15u64;
     (0..reads)
@@ -28,7 +28,7 @@ fn world(mode: Mode) -> World {
     World::new(Settings { mode, ..settings() }, FILE_PAGES, MEMORY)
 }
 
-/// Reads a list that was told at once; answers every page fetched, in order.
+/// Reads a list that was announced at once; returns every page fetched, in order.
 fn read_all(world: &mut World, list: &[u64]) -> Vec<u64> {
     world.hint(HintMode::Set, list, true);
     list.iter().flat_map(|at| pages(&fetched(&world.read_page(*at)))).collect()
@@ -44,12 +44,12 @@ fn a_long_list_takes_far_fewer_passes_than_in_rounds() {
     let (blocking, pipelined) = (rounds.engine.stats(), sweep.engine.stats());
     // By the arithmetic 9.3, one of them to fill the memory, against 16.8.
     assert!(pipelined.rounds * 3 <= blocking.rounds * 2, "{pipelined:?}, {blocking:?}");
-    // Hardly a read goes to the disk by itself: a miss waits for the head.
+    // Almost no read goes to the disk by itself: a miss waits for the head.
     assert_eq!((pipelined.unlisted, pipelined.evicted), (0, Pages::ZERO));
 }
 
 #[test]
-fn the_head_only_goes_up_and_then_begins_anew() {
+fn the_head_only_goes_up_and_restarts_at_the_lowest() {
     let mut world = world(Mode::Pipelined);
     let order = read_all(&mut world, &random(24_000));
     let descents = order.windows(2).filter(|pair| pair[1] < pair[0]).count() as u64;
@@ -80,28 +80,28 @@ fn it_never_holds_more_than_the_buffer() {
 }
 
 #[test]
-fn the_next_pages_are_asked_for_while_reads_hit() {
+fn the_next_pages_are_requested_while_reads_hit() {
     let mut world = world(Mode::Pipelined);
     let list = random(24_000);
     world.hint(HintMode::Set, &list, true);
     let at_hits = |world: &mut World, at: u64| {
         let before = world.engine.stats().hits;
-        let said = world.read_page(at);
-        if world.engine.stats().hits > before { fetched(&said).len() } else { 0 }
+        let commands = world.read_page(at);
+        if world.engine.stats().hits > before { fetched(&commands).len() } else { 0 }
     };
     let asked: usize = list.iter().map(|at| at_hits(&mut world, *at)).sum();
     assert!(asked as u64 * 2 > world.engine.stats().fetches, "{asked} of {:?}", world.engine.stats());
 }
 
 #[test]
-fn it_asks_on_before_the_list_ends() {
+fn it_asks_for_more_before_the_list_ends() {
     let list = random(24_000);
     let mut world = world(Mode::Pipelined);
     for at in 0..list.len() {
-        // Whatever it asks for from here on.
+        // The requests from here on.
         world.answers.clear();
-        let told = world.engine.stats().lookahead.get().max(2400) as usize;
-        let end = list.len().min(at + told);
+        let announced = world.engine.stats().lookahead.get().max(2400) as usize;
+        let end = list.len().min(at + announced);
         world.answers.push_back((HintMode::Set, list[at..end].to_vec(), end == list.len()));
         world.read_page(list[at]);
     }
@@ -111,7 +111,7 @@ fn it_asks_on_before_the_list_ends() {
 }
 
 #[test]
-fn lost_pages_lead_back_to_rounds_and_a_smaller_buffer() {
+fn evicted_pages_lead_to_rounds_and_a_smaller_buffer() {
     let mut world = world(Mode::Pipelined);
     let list = random(24_000);
     world.hint(HintMode::Set, &list, true);
@@ -125,10 +125,10 @@ fn lost_pages_lead_back_to_rounds_and_a_smaller_buffer() {
     assert!(after.misses - before.misses < 30, "{after:?}");
 }
 
-/// The memory is full of what earlier lists wanted and of what is on its way, so that the head gives back what
-/// it has just asked for: to come around again at the same read would be to fetch that twice.
+/// The memory is full of pages of earlier lists and of pages in flight, and the head releases pages that it has
+/// just requested. A second cycle at the same read would fetch them twice.
 #[test]
-fn the_head_comes_by_each_page_once_at_a_read() {
+fn the_head_passes_each_page_once_at_a_read() {
     let mut world = World::new(Settings { mode: Mode::Pipelined, ..settings() }, 400, 164);
     for (first, step, of, entries) in [(49, 7, 286, 141), (253, 3, 110, 148), (182, 176, 177, 106)] {
         let list: Vec<u64> = (0..entries).map(|n| first + n * step % of).collect();
@@ -142,7 +142,7 @@ fn the_head_comes_by_each_page_once_at_a_read() {
 }
 
 #[test]
-fn what_fits_is_fetched_in_one_round() {
+fn a_list_that_fits_is_fetched_in_one_round() {
     let mut world = world(Mode::Pipelined);
     let list: Vec<u64> = (0..6000).map(|n| n * 7 % 1000).collect();
     world.hint(HintMode::Set, &list, true);
@@ -152,7 +152,7 @@ fn what_fits_is_fetched_in_one_round() {
     assert!(fetched(&later).is_empty() && forgotten(&later).is_empty());
 }
 
-/// Down the columns of an image in tiles of four pages that lie row by row: a few long runs.
+/// Reads an image down its columns, in tiles of four pages that lie row by row: a few long runs.
 #[test]
 fn an_image_is_read_down_its_columns_with_as_few_seeks_as_in_rounds() {
     for (rows, columns) in [(25, 40), (50, 20), (10, 100), (5, 200)] {

@@ -1,5 +1,5 @@
-//! An access-list engine over a page cache that holds whatever was fetched or read until a test
-//! evicts it.
+//! An access-list engine over a page cache that holds every page that was fetched or read until a test evicts
+//! it.
 #![allow(dead_code)]
 
 use foreseek_hints::{AccessListEngine, Mode, Settings, Share};
@@ -21,18 +21,18 @@ pub(crate) fn page(at: u64) -> ByteSpan {
     Span::at(PageIndex(at).offset(), Bytes(4096))
 }
 
-/// An engine and a page cache that holds whatever was fetched or read until a test evicts it.
+/// An engine and a page cache that holds every page that was fetched or read until a test evicts it.
 pub(crate) struct World {
     pub(crate) engine: AccessListEngine,
     now: Instant,
     pub(crate) cached: BTreeSet<u64>,
     /// Every command, in order.
-    pub(crate) said: Vec<Command>,
+    pub(crate) commands: Vec<Command>,
     pub(crate) refuse: Option<Refusal>,
-    /// Fetches bring at most so many pages.
+    /// Fetches return at most so many pages.
     pub(crate) clamp: Pages,
     next_request: u64,
-    /// What the application says when asked: mode, list, done.
+    /// The application's answers: mode, list, done.
     pub(crate) answers: VecDeque<(HintMode, Vec<u64>, bool)>,
     pub(crate) callbacks: Vec<(Option<u64>, u64)>,
 }
@@ -44,7 +44,7 @@ impl World {
             engine: AccessListEngine::new(settings),
             now: Instant(1),
             cached: BTreeSet::new(),
-            said: Vec::new(),
+            commands: Vec::new(),
             refuse: None,
             clamp: Pages(u64::MAX),
             next_request: 0,
@@ -52,40 +52,40 @@ impl World {
             callbacks: Vec::new(),
         };
         let length = Pages(pages).bytes();
-        world.tell(Event::Opened { stream: STREAM, object: FILE, length, who: ProcessId(1) });
+        world.notify(Event::Opened { stream: STREAM, object: FILE, length, who: ProcessId(1) });
         let extents = [Extent { page: PageIndex(0), pages: Pages(pages), lba: Lba(800) }];
-        world.tell(Event::Placed { object: FILE, extents: &extents });
-        world.tell(Event::Hint(HintEvent::Watched {
+        world.notify(Event::Placed { object: FILE, extents: &extents });
+        world.notify(Event::Hint(HintEvent::Watched {
             object: FILE,
             range: Span::at(ByteOffset::ZERO, length),
         }));
-        world.tell(Event::Budget { pages: Pages(memory) });
+        world.notify(Event::Budget { pages: Pages(memory) });
         world
     }
 
     pub(crate) fn hint(&mut self, mode: HintMode, pages: &[u64], done: bool) {
         let accesses: Vec<Access> = pages.iter().map(|page| access(*page)).collect();
         let accesses = &accesses[..accesses.len().min(self.engine.room(mode))];
-        self.tell(Event::Hint(HintEvent::Hinted { mode, accesses, done }));
+        self.notify(Event::Hint(HintEvent::Hinted { mode, accesses, done }));
     }
 
-    /// Reads a range; the read must get its answer. Answers what was said meanwhile.
+    /// Reads a range; the read must get its answer. Returns the commands meanwhile.
     pub(crate) fn read(&mut self, range: ByteSpan) -> Vec<Command> {
         let request = RequestId(self.next_request);
         self.next_request += 1;
-        let before = self.said.len();
-        let mut answer = self.tell(Event::Read { request, stream: STREAM, range, who: None });
+        let before = self.commands.len();
+        let mut answer = self.notify(Event::Read { request, stream: STREAM, range, who: None });
         if let Some(Command::Hint(HintCommand::Callback { marked, requested, .. })) = answer {
             self.callbacks.push((marked.map(|(_, page)| page.0), requested.1.0));
             if let Some((mode, pages, done)) = self.answers.pop_front() {
                 self.hint(mode, &pages, done);
             }
-            answer = self.tell(Event::Hint(HintEvent::Answered { request }));
+            answer = self.notify(Event::Hint(HintEvent::Answered { request }));
         }
         assert_eq!(answer, Some(Command::Pass { request }), "a read must end with Pass");
         assert_eq!(self.engine.stats().internal_errors, 0);
         self.cached.extend(range.pages().iter().map(|page| page.0));
-        self.said[before..].to_vec()
+        self.commands[before..].to_vec()
     }
 
     pub(crate) fn evict(&mut self, pages: &[u64]) {
@@ -96,15 +96,16 @@ impl World {
         self.read(page(at))
     }
 
-    /// Tells the engine something and does what it says, and so on; the last `Pass` or `Callback`.
-    pub(crate) fn tell(&mut self, event: Event<'_>) -> Option<Command> {
+    /// Passes an event to the engine and carries out its commands until there are none; returns the last `Pass`
+    /// or `Callback`.
+    pub(crate) fn notify(&mut self, event: Event<'_>) -> Option<Command> {
         let mut out = Commands::new();
         self.engine.on(self.now, event, &mut out);
         let mut queue: VecDeque<Command> = out.drain().collect();
         let mut answer = None;
         loop {
             while let Some(command) = queue.pop_front() {
-                self.said.push(command.clone());
+                self.commands.push(command.clone());
                 self.now += Nanos(10);
                 match command {
                     Command::Hint(HintCommand::AskResident { query, range, .. }) => {
@@ -152,8 +153,8 @@ impl World {
     }
 }
 
-pub(crate) fn fetched(said: &[Command]) -> Vec<PageSpan> {
-    said.iter()
+pub(crate) fn fetched(commands: &[Command]) -> Vec<PageSpan> {
+    commands.iter()
         .filter_map(|command| match command {
             Command::Fetch { range, .. } => Some(*range),
             _ => None,
@@ -161,8 +162,8 @@ pub(crate) fn fetched(said: &[Command]) -> Vec<PageSpan> {
         .collect()
 }
 
-pub(crate) fn forgotten(said: &[Command]) -> Vec<u64> {
-    said.iter()
+pub(crate) fn forgotten(commands: &[Command]) -> Vec<u64> {
+    commands.iter()
         .filter_map(|command| match command {
             Command::Hint(HintCommand::Forget { range, .. }) => Some(*range),
             _ => None,
@@ -175,7 +176,7 @@ pub(crate) fn pages(spans: &[PageSpan]) -> Vec<u64> {
     spans.iter().flat_map(|span| span.iter()).map(|page| page.0).collect()
 }
 
-/// Rounds without infill, so that a test can tell pages exactly.
+/// Rounds without infill, so that a test can check each page.
 pub(crate) fn settings() -> Settings {
     Settings { infill: Pages::ZERO, share: Share::Stock, mode: Mode::Blocking, ..Settings::default() }
 }
