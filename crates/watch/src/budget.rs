@@ -1,9 +1,11 @@
-//! How much may be held: read ahead and not used yet.
+//! How much may be held: pages that were read ahead and not used yet.
 //!
-//! A part of the memory that is available for cached pages, measured every few seconds, or less where the
-//! user said so. Changes of less than an eighth are passed over. The control group of the daemon is limited to
-//! twice the window at its start: what was used stays charged to it as well, and is the first to go. So that limit says nothing about
-//! the memory that there is, and the window never grows beyond what it was then ([`Confined`]).
+//! The window is a part of the memory that is available for cached pages, measured every few seconds, or less
+//! if the user has set a limit. Changes of less than an eighth are ignored.
+//!
+//! The control group of the daemon is limited to twice the window at its start: used pages stay charged to it
+//! as well, and are evicted first. That limit is therefore no measure of the available memory, and the window
+//! never grows beyond its first value ([`Confined`]).
 
 use crate::Options;
 use crate::options::MEMORY_LEAST;
@@ -14,10 +16,10 @@ use std::time::{Duration, Instant};
 
 /// How often it is measured.
 const PERIOD: Duration = Duration::from_secs(5);
-/// The least change that counts, as a part of the whole.
+/// The smallest change that counts, as a part of the whole.
 const CHANGE: u64 = 8;
 
-/// The control group of this process, limited for a window by the process itself.
+/// The control group of this process, which the process itself has limited for a window.
 #[derive(Clone, Debug)]
 pub(crate) struct Confined {
     pub(crate) group: PathBuf,
@@ -35,7 +37,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// As the options say, with the memory that is available now.
+    /// A budget by the options and the memory that is available at present.
     pub(crate) fn new(options: &Options) -> Self {
         Self::confined(options, None)
     }
@@ -50,7 +52,7 @@ impl Budget {
         budget
     }
 
-    /// The memory that there is for cached pages now.
+    /// The memory that is available for cached pages at present.
     fn available(&self) -> Bytes {
         self.confined.as_ref().map_or_else(available, |own| available_besides(&own.group)).bytes
     }
@@ -59,12 +61,12 @@ impl Budget {
         Bytes((available.get() as f64 * self.share) as u64).min(self.most).max(MEMORY_LEAST)
     }
 
-    /// What may be held.
+    /// The most that may be held.
     pub(crate) fn window(&self) -> Bytes {
         self.window
     }
 
-    /// Whether it is to be measured.
+    /// Whether it is time to measure.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         now.duration_since(self.measured) >= PERIOD
     }
@@ -79,13 +81,13 @@ impl Budget {
     }
 }
 
-/// What may be held with the memory that is available now.
+/// The window with the memory that is available at present.
 #[must_use]
 pub fn current_window(options: &Options) -> Bytes {
     Budget::new(options).window()
 }
 
-/// Measures it anew.
+/// Measures the window again.
 pub(crate) fn window_of(budget: &mut Budget) -> Bytes {
     budget.measure(budget.available(), Instant::now());
     budget.window()
@@ -111,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_of_its_own_takes_nothing_off_the_window_and_bounds_it() {
+    fn a_control_group_does_not_reduce_the_window_but_bounds_it() {
         let options = Options { share: 0.25, ..Options::default() };
         let confined = Confined { group: "/no/such/group".into(), window: Bytes::mib(64) };
         let mut budget = Budget::confined(&options, Some(confined));

@@ -1,4 +1,4 @@
-//! What a watcher has done so far, counted.
+//! Counters of a watcher.
 
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,7 +13,7 @@ impl Counter {
         self.0.fetch_add(number, Relaxed);
     }
 
-    /// What it is now.
+    /// Its present value.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
@@ -28,7 +28,7 @@ macro_rules! counters {
             $($(#[$about])* pub $name: Counter,)*
         }
 
-        /// The counters at one time.
+        /// The values of the counters at one time.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default)]
         pub struct CounterValues {
@@ -36,7 +36,7 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// All of them now.
+            /// The present values.
             #[must_use]
             pub fn now(&self) -> CounterValues {
                 CounterValues { $($name: self.$name.get(),)* }
@@ -46,25 +46,25 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Opens of directories that were seen.
+    /// Opens of directories.
     directories_opened,
-    /// Opens of files that were seen, in directories of walks.
+    /// Opens of files in directories of walks.
     files_opened,
-    /// Events that did not count: own ones and those of other processes of this program.
+    /// Ignored events: the daemon's own and those of other processes of this program.
     passed_over,
-    /// Opens by processes that had ended before they could be looked at.
+    /// Opens by processes that had ended before they could be examined.
     gone,
-    /// How often the kernel's queue of events overflowed.
+    /// Overflows of the kernel's queue of events.
     overflows,
     /// Directories that were listed ahead.
     listed,
-    /// Directories that could not be, or must not be.
+    /// Directories that could not, or must not, be listed.
     unlistable,
-    /// Files whose places were looked up.
+    /// Files whose addresses were looked up.
     placed,
     /// Files and directories that the walkers could not have read.
     denied,
-    /// Files left alone because of a lease.
+    /// Files that were skipped because of a lease.
     leased,
     /// Fetches that were refused because a user's allowance was used up.
     over_allowance,
@@ -72,13 +72,13 @@ counters! {
     metadata_bytes,
     /// Bytes of contents that were read ahead.
     content_bytes,
-    /// What the kernel took back on the whole machine while something was read ahead, at most as much as was read: what
-    /// others may have lost by it.
+    /// Bytes that the kernel reclaimed on the whole machine during fetches, at most as many as were fetched:
+    /// the most that other programs may have lost.
     reclaimed_bytes,
-    /// Those of them whose files were opened since.
+    /// Bytes of contents that were read ahead and whose files were opened since.
     used_bytes,
     /// Files that had been read ahead when they were opened.
     files_found_read,
-    /// Calls that failed: the device, or what vanished meanwhile.
+    /// Calls that failed: the device, or files that vanished meanwhile.
     failed,
 }

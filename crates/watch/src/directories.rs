@@ -1,15 +1,13 @@
-//! The directories that were opened or listed of late: how each is reached again, what it lists, and who
-//! opened it.
+//! Recently opened or listed directories: how to open each again, its listing, and its openers.
 //!
-//! A directory is kept by its file handle, which holds nothing open and outlives renames.
+//! A directory is stored as its file handle, which keeps nothing open and outlives renames.
 //!
-//! *Whose rights count.* A walk may be several processes (`find | xargs`), and a directory may be opened
-//! by different users within seconds. What lies below it is read only if **all** who opened it, or a
-//! directory above it in the walk, within [`RECENT`] could read it themselves. So nobody's walk
-//! reads with another's rights.
+//! *Rights.* A walk may consist of several processes (`find | xargs`), and different users may open a directory
+//! within seconds. Files below it are read only if **all** openers of it, or of a directory above it in the
+//! walk, within [`RECENT`] could read them themselves. No walk therefore reads with another user's rights.
 //!
-//! Bounds: [`DIRECTORIES`] records and [`ENTRIES`] entries. Where they are reached, records without a listing
-//! go first; a listing that has no room is not kept, and its directory is left alone.
+//! Bounds: [`DIRECTORIES`] records and [`ENTRIES`] entries. At the first bound, records without a listing are
+//! dropped first. A listing beyond the second is not kept, and nothing of its directory is fetched.
 
 use foreseek_places::Entries;
 use foreseek_storage::{Credentials, FileHandle};
@@ -20,21 +18,20 @@ use std::collections::hash_map::Entry as Slot;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// How long an open counts: the engine takes a walk without events for so long as over.
+/// How long an open counts: after such a time without events, the engine considers a walk over.
 pub(crate) const RECENT: Duration = Duration::from_secs(10);
-/// Directories that are known: some 250 bytes each, 32 MiB in all. A walk over more goes on with those
-/// that it opened last.
+/// Directories that are known: some 250 bytes each, 32 MiB in all. In a larger walk, the last opened ones are
+/// kept.
 pub(crate) const DIRECTORIES: usize = 128 * 1024;
-/// Entries of all listings together: about 50 bytes each, 50 MiB in all. A directory of a
-/// million files has room.
+/// Entries of all listings together: about 50 bytes each, 50 MiB in all. A directory of a million files fits.
 pub(crate) const ENTRIES: usize = 1024 * 1024;
-/// Different users of one directory within [`RECENT`]. Where there are more it is left alone.
+/// Different users of one directory within [`RECENT`]. With more, nothing of it is fetched.
 const OPENERS: usize = 4;
-/// Directories above one that are asked who opened them: deeper trees are not seen in practice, and a
-/// loop of a damaged file system ends there.
+/// Directories above one whose openers count: real trees are not deeper, and the search ends here in a loop of
+/// a damaged file system.
 const ABOVE: usize = 64;
 
-/// What a directory listed.
+/// The listing of a directory.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     entries: Entries,
@@ -43,7 +40,8 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    /// From what was read. On the `covered` directories something else is mounted: they are left alone.
+    /// A listing from the entries read. Directories in `covered`, on which something else is mounted, are not
+    /// fetched.
     pub(crate) fn new(mut entries: Entries, covered: &FxHashSet<u64>) -> Self {
         for entry in entries.list.iter_mut().filter(|entry| covered.contains(&entry.inode)) {
             entry.kind = FileType::Unknown;
@@ -55,7 +53,7 @@ impl Listing {
         Self { entries, by_inode, by_name }
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub(crate) fn len(&self) -> usize {
         self.entries.list.len()
     }
@@ -99,9 +97,9 @@ fn kind_of(kind: FileType) -> Kind {
 /// A directory.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    /// Which.
+    /// Its node.
     pub(crate) node: Node,
-    /// How it is reached.
+    /// How to open it.
     pub(crate) handle: FileHandle,
     state: Mutex<State>,
 }
@@ -110,7 +108,8 @@ pub(crate) struct Directory {
 struct State {
     parent: Option<Node>,
     openers: Vec<(Arc<Credentials>, Instant)>,
-    /// More than [`OPENERS`] opened it: nobody's rights are known to suffice until then.
+    /// More than [`OPENERS`] users opened it at this time: for [`RECENT`] from then the openers are not all
+    /// known.
     crowded: Option<Instant>,
     listing: Option<Arc<Listing>>,
     touched: Option<Instant>,
@@ -121,17 +120,17 @@ impl Directory {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it listed.
+    /// Its listing.
     pub(crate) fn listing(&self) -> Option<Arc<Listing>> {
         self.state().listing.clone()
     }
 
-    /// The directory above, where that is known.
+    /// The directory above, if it is known.
     pub(crate) fn parent(&self) -> Option<Node> {
         self.state().parent
     }
 
-    /// Whether all of these opened it themselves of late.
+    /// Whether all of these opened it themselves recently.
     pub(crate) fn was_opened_by(&self, all: &Rights, now: Instant) -> bool {
         let state = self.state();
         let recent = |who: &Arc<Credentials>| {
@@ -156,7 +155,7 @@ impl Directory {
     }
 }
 
-/// As whom something may be read: all of these must be able to.
+/// The credentials with which something may be read: all of these must be permitted to.
 pub(crate) type Rights = Vec<Arc<Credentials>>;
 
 #[derive(Debug, Default)]
@@ -177,7 +176,7 @@ impl Directories {
         self.table.read().unwrap_or_else(PoisonError::into_inner).directories.get(&node).cloned()
     }
 
-    /// Somebody opened a directory.
+    /// A process opened a directory.
     pub(crate) fn opened(
         &self,
         node: Node,
@@ -208,7 +207,7 @@ impl Directories {
             table.make_room(now);
         }
         match table.directories.entry(node) {
-            // An inode number that is used again comes with another handle.
+            // A reused inode number comes with another handle.
             Slot::Occupied(known) if known.get().handle == handle => {
                 let known = known.get().clone();
                 let mut state = known.state();
@@ -233,7 +232,7 @@ impl Directories {
         }
     }
 
-    /// Keeps what a directory listed; whether there was room.
+    /// Stores the listing of a directory; returns whether there was room.
     pub(crate) fn listed(&self, directory: &Arc<Directory>, listing: Arc<Listing>) -> bool {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let is_kept =
@@ -248,22 +247,22 @@ impl Directories {
         true
     }
 
-    /// What a directory listed is not needed any more.
+    /// Drops the listing of a directory.
     pub(crate) fn forget(&self, node: Node) {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        // The record stays: who opened it counts for what lies below.
+        // The record stays: its openers count for the directories below.
         let listing = table.directories.get(&node).and_then(|known| known.state().listing.take());
         table.entries = table.entries.saturating_sub(listing.map_or(0, |listing| listing.len()));
     }
 
-    /// Nothing of these file systems is needed any more.
+    /// Drops all directories but those to keep.
     pub(crate) fn retain(&self, keep: impl Fn(Node) -> bool) {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         table.directories.retain(|node, _| keep(*node));
         table.recount();
     }
 
-    /// How many directories and entries are known.
+    /// The number of known directories and entries.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         (table.directories.len(), table.entries)
@@ -286,7 +285,7 @@ impl Directories {
         above
     }
 
-    /// Everybody whose rights count for what lies in a directory; nothing where that is not known.
+    /// All whose rights count for the contents of a directory; `None` if they are not known.
     pub(crate) fn rights(&self, node: Node, now: Instant) -> Option<Rights> {
         let mut rights: Rights = Vec::new();
         let mut last: Option<(Arc<Credentials>, Instant)> = None;
@@ -315,8 +314,8 @@ impl Directories {
 }
 
 impl Table {
-    /// Forgets directories that were not listed and not opened of late; if that is not enough, all that were not
-    /// listed; if that is not enough, everything.
+    /// Drops directories that have no listing and were not opened recently. If that is not enough, drops all
+    /// without a listing, and then everything.
     fn make_room(&mut self, now: Instant) {
         let recent = |directory: &Directory| {
             directory.state().touched.is_some_and(|at| now.duration_since(at) < RECENT)
@@ -359,7 +358,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_listing_finds_what_it_holds(
+        fn a_listing_finds_its_entries(
             names in prop::collection::btree_map(prop::collection::vec(1u8.., 1..6), 1..1000u64, 0..40),
             other in prop::collection::vec(1u8.., 1..6), number in 1..1000u64,
         ) {
@@ -383,17 +382,17 @@ mod tests {
     }
 
     #[test]
-    fn all_who_opened_a_directory_or_one_above_it_count_for_a_while() {
+    fn openers_of_a_directory_and_of_those_above_it_count_for_a_while() {
         let (all, now) = (Directories::default(), Instant::now());
         assert!(all.rights(node(1), now).is_none());
         all.opened(node(1), handle(1), None, user(0), now);
         all.opened(node(2), handle(2), Some(node(1)), user(1000), now);
         assert_eq!(all.rights(node(1), now).unwrap(), [user(0)]);
         assert_eq!(all.rights(node(2), now).unwrap(), [user(1000), user(0)]);
-        // What is reached below them is nobody's yet.
+        // A directory that was reached below them has no openers yet.
         all.reached(node(3), handle(3), node(2), now);
         assert_eq!(all.rights(node(3), now).unwrap(), [user(1000), user(0)]);
-        // After a while the last one counts alone.
+        // Later, only the last opener counts.
         let later = now + RECENT;
         all.opened(node(2), handle(2), None, user(7), later);
         assert_eq!(all.rights(node(3), later).unwrap(), [user(7)]);
@@ -401,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_too_many_opened_is_left_alone() {
+    fn a_directory_with_too_many_openers_is_not_read() {
         let (all, now) = (Directories::default(), Instant::now());
         for number in 0..=OPENERS as u32 {
             assert!(number == 0 || all.rights(node(1), now).is_some());
@@ -412,14 +411,14 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_used_again_is_another_directory() {
+    fn a_reused_inode_number_is_another_directory() {
         let (all, now) = (Directories::default(), Instant::now());
         let old = all.opened(node(1), handle(1), None, user(0), now);
         assert!(all.listed(&old, Arc::default()));
         let new = all.opened(node(1), handle(2), None, user(5), now);
         assert!(!Arc::ptr_eq(&old, &new) && new.listing().is_none());
         assert_eq!(all.rights(node(1), now).unwrap(), [user(5)]);
-        assert!(!all.listed(&old, Arc::default()), "that is gone");
+        assert!(!all.listed(&old, Arc::default()), "it was replaced");
     }
 
     #[test]

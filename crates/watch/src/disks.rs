@@ -1,4 +1,4 @@
-//! The disks below what is watched: each has one engine, and threads that work for it.
+//! The disks below the watched file systems: each has one engine, and threads that work for it.
 
 use crate::engine::{MakeEngine, costs_of};
 use crate::error::{Error, Result};
@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-/// Disks with an engine at most: each has ten threads.
+/// The most disks with an engine: each has ten threads.
 pub(crate) const DISKS: usize = 16;
 
 /// One disk.
@@ -31,12 +31,12 @@ pub(crate) struct Disk {
 pub(crate) struct Disks {
     pub(crate) list: Vec<Disk>,
     shared: Arc<Shared>,
-    /// By which opens of files are reported; none where whoever tells of opens tells of all.
+    /// Through it, opens of files are reported; `None` for a server that reports all opens itself.
     marker: Option<Arc<Marker>>,
     make: Box<MakeEngine>,
     profile: Option<String>,
     /// Whether opens of files may be reported.
-    attends: bool,
+    reporting: bool,
 }
 
 impl Disks {
@@ -47,7 +47,7 @@ impl Disks {
         options: &Options,
     ) -> Self {
         let (list, marker, profile) = (Vec::new(), marker.map(Arc::new), options.profile.clone());
-        Self { list, shared, marker, make, profile, attends: false }
+        Self { list, shared, marker, make, profile, reporting: false }
     }
 
     /// A file system is watched from now on.
@@ -74,7 +74,7 @@ impl Disks {
         Ok(())
     }
 
-    /// A file system was unmounted. A disk without any is given up: its threads end by themselves.
+    /// A file system was unmounted. A disk without file systems is dropped: its threads end by themselves.
     pub(crate) fn remove(&mut self, file_system: &FileSystem) {
         let Some(at) = self.list.iter().position(|disk| disk.number == file_system.volume.backing.disk)
         else {
@@ -84,12 +84,12 @@ impl Disks {
         disk.file_systems.remove(&file_system.number);
         if disk.file_systems.is_empty() {
             let disk = self.list.swap_remove(at);
-            // It waits for what its threads have in hand; this thread must not.
+            // The drop waits for requests of its threads; this thread must not wait.
             let _ = std::thread::Builder::new().name("watch-end".to_owned()).spawn(move || drop(disk));
         }
     }
 
-    /// Something happened on a file system.
+    /// Passes an event on a file system to the engine of its disk.
     pub(crate) fn notify(&mut self, number: DeviceNo, now: Instant, event: Event<'_>) {
         let found = self.list.iter_mut().find(|disk| disk.file_systems.contains(&number));
         if let Some(disk) = found {
@@ -97,20 +97,21 @@ impl Disks {
         }
     }
 
-    /// Something happened that concerns every disk.
+    /// Passes an event to every engine.
     pub(crate) fn notify_all(&mut self, now: Instant, event: Event<'_>) {
         for disk in &mut self.list {
             disk.notify(now, event, &self.shared, self.marker.as_deref());
         }
     }
 
-    /// Hands answers on, and ticks that have come; at most so many answers. Whether there may be more.
+    /// Passes answers on, at most `most` a disk, and ticks that are due. Returns whether there may be more
+    /// answers.
     pub(crate) fn answer(&mut self, now: Instant, most: usize) -> bool {
         let mut more = false;
         for disk in &mut self.list {
             let mut taken = 0;
             while let Some(answer) = disk.workers.answer() {
-                disk.hand_on(now, answer, &self.shared, self.marker.as_deref());
+                disk.pass_on(now, answer, &self.shared, self.marker.as_deref());
                 taken += 1;
                 if taken >= most {
                     more = true;
@@ -124,19 +125,19 @@ impl Disks {
         more
     }
 
-    /// Where no walk is left, no open of a file is reported.
+    /// Ends reports of opened files if there are no walks.
     pub(crate) fn rest(&mut self) {
         let walks = self.list.iter().any(|disk| !disk.engine.status().walks.is_empty());
-        if self.attends
+        if self.reporting
             && !walks
             && let Some(marker) = &self.marker
         {
             marker.flush();
         }
-        self.attends = walks;
+        self.reporting = walks;
     }
 
-    /// When the next tick is due.
+    /// The time of the next tick.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.list.iter().filter_map(|disk| disk.engine.deadline()).min()
     }
@@ -156,7 +157,7 @@ impl Disk {
         }
     }
 
-    fn hand_on(&mut self, now: Instant, answer: Answer, shared: &Shared, marker: Option<&Marker>) {
+    fn pass_on(&mut self, now: Instant, answer: Answer, shared: &Shared, marker: Option<&Marker>) {
         match answer {
             Answer::Listed(directory, listing, places) => {
                 let node = |inode| foreseek_walks::Node { device: directory.device, inode };
@@ -196,14 +197,14 @@ impl Disk {
             Command::Fetch { fetch, parts } => self.workers.fetch(fetch, parts),
             Command::Cancel { fetch } => self.workers.cancel(fetch),
             Command::Forget { directory } => self.workers.leave(vec![directory]),
-            Command::WatchOpens { directory, on } => attend(directory, on, shared, marker),
+            Command::WatchOpens { directory, on } => report_opens(directory, on, shared, marker),
         }
     }
 }
 
-/// Has opens of files in a directory reported, or no longer. The directory was opened by a program or
-/// listed, so that its handle is known and its inode in memory.
-fn attend(directory: foreseek_walks::Node, on: bool, shared: &Shared, marker: Option<&Marker>) {
+/// Starts or ends reports of opened files in a directory. The directory was opened by a program or listed, so
+/// that its handle is known and its inode is in memory.
+fn report_opens(directory: foreseek_walks::Node, on: bool, shared: &Shared, marker: Option<&Marker>) {
     let Some(marker) = marker else { return };
     let mark = || -> Result<(), Errno> {
         let known = shared.directories.get(directory).ok_or(Errno::STALE)?;
@@ -213,7 +214,7 @@ fn attend(directory: foreseek_walks::Node, on: bool, shared: &Shared, marker: Op
         if on { marker.add(fd.as_fd()) } else { marker.remove(fd.as_fd()) }
     };
     match mark() {
-        // The mark went with its inode.
+        // The mark was removed with its inode.
         Err(Errno::NOENT | Errno::STALE) if !on => {}
         Err(_) => shared.counters.failed.add(1),
         Ok(()) => {}

@@ -1,10 +1,10 @@
-//! The thread that hears of opens, hands them to the engines, and has their commands carried out.
+//! The thread that receives opens, passes them to the engines, and has their commands carried out.
 //!
-//! It never waits for a disk: what may is done by [`crate::work`]. It waits for four things at once: opens of
-//! directories, opens of files, changes of mounts, answers.
+//! It never waits for a disk: [`crate::work`] does. It waits for four things at once: opens of directories,
+//! opens of files, changes of mounts, and answers.
 //!
-//! At rest it costs, for each directory that a program opens: one event, one look at the process every
-//! 100 ms, and one look for the directory above (by handle, nothing is listed).
+//! At rest, each directory that a program opens costs one event, one look-up of the process every 100 ms, and
+//! one of the directory above (by handle, without a listing).
 
 use crate::Result;
 use crate::budget::{Budget, window_of};
@@ -29,16 +29,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant as Clock};
 
-/// Longest wait: as often the window is measured anew and what is not in use is given up.
-const TURN: Duration = Duration::from_secs(1);
-/// Buffers of events that are taken before answers get their turn: some 800 opens, 5 ms. An answer may end the reports of more.
+/// Longest wait: the window is measured, and what is idle is closed, at least this often.
+const REST_PERIOD: Duration = Duration::from_secs(1);
+/// Buffers of events that are read before answers: some 800 opens, 5 ms. An answer may end the reports of more.
 const BUFFERS: usize = 2;
-/// Answers that are handed on before events get theirs.
+/// Answers that are passed on before events.
 const ANSWERS: usize = 64;
-/// From one look at the events to the next. Each look at each single event would interrupt the program that makes it, for as long as
-/// some opens of cached files take; a walk that waits for its disk makes fewer than one in this time.
+/// The time between two reads of events. To read each event at once would interrupt the program that causes it
+/// for as long as some opens of cached files take. A walk that waits for its disk causes fewer than one event
+/// in this time.
 const PAUSE: Duration = Duration::from_millis(2);
-/// How often the status is renewed while something happens.
+/// How often the status is updated while there are events.
 const STATUS: Duration = Duration::from_millis(100);
 
 /// See the module's documentation.
@@ -54,7 +55,7 @@ pub(crate) struct Driver {
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) mounts: File,
     pub(crate) begun: Clock,
-    /// When events were last taken.
+    /// The time of the last read of events.
     pub(crate) last_read: Clock,
     pub(crate) overflows: u64,
     pub(crate) window: Bytes,
@@ -68,14 +69,14 @@ struct Found {
     handle: FileHandle,
 }
 
-/// An event of the first group.
+/// An event of the group of directories.
 struct DirectoryOpened {
     found: Found,
     process: u32,
     opener: Opener,
 }
 
-/// An event of the second.
+/// An event of the group of files.
 struct FileOpened {
     process: u32,
     directory: Node,
@@ -87,7 +88,7 @@ impl Driver {
         Instant(u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Looks at the mounts; whether anything is watched now.
+    /// Reads the mounts; returns whether anything is watched now.
     pub(crate) fn look_at_mounts(&mut self) -> Result<bool> {
         let Changes { left, new } = self.watching.look(&self.directories)?;
         let mut all = self.shared.file_systems.write().unwrap_or_else(PoisonError::into_inner);
@@ -109,12 +110,12 @@ impl Driver {
         Ok(self.watching.iter().next().is_some())
     }
 
-    /// Works until it is told to stop.
+    /// Works until it is stopped.
     pub(crate) fn run(mut self) {
-        // Without it the programs that it hears of are interrupted more often.
+        // Otherwise the programs that cause events are interrupted more often.
         let _ = foreseek_storage::batch_scheduling();
-        let mut turned = Clock::now();
-        let mut told = Clock::now();
+        let mut rested = Clock::now();
+        let mut written = Clock::now();
         let mut busy = false;
         while !self.stop.load(Ordering::Acquire) {
             let mounts_changed = self.wait(busy);
@@ -126,24 +127,24 @@ impl Driver {
             self.handle_overflow();
             let now = self.now();
             busy = self.disks.answer(now, ANSWERS) || more;
-            if turned.elapsed() >= TURN {
-                turned = Clock::now();
-                self.turn(turned);
+            if rested.elapsed() >= REST_PERIOD {
+                rested = Clock::now();
+                self.rest(rested);
             }
-            if told.elapsed() >= STATUS {
-                told = Clock::now();
+            if written.elapsed() >= STATUS {
+                written = Clock::now();
                 self.write_status();
             }
         }
     }
 
-    /// Waits for something to happen; whether mounts changed.
+    /// Waits for events or answers; returns whether mounts changed.
     fn wait(&self, busy: bool) -> bool {
         let until = self
             .disks
             .deadline()
             .map(|deadline| Duration::from_nanos((deadline.get()).saturating_sub(self.now().get())));
-        let mut wait = if busy { Duration::ZERO } else { until.unwrap_or(TURN).min(STATUS) };
+        let mut wait = if busy { Duration::ZERO } else { until.unwrap_or(REST_PERIOD).min(STATUS) };
         let mut ready = vec![PollFd::new(&self.mounts, PollFlags::PRI)];
         let pause = PAUSE.saturating_sub(self.last_read.elapsed());
         if pause.is_zero() {
@@ -155,12 +156,12 @@ impl Driver {
         let wait = Timespec::try_from(wait).ok();
         let woken = self.shared.wake.fd();
         ready.extend(woken.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
-        // An interrupted wait is a short one.
+        // An interrupted wait is only a shorter one.
         let _ = poll(&mut ready, wait.as_ref());
         ready[0].revents().contains(PollFlags::PRI)
     }
 
-    fn turn(&mut self, now: Clock) {
+    fn rest(&mut self, now: Clock) {
         for file_system in self.watching.iter() {
             file_system.rest(now);
         }
@@ -171,7 +172,7 @@ impl Driver {
         }
     }
 
-    /// Each disk has its part of the window.
+    /// Sets the window; each disk gets an equal part.
     fn set_window(&mut self, window: Bytes) {
         self.window = window;
         *self.shared.allowance.lock().unwrap_or_else(PoisonError::into_inner) = window;
@@ -190,10 +191,10 @@ impl Driver {
         }
     }
 
-    /// Takes the events that wait and hands them on; whether there may be more.
+    /// Reads the waiting events and passes them on; returns whether there may be more.
     ///
-    /// The two groups have a queue each, and events no time. Files are taken first: then the opens of their
-    /// directories, which came before, are known or among those that are taken next.
+    /// The two groups have a queue each, and events have no time. Files are read first: the opens of their
+    /// directories, which came before, are then known or among those that are read next.
     fn read_events(&mut self) -> bool {
         let (files, more_files) = self.take_files();
         let (directories, more_directories) = self.take_directories();
@@ -205,13 +206,13 @@ impl Driver {
             first.entry(opened.found.node).or_insert(at);
         }
         let mut directories = directories.into_iter();
-        let mut told = 0;
+        let mut passed = 0;
         for file in files {
             let until = first.get(&file.directory).map_or(0, |at| at + 1);
-            for directory in directories.by_ref().take(until.saturating_sub(told)) {
+            for directory in directories.by_ref().take(until.saturating_sub(passed)) {
                 self.directory_opened(directory);
             }
-            told = told.max(until);
+            passed = passed.max(until);
             self.file_opened(&file);
         }
         directories.for_each(|directory| self.directory_opened(directory));
@@ -326,14 +327,14 @@ fn find(file_system: &Arc<FileSystem>, handle: FileHandle) -> Option<Found> {
     };
     let inode = handle.inode().or_else(|| look(false))?;
     let node = file_system.node(inode);
-    // Each time: it may have been moved.
+    // Looked up each time: it may have been moved.
     let above = look(true).map(|inode| file_system.node(inode));
-    // The root of a file system lies above itself.
+    // The root of a file system is its own parent.
     let parent = above.filter(|parent| *parent != node);
     Some(Found { file_system: file_system.clone(), node, parent, handle })
 }
 
-/// The file of a name in a directory, both as the engine knows them.
+/// The node of a file by its name in a directory, and the directory's.
 fn file_of(
     shared: &Shared,
     file_system: &FileSystem,

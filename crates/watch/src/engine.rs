@@ -1,4 +1,4 @@
-//! The engine of a disk, as its driver sees it, and the costs that it is given.
+//! The engine of a disk, as the driver calls it, and the costs that it gets.
 
 use foreseek_device::Profile;
 use foreseek_storage::read_text;
@@ -7,18 +7,18 @@ use foreseek_walks::{Command, Commands, Event, Settings, Status, Walks};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// From what capacity on a disk without a profile is taken for one of the large kind.
+/// A disk without a profile gets that of a large disk from this capacity on.
 const LARGE: Bytes = Bytes::gib(2048);
 const SMALL_DISK: &str = "barracuda-500g";
 const LARGE_DISK: &str = "exos-18t";
 
-/// Decides what is done for walks. [`Walks`] is the one that ships.
+/// Decides what is fetched for walks. [`Walks`] is the default.
 pub trait Engine: Send + Debug {
-    /// Something happened; what follows from it.
+    /// Handles an event; returns the commands that follow.
     fn on(&mut self, now: Instant, event: Event<'_>) -> Vec<Command>;
     /// When it wants [`Event::Tick`].
     fn deadline(&self) -> Option<Instant>;
-    /// What is going on.
+    /// Its status.
     fn status(&self) -> Status;
 }
 
@@ -41,7 +41,7 @@ impl Engine for Walks {
 /// Makes the engine of a disk.
 pub type MakeEngine = dyn Fn(Settings, Arc<dyn DeviceCosts>) -> Box<dyn Engine> + Send;
 
-/// What a disk's accesses cost: by its profile, or by that of a disk like it.
+/// The access costs of a disk: by its profile, or by that of a similar disk.
 pub(crate) fn costs_of(
     profile: Option<&str>,
     capacity: Option<Bytes>,

@@ -1,24 +1,24 @@
-//! What can go wrong with a watcher as a whole. What goes wrong with one file is counted.
+//! Errors of a watcher as a whole. Failures with a single file are counted.
 
 use rustix::io::Errno;
 use std::path::PathBuf;
 
-/// Why nothing can be watched, or a watcher cannot be asked.
+/// Why nothing can be watched, or a watcher does not answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A system call failed that nothing can be done without.
+    /// An indispensable system call failed.
     #[error("{operation}: {cause}{}", remedy(.cause))]
     System {
-        /// What was tried.
+        /// What failed.
         operation: &'static str,
         /// The kernel's reason.
         cause: Errno,
     },
-    /// A path that was named cannot be looked at.
+    /// A given path cannot be examined.
     #[error("cannot watch {}: {cause}", .path.display())]
     Path {
-        /// Which.
+        /// The path.
         path: PathBuf,
         /// The kernel's reason.
         cause: Errno,
@@ -26,18 +26,18 @@ pub enum Error {
     /// No file system is worth watching.
     #[error("nothing to watch: {0}")]
     Nothing(String),
-    /// The profile cannot be had.
+    /// The profile cannot be loaded.
     #[error(transparent)]
     Profile(#[from] foreseek_device::ProfileError),
-    /// There is one already.
+    /// A watcher runs already.
     #[error(
         "a watcher runs already (process {0}): 'foreseek watch --status' shows it, 'foreseek watch --stop' ends it"
     )]
     Running(u32),
-    /// There is none.
+    /// No watcher runs.
     #[error("no watcher runs: 'foreseek watch PATH' starts one")]
     NotRunning,
-    /// It was killed.
+    /// The watcher was killed.
     #[error(
         "the watcher is dead: 'foreseek watch --stop' removes what it left behind, and so does starting one"
     )]
@@ -48,7 +48,7 @@ pub enum Error {
     /// A call on behalf of the server failed.
     #[error(transparent)]
     Call(#[from] foreseek_server::CallError),
-    /// Only root may do that.
+    /// The caller must be root.
     #[error(transparent)]
     NotRoot(#[from] foreseek_server::NotRoot),
 }

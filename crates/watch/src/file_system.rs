@@ -1,13 +1,13 @@
-//! A file system that is watched, and the way to its files.
+//! A watched file system, and access to its files.
 //!
-//! *Nothing is held against unmounting.* Files are never opened through the mount that programs use, but through a
-//! detached clone of it (`open_tree`). So `umount` never finds it busy because of this process. While
-//! the clone is there the file system itself goes on, so the clone must go soon after the mount: the
-//! table of mounts is polled, and with the first look that does not find the mount [`FileSystem::leave`] is called. The
-//! clone is also given up when nothing was opened for [`IDLE`].
+//! *Nothing blocks an unmount.* Files are never opened through the mount that programs use, but through a
+//! detached clone of it (`open_tree`). `umount` therefore never fails with EBUSY because of this process. The
+//! file system itself stays alive while the clone exists, so the clone must be closed soon after the unmount.
+//! The table of mounts is polled, and [`FileSystem::leave`] is called as soon as the mount is missing. The
+//! clone is also closed when nothing was opened for [`IDLE`].
 //!
-//! Limits: between `umount` and the end of what was under way (one request to the disk) the device is still in use:
-//! it cannot be formatted or taken away in that time.
+//! Limit: between `umount` and the end of operations in progress (one request to the disk) the device is still
+//! in use, and cannot be formatted or detached.
 
 use foreseek_places::Volume;
 use foreseek_storage::fanotify::FileSystemId;
@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-/// After how long without use the clone is given up: longer than the pauses within a walk, since making
-/// one takes the kernel a millisecond.
+/// The clone is closed after this time without use. It is longer than the pauses within a walk, since a new
+/// clone takes the kernel a millisecond.
 pub(crate) const IDLE: Duration = Duration::from_secs(2);
 
 /// A detached clone of a mount.
@@ -37,7 +37,7 @@ impl View {
     fn new(mount: &Path, device: DeviceNumber) -> Result<Self, Errno> {
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         let tree = open_tree(CWD, mount, flags)?;
-        // Handles are opened by way of an ordinary descriptor.
+        // Handles are opened through an ordinary descriptor.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOATIME;
         let root = rustix::fs::openat(&tree, ".", flags, Mode::empty())?;
         // Something else may be mounted there by now, or nothing.
@@ -55,7 +55,7 @@ impl View {
         handle.open(self.root.as_fd(), flags)
     }
 
-    /// The root of what the mount shows.
+    /// The root of the mount.
     pub(crate) fn root(&self) -> BorrowedFd<'_> {
         self.root.as_fd()
     }
@@ -70,13 +70,13 @@ struct Attachment {
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct FileSystem {
-    /// Its number, which is never used again.
+    /// Its number, which is never reused.
     pub(crate) number: DeviceNo,
-    /// How events name it.
+    /// Its identifier in events.
     pub(crate) id: FileSystemId,
-    /// Where it is mounted.
+    /// The mount point.
     pub(crate) mount: PathBuf,
-    /// What it is, and what lies below.
+    /// The kind of file system and the devices below it.
     pub(crate) volume: Volume,
     attachment: Mutex<Attachment>,
     left: AtomicBool,
@@ -84,10 +84,9 @@ pub(crate) struct FileSystem {
 }
 
 impl FileSystem {
-    /// The file system that is mounted at a place.
+    /// The file system that is mounted at a path.
     ///
-    /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub(crate) fn at(mount: &Path, number: DeviceNo) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOATIME;
         let fd = rustix::fs::open(mount, flags, Mode::empty())?;
@@ -107,10 +106,9 @@ impl FileSystem {
         self.attachment.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The way to its files; to be let go of soon.
+    /// The clone for access to its files; drop it soon.
     ///
-    /// # Errors
-    /// ESTALE where it was unmounted; what the kernel said.
+    /// ESTALE if it was unmounted; otherwise the kernel's error.
     pub(crate) fn view(&self) -> Result<Arc<View>, Errno> {
         let mut attachment = self.attachment();
         if self.is_left() {
@@ -125,7 +123,7 @@ impl FileSystem {
         Ok(view)
     }
 
-    /// Gives the clone up if it was not used of late; when to look again.
+    /// Closes the clone if it was not used recently; returns when to check again.
     pub(crate) fn rest(&self, now: Instant) -> Option<Instant> {
         let mut attachment = self.attachment();
         let until = attachment.used? + IDLE;
@@ -136,25 +134,25 @@ impl FileSystem {
         None
     }
 
-    /// Whether what is mounted there now is still this file system: a device may have been given another one.
+    /// Whether this file system is still mounted there: the device may hold another one by now.
     pub(crate) fn is_still_there(&self) -> bool {
         let id = self.view().and_then(|view| rustix::fs::fstatvfs(view.root()));
-        id.is_ok_and(|told| FileSystemId(told.f_fsid) == self.id)
+        id.is_ok_and(|found| FileSystemId(found.f_fsid) == self.id)
     }
 
-    /// It was unmounted: gives the clone up, for good.
+    /// It was unmounted: closes the clone for good.
     pub(crate) fn leave(&self) {
         let mut attachment = self.attachment();
         self.left.store(true, Ordering::Release);
         *attachment = Attachment::default();
     }
 
-    /// The inodes of directories on which something is mounted: what they hide is left alone.
+    /// The inodes of directories on which something is mounted: the files that they hide are not fetched.
     pub(crate) fn covered(&self) -> RwLockReadGuard<'_, FxHashSet<u64>> {
         self.covered.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks up on which directories something is mounted: these paths, from the root of the mount.
+    /// Looks up the directories on which something is mounted: `paths` are relative to the root of the mount.
     pub(crate) fn cover(&self, paths: &[PathBuf]) {
         let inodes = self.view().map(|view| {
             let inode = |path: &PathBuf| {
@@ -170,7 +168,7 @@ impl FileSystem {
         self.left.load(Ordering::Acquire)
     }
 
-    /// The name by which the engine knows an inode of it.
+    /// The engine's node for an inode of it.
     pub(crate) fn node(&self, inode: u64) -> Node {
         Node { device: self.number, inode }
     }

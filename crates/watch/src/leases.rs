@@ -1,10 +1,10 @@
-//! Which files are under a lease: opening one makes its holder give it up (Samba's oplocks, NFS
-//! delegations), so it is left alone.
+//! Files under a lease: opening such a file makes the holder give the lease up (Samba's oplocks, NFS
+//! delegations), therefore it is not opened.
 //!
 //! Source: `/proc/locks` (fs/locks.c, `lock_get_status`): number, kind (`LEASE`, `DELEG`), state, access, process,
 //! `major:minor:inode` with hexadecimal device numbers, range.
 //!
-//! Limits: a lease that is taken between the look and the open is broken; the open does not wait for it
+//! Limit: a lease that is taken between the check and the open is broken; the open does not wait for it
 //! (`O_NONBLOCK`).
 
 use foreseek_storage::DeviceNumber;
@@ -15,7 +15,7 @@ use rustc_hash::FxHashSet;
 pub(crate) struct Leases(FxHashSet<(DeviceNumber, u64)>);
 
 impl Leases {
-    /// Those of now. Where they cannot be read, none are known, and nothing may be opened: `None`.
+    /// The present leases. `None` if they cannot be read; then nothing may be opened.
     pub(crate) fn now() -> Option<Self> {
         Some(Self::parse(&std::fs::read_to_string("/proc/locks").ok()?))
     }
@@ -24,7 +24,7 @@ impl Leases {
         Self(text.lines().filter_map(leased).collect())
     }
 
-    /// Whether a file is under one.
+    /// Whether a file is under a lease.
     pub(crate) fn hold(&self, device: DeviceNumber, inode: u64) -> bool {
         self.0.contains(&(device, inode))
     }

@@ -1,26 +1,28 @@
-//! Recognised tree walks of any program, read ahead of it into the page cache.
+//! Recognises tree walks of any program, and reads ahead of them into the page cache.
 //!
-//! A program that lists a directory and opens its files tells which files it will open next. This daemon
-//! hears of it from the kernel (fanotify), whatever the program is linked with, and reads inodes, directories
-//! and contents into the page cache ahead of it, in the order of the disk. The program stays as it is,
-//! nothing is mounted, nothing is copied.
+//! A program that lists a directory and opens its files shows which files it will open next. This daemon gets
+//! these events from the kernel (fanotify), whatever the program is linked with. It reads inodes, directories
+//! and contents into the page cache ahead of the program, in disk order. The program is not changed, nothing is
+//! mounted, nothing is copied.
 //!
-//! What is decided is decided by `foreseek_walks`, one engine for each disk ([`Engine`]). Here are the eyes and the hands:
+//! `foreseek_walks` decides, with one engine for each disk ([`Engine`]). This crate observes and carries out:
 //!
 //! | file | what |
 //! |---|---|
-//! | `driver` | one thread that hears of opens, hands them on, and has commands carried out |
-//! | `processes`, `directories` | who opened what, as whom it acts, what a directory lists |
-//! | `mounts`, `watched`, `file_system` | which file systems, and the way to their files |
-//! | `reach`, `leases` | opening what a walker could open itself, and nothing else |
+//! | `driver` | one thread that receives opens, passes them on, and has commands carried out |
+//! | `processes`, `directories` | the processes, their rights and opens; the listings of directories |
+//! | `mounts`, `watched`, `file_system` | the watched file systems, and access to their files |
+//! | `reach`, `leases` | opening only files that a walker could open itself |
 //! | `work`, `disks` | the threads of a disk |
-//! | `told` | the same for a server in this process that says by itself what programs open |
-//! | `unused`, `budget` | what may be read for nothing, and held |
-//! | [`daemon`] | a process of its own |
+//! | `reported` | the same for a server in this process that reports opens itself |
+//! | `unused`, `budget` | limits of unused reads and of held pages |
+//! | [`daemon`] | the watcher in its own process |
 //!
-//! *It can never make a program wait*: it asks for notifications alone, and reads with the lowest ordinary
-//! priority. *It reads nothing that the walker could not*: `reach`. *It holds nothing*: `file_system`. *It leaves
-//! nothing behind*: marks go with the process.
+//! - *It never makes a program wait*: it only requests notifications, and reads with the lowest ordinary
+//!   priority.
+//! - *It reads nothing that the walker could not read*: see `reach`.
+//! - *It keeps nothing in use*: see `file_system`.
+//! - *It leaves nothing behind*: marks are removed with the process.
 #![forbid(unsafe_code)]
 
 mod budget;

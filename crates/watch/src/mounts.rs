@@ -1,13 +1,14 @@
-//! Which file systems are mounted, and which of them are worth watching.
+//! The mounted file systems, and which of them are worth watching.
 //!
 //! Source: proc_pid_mountinfo(5). The file becomes readable with priority (`POLLPRI`) when mounts change.
 //!
-//! Watched are file systems that tell places on a disk (ext4, xfs, f2fs, jfs) on a device that seeks. Others are
-//! left alone, with the reason: on storage that does not seek there is nothing to gain, and every
-//! open would cost its program time all the same.
+//! File systems that report addresses on a disk (ext4, xfs, f2fs, jfs) are watched if their device seeks.
+//! Others are skipped, with the reason. On storage that does not seek there is nothing to gain, and every open
+//! would still cost its program time.
 //!
-//! Nothing is opened that a program or another machine serves, or that is reached through such a mount: where the server does not answer,
-//! an open waits for ever. The kind in the table of mounts tells it beforehand ([`left_alone_unopened`], [`Ways`]).
+//! Nothing is opened that a program or another machine serves, or that is reached through such a mount: if the
+//! server does not answer, an open waits for ever. The type in the table of mounts shows this in advance
+//! ([`left_alone_unopened`], [`Ways`]).
 
 use foreseek_places::{OrderBy, Volume};
 use foreseek_storage::DeviceNumber;
@@ -16,21 +17,21 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// Mounts that are looked at: container hosts have a few thousand.
+/// The most mounts that are examined: container hosts have a few thousand.
 const MOUNTS: usize = 16 * 1024;
 
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
-    /// Its number, and that of the mount on which it lies.
+    /// Its number, and that of its parent mount.
     pub(crate) id: (u32, u32),
     /// Its device, `st_dev` of its files on most file systems.
     pub(crate) device: DeviceNumber,
     /// The part of the file system that it shows.
     pub(crate) root: PathBuf,
-    /// Where it is.
+    /// The mount point.
     pub(crate) point: PathBuf,
-    /// The kind of file system.
+    /// The type of file system.
     pub(crate) kind: String,
 }
 
@@ -87,16 +88,16 @@ pub(crate) fn one_each<'a>(all: impl IntoIterator<Item = &'a Mount>) -> Vec<&'a 
     best
 }
 
-/// Where something is mounted on what a mount shows: paths from its root.
+/// The mount points on a mount, relative to its root.
 pub(crate) fn covered<'a>(all: &'a [Mount], of: &Mount) -> Vec<&'a Path> {
     let on_it = all.iter().filter(|mount| mount.id.1 == of.id.0 && mount.id.0 != of.id.0);
     on_it.filter_map(|mount| mount.point.strip_prefix(&of.point).ok()).collect()
 }
 
-/// The mounts by the ways that lead to them.
+/// The mounts by the paths that lead to them.
 #[derive(Debug)]
 pub(crate) struct Ways<'a> {
-    /// By the mount on which one lies, where that is known, and by the place.
+    /// By parent mount, if known, and by mount point.
     on: FxHashMap<(Option<u32>, &'a Path), &'a Mount>,
 }
 
@@ -110,12 +111,12 @@ impl<'a> Ways<'a> {
         Self { on: all.iter().map(|mount| ((below(mount), mount.point.as_path()), mount)).collect() }
     }
 
-    /// The mounts that whoever opens a path passes, from the first; the last holds it.
+    /// The mounts that a path lookup passes, from the first; the last one holds the path.
     fn way(&self, path: &'a Path) -> Vec<&'a Mount> {
         let mut way: Vec<&Mount> = Vec::new();
         let parts: Vec<&Path> = path.ancestors().collect();
         for part in parts.into_iter().rev() {
-            // Several may be mounted on one place, one on the other.
+            // Several may be mounted at one path, one on the other.
             while let Some(next) = self.on.get(&(way.last().map(|mount| mount.id.0), part))
                 && way.len() < self.on.len()
             {
@@ -125,19 +126,20 @@ impl<'a> Ways<'a> {
         way
     }
 
-    /// Whether a mount is what is found at its place: another may be mounted on it, or on a directory above.
+    /// Whether a mount is visible at its mount point: another may be mounted on it, or on a directory above.
     pub(crate) fn lead_to(&self, mount: &'a Mount) -> bool {
         self.way(&mount.point).last().is_some_and(|last| last.id == mount.id)
     }
 
-    /// The mount on the way to another that may let whoever passes wait. If the root does that, nothing works anyway.
-    fn may_wait_at(&self, mount: &'a Mount) -> Option<&'a Mount> {
+    /// The mount on the way to another that may block a lookup. The root does not count: if it blocks, nothing
+    /// works anyway.
+    fn may_block_at(&self, mount: &'a Mount) -> Option<&'a Mount> {
         let passed = self.way(&mount.point).into_iter().filter(|passed| passed.id != mount.id);
         passed.filter(|passed| passed.point != Path::new("/")).find(|passed| served(&passed.kind).is_some())
     }
 }
 
-/// Who answers for a file system, if it is not this kernel.
+/// Why a file system may block, if not this kernel serves it.
 fn served(kind: &str) -> Option<&'static str> {
     const ELSEWHERE: [&str; 13] = [
         "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiofs", "ceph", "afs", "lustre", "coda",
@@ -149,13 +151,13 @@ fn served(kind: &str) -> Option<&'static str> {
     ELSEWHERE.contains(&kind).then_some("lies on another machine")
 }
 
-/// Why a file system is left alone, as far as that is known before it is opened.
+/// Why a file system is not watched, as far as known before it is opened.
 pub(crate) fn left_alone_unopened<'a>(mount: &'a Mount, ways: &Ways<'a>) -> Option<String> {
     let kind = mount.kind.as_str();
     if let Some(who) = served(kind) {
         return Some(format!("{kind} {who}"));
     }
-    if let Some(before) = ways.may_wait_at(mount) {
+    if let Some(before) = ways.may_block_at(mount) {
         let (point, kind) = (before.point.display(), &before.kind);
         return Some(format!("the way to it leads through {point}, and {kind} may make it wait"));
     }
@@ -170,8 +172,9 @@ pub(crate) fn left_alone_unopened<'a>(mount: &'a Mount, ways: &Ways<'a>) -> Opti
     }
 }
 
-/// Whether a file system holds no files of anybody's: made up by the kernel, or in memory. Of hundreds of these nothing is said.
-pub(crate) fn is_no_news(mount: &Mount) -> bool {
+/// Whether a file system holds no user files: made up by the kernel, or in memory. There may be hundreds of
+/// these, and they are not listed.
+pub(crate) fn is_without_files(mount: &Mount) -> bool {
     const MADE_UP: [&str; 28] = [
         "autofs",
         "binfmt_misc",
@@ -205,7 +208,7 @@ pub(crate) fn is_no_news(mount: &Mount) -> bool {
     MADE_UP.contains(&mount.kind.as_str())
 }
 
-/// Why a file system is left alone; nothing where it is worth watching.
+/// Why a file system is not watched; `None` if it is worth watching.
 pub(crate) fn left_alone(volume: &Volume) -> Option<String> {
     let (name, device) = (volume.name, volume.device);
     match (volume.by, volume.backing.rotational) {
@@ -228,7 +231,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn mounts_are_read_whatever_their_names() {
+    fn mounts_with_any_names_are_read() {
         let text = b"22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n\
                      30 22 8:17 /sub /mnt/a\\040b\\134\xff rw - xfs /dev/sdb1 rw\n\
                      31 22 8:17 / /mnt/whole rw master:2 shared:3 - xfs /dev/sdb1 rw\n\
@@ -248,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_mount_hides_is_not_found_at_its_place() {
+    fn a_hidden_mount_is_not_found_at_its_mount_point() {
         let all = table(&[
             "1 1 0:1 / / rw - rootfs none rw",
             "22 1 8:1 / / rw - ext4 /dev/sda1 rw",
@@ -261,7 +264,7 @@ mod tests {
         let ways = Ways::new(&all);
         let found: Vec<u32> =
             all.iter().filter(|mount| ways.lead_to(mount)).map(|mount| mount.device.minor).collect();
-        // Not the first root, nor what the second mount on /mnt/a hides, nor what the one on /srv hides.
+        // The first root is hidden, as are the first mount on /mnt/a and the first one below /srv.
         assert_eq!(found, [1, 33, 50, 65]);
         // A process whose root is a directory: the mount that holds it is not in the table.
         let all = table(&["30 22 8:17 / /mnt/a rw - ext4 /dev/sdb1 rw"]);
@@ -269,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_make_it_wait_is_known_before_it_is_opened() {
+    fn mounts_that_may_block_are_known_before_they_are_opened() {
         let all = table(&[
             "22 1 0:20 / / rw - nfs4 host:/root rw",
             "30 22 8:17 / /data rw - ext4 /dev/sdb1 rw",
@@ -298,12 +301,12 @@ mod tests {
         for (reason, expected) in reasons.iter().zip(expected) {
             assert!(reason.contains(expected) && (!expected.is_empty() || reason.is_empty()), "{reason}");
         }
-        assert!(is_no_news(&all[8]) && !is_no_news(&all[6]));
+        assert!(is_without_files(&all[8]) && !is_no_news(&all[6]));
     }
 
     proptest! {
         #[test]
-        fn ways_end_whatever_lies_on_what(ids in prop::collection::vec((0..6u32, 0..6u32, 0..4usize), 0..12)) {
+        fn ways_end_for_any_table(ids in prop::collection::vec((0..6u32, 0..6u32, 0..4usize), 0..12)) {
             let points = ["/", "/a", "/a/b", "/c"];
             let mount = |(own, below, at): &(u32, u32, usize)| Mount {
                 id: (*own, *below),
@@ -319,7 +322,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_survived(text in prop::collection::vec(prop::sample::select(&b"1: /-\\04\n"[..]), 0..200)) {
+        fn no_text_makes_it_panic(text in prop::collection::vec(prop::sample::select(&b"1: /-\\04\n"[..]), 0..200)) {
             prop_assert!(mounts(&text).len() <= text.len());
         }
     }

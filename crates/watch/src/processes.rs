@@ -1,13 +1,13 @@
-//! The processes that open directories: with whose rights, and whether they count.
+//! The processes that open directories: their rights, and whether they count.
 //!
-//! Credentials are read when a process opens a directory, and again when it opens one [`FRESH`] later. The
-//! event brings a descriptor of the process, and only if that says *afterwards* that the process is
-//! still there do the credentials count: its number cannot have gone to another one in between.
+//! Credentials are read when a process opens a directory, and again at an open [`FRESH`] later. The event
+//! brings a descriptor of the process. The credentials count only if the descriptor shows *afterwards* that the
+//! process is still alive: its number cannot have been reused in between.
 //!
-//! Processes of this program are passed over: this daemon, another one, `foreseek warm`, the server of a `foreseek mount`. What
-//! a daemon fetches must not be taken for a walk.
+//! Processes of this program are ignored: this daemon, another one, `foreseek warm`, the server of a `foreseek
+//! mount`. Otherwise a daemon's fetches would look like a walk.
 //!
-//! Bounds: [`PROCESSES`] are remembered; where there are more, all are forgotten and looked at anew.
+//! Bounds: [`PROCESSES`] are remembered; with more, all are forgotten and looked up again.
 
 use foreseek_storage::{Credentials, DeviceNumber};
 use rustc_hash::FxHashMap;
@@ -18,32 +18,32 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long credentials count: a process that gives up rights keeps them here for so long.
+/// How long credentials count: a process that drops rights keeps them here for this time.
 const FRESH: Duration = Duration::from_millis(100);
-/// Processes that are remembered, some 200 bytes each: as many as open directories at a time on a busy
-/// machine.
+/// Processes that are remembered, some 200 bytes each: as many as open directories at a time on a busy machine.
 const PROCESSES: usize = 4096;
-/// Different credentials that are remembered, so that equal ones are one.
+/// Different credentials that are remembered, so that equal ones are stored once.
 const SETS: usize = 256;
-/// Descriptors of a process that are looked at for a directory: those that it opened first, as the top of a walk is.
+/// Descriptors of a process that are searched for a directory. The first ones are searched, since the top of a
+/// walk is opened early.
 const DESCRIPTORS: usize = 1024;
 /// The name of this program.
 const PROGRAM: &str = "foreseek";
 
 #[derive(Clone, Debug)]
 enum Known {
-    /// It counts, with these rights; found at that time.
+    /// It counts, with these rights, which were read at this time.
     Counts(Arc<Credentials>, Instant),
-    /// It is one of ours, until that time.
-    Ours(Instant),
+    /// It is a process of this program, until this time.
+    OwnProgram(Instant),
 }
 
-/// What a process that opened a directory is.
+/// A process that opened a directory.
 #[derive(Clone, Debug)]
 pub(crate) struct Opener {
-    /// As whom it acts on files.
+    /// The credentials with which it acts on files.
     pub(crate) credentials: Arc<Credentials>,
-    /// Its name, where it was looked at anew.
+    /// Its name, if it was just looked up.
     pub(crate) name: Option<Vec<u8>>,
 }
 
@@ -68,12 +68,13 @@ impl Default for Processes {
 }
 
 impl Processes {
-    /// Who opened a directory; nothing for one of ours, and for one that is gone or cannot be looked at.
+    /// The process that opened a directory; `None` for one of this program, and for one that has ended or
+    /// cannot be examined.
     pub(crate) fn opener(&mut self, process: u32, fd: Option<OwnedFd>, now: Instant) -> Option<Opener> {
         self.opener_if(process, now, || fd.is_some_and(|fd| is_alive(&fd)))
     }
 
-    /// The same of a process that waits for an answer of this one, and so is there.
+    /// The same for a process that waits for an answer of this one, and is therefore alive.
     pub(crate) fn waiting(&mut self, process: u32, now: Instant) -> Option<Opener> {
         self.opener_if(process, now, || true)
     }
@@ -83,14 +84,14 @@ impl Processes {
             return None;
         }
         match self.known.get(&process) {
-            Some(Known::Ours(until)) if now < *until => return None,
+            Some(Known::OwnProgram(until)) if now < *until => return None,
             Some(Known::Counts(credentials, at)) if now.duration_since(*at) < FRESH => {
                 return Some(Opener { credentials: credentials.clone(), name: None });
             }
             _ => {}
         }
         let credentials = Credentials::of(process)?;
-        let ours = self.is_ours(process);
+        let own_program = self.is_own_program(process);
         let name = std::fs::read(format!("/proc/{process}/comm")).ok();
         if !is_there() {
             return None;
@@ -98,8 +99,8 @@ impl Processes {
         if self.known.len() >= PROCESSES {
             self.known.clear();
         }
-        if ours {
-            self.known.insert(process, Known::Ours(now + FRESH));
+        if own_program {
+            self.known.insert(process, Known::OwnProgram(now + FRESH));
             return None;
         }
         let credentials = self.shared(credentials);
@@ -107,18 +108,18 @@ impl Processes {
         Some(Opener { credentials, name: name.map(|name| name.trim_ascii_end().to_vec()) })
     }
 
-    /// Whether the events of a process count: files that ours open are no use of them.
+    /// Whether the events of a process count: an open by this program is no use of a file.
     pub(crate) fn counts(&mut self, process: u32) -> bool {
-        let known_ours = matches!(self.known.get(&process), Some(Known::Ours(_)));
-        process != self.own && !known_ours
+        let known_own = matches!(self.known.get(&process), Some(Known::OwnProgram(_)));
+        process != self.own && !known_own
     }
 
-    fn is_ours(&self, process: u32) -> bool {
+    fn is_own_program(&self, process: u32) -> bool {
         let Ok(program) = std::fs::read_link(format!("/proc/{process}/exe")) else { return false };
         self.program.as_ref() == Some(&program) || program.file_name().is_some_and(|name| name == PROGRAM)
     }
 
-    /// Equal credentials are kept once.
+    /// Stores equal credentials once.
     fn shared(&mut self, credentials: Credentials) -> Arc<Credentials> {
         if let Some(known) = self.sets.iter().find(|known| ***known == credentials) {
             return known.clone();
@@ -132,8 +133,8 @@ impl Processes {
     }
 }
 
-/// Whether a process has this directory open and has listed nothing of it: it stands at its beginning in each
-/// descriptor. A descriptor that only names it (`O_PATH`) says nothing. Where a process cannot be looked at it has not.
+/// Whether a process has this directory open and has listed nothing of it: each descriptor is at its beginning.
+/// A descriptor with `O_PATH` does not count. `false` if the process cannot be examined.
 pub(crate) fn has_unread(process: u32, device: DeviceNumber, inode: u64) -> bool {
     let Ok(descriptors) = std::fs::read_dir(format!("/proc/{process}/fd")) else { return false };
     let mut unread = false;
@@ -161,7 +162,7 @@ pub(crate) fn has_unread(process: u32, device: DeviceNumber, inode: u64) -> bool
     unread
 }
 
-/// A descriptor of a process becomes readable when the process has ended.
+/// A process's descriptor becomes readable when the process has ended.
 fn is_alive(fd: &OwnedFd) -> bool {
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&at_once)) == Ok(0)
@@ -178,15 +179,15 @@ mod tests {
     }
 
     #[test]
-    fn a_process_counts_as_long_as_it_is_there_and_ours_never_do() {
+    fn a_process_counts_while_it_is_alive_and_this_program_never_does() {
         let (mut processes, now) = (Processes::default(), Instant::now());
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
-        let told = processes.opener(child.id(), Some(fd_of(child.id())), now).expect("it is there");
-        assert_eq!(told.name.as_deref(), Some(&b"sleep"[..]));
-        assert_eq!(told.credentials.user, rustix::process::geteuid().as_raw());
-        // Within a while it is known without another look.
-        assert!(processes.opener(child.id(), None, now).is_some_and(|told| told.name.is_none()));
-        assert!(processes.opener(child.id(), None, now + FRESH).is_none(), "nothing names it for good");
+        let found = processes.opener(child.id(), Some(fd_of(child.id())), now).expect("it is there");
+        assert_eq!(found.name.as_deref(), Some(&b"sleep"[..]));
+        assert_eq!(found.credentials.user, rustix::process::geteuid().as_raw());
+        // For a while it is known without another look-up.
+        assert!(processes.opener(child.id(), None, now).is_some_and(|found| found.name.is_none()));
+        assert!(processes.opener(child.id(), None, now + FRESH).is_none(), "it is not known for ever");
         let fd = fd_of(child.id());
         child.kill().unwrap();
         child.wait().unwrap();
@@ -197,25 +198,25 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_unread_until_something_of_it_was_listed() {
+    fn a_directory_is_unread_until_a_part_of_it_was_listed() {
         let folder = tempfile::tempdir().expect("a folder");
         let stat = rustix::fs::stat(folder.path()).expect("there");
         let has_unread = || has_unread(std::process::id(), DeviceNumber::from_raw(stat.st_dev), stat.st_ino);
-        assert!(!has_unread(), "nobody has it open");
+        assert!(!has_unread(), "it is not open");
         let named = rustix::fs::open(folder.path(), OFlags::PATH, rustix::fs::Mode::empty()).expect("opened");
-        assert!(!has_unread(), "a descriptor that only names it");
+        assert!(!has_unread(), "a descriptor with O_PATH");
         let file = std::fs::File::open(folder.path()).expect("opened");
         assert!(has_unread());
         let mut all = rustix::fs::Dir::read_from(&file).expect("a directory");
         assert!(all.by_ref().count() >= 2, "at least . and ..");
         drop((named, file));
-        assert!(!has_unread(), "the listing has come past its beginning");
+        assert!(!has_unread(), "the listing is past its beginning");
         let other = DeviceNumber { major: 0, minor: 0 };
         assert!(!super::has_unread(std::process::id(), other, stat.st_ino));
     }
 
     #[test]
-    fn another_process_of_this_program_is_ours() {
+    fn another_process_of_this_program_is_own_program() {
         let (mut processes, now) = (Processes::default(), Instant::now());
         processes.own = 0;
         let own = std::process::id();

@@ -1,14 +1,14 @@
-//! Opening what a walker could open itself, and nothing else.
+//! Opens only files and directories that a walker could open itself.
 //!
-//! In this order, so that nothing happens to a file before it is known to be permitted:
-//! 1. The directory is opened by its handle as a mere place (`O_PATH`), the file by its name in it: no link
-//!    at any step, no other mount (`openat2`).
-//! 2. It must be the inode that was listed, a regular file, and not under a lease ([`Leases`]). A file
-//!    without blocks is not opened: an empty one, or one whose contents are kept elsewhere (offline).
-//! 3. All whose rights count ([`Directories::rights`]) must be permitted to read it, and to search its directory and those above
-//!    it, up to one that they opened themselves. Each directory must still lie in the one above it. The kernel checks this with
-//!    their credentials ([`Credentials::acting`]).
-//! 4. Then it is opened, by way of the place that was checked, without a new access time.
+//! The order ensures that a file is not touched before it is known to be permitted:
+//! 1. The directory is opened by its handle, without access (`O_PATH`), then the file by its name in it. No
+//!    step follows a link or crosses a mount (`openat2`).
+//! 2. It must be the inode that was listed, a regular file, and not under a lease ([`Leases`]). A file without
+//!    blocks is not opened: it is empty, or its contents are stored elsewhere (offline).
+//! 3. All whose rights count ([`Directories::rights`]) must be permitted to read it. They must be permitted to
+//!    search its directory and those above it, up to one that they opened themselves. Each directory must still
+//!    lie in the one above it. The kernel checks this with their credentials ([`Credentials::acting`]).
+//! 4. Then it is opened through the checked descriptor, without a new access time.
 //!
 //! [`Credentials::acting`]: foreseek_storage::Credentials::acting
 
@@ -24,10 +24,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Files that are open at a time in one call of [`Reach::files`]: for each two descriptors.
+/// Files that are open at a time in one call of [`Reach::files`], with two descriptors each.
 pub(crate) const TOGETHER: usize = 32;
 
-/// The way to what lies on one file system.
+/// Access to the files of one file system.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reach<'a> {
     pub(crate) file_system: &'a FileSystem,
@@ -35,23 +35,22 @@ pub(crate) struct Reach<'a> {
     pub(crate) counters: &'a Counters,
 }
 
-/// A file that was opened.
+/// An opened file.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) fd: OwnedFd,
     pub(crate) stat: Stat,
-    /// For whom it is read.
+    /// The user for whom it is read.
     pub(crate) user: u32,
 }
 
-/// Flags of a place that is only looked at.
+/// Flags of a descriptor that gives no access.
 const PLACE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 impl Reach<'_> {
-    /// A directory that may be listed, open for that.
+    /// Opens a directory for listing, if its walkers may list it.
     ///
-    /// # Errors
-    /// ESTALE where it is gone or was replaced, EACCES where it must not be read, what the kernel said.
+    /// ESTALE if it is gone or was replaced, EACCES if it must not be read; otherwise the kernel's error.
     pub(crate) fn directory(self, which: InDirectory) -> Result<(Arc<Directory>, OwnedFd), Errno> {
         let view = self.file_system.view()?;
         let (place, parent) = match self.directories.get(which.node) {
@@ -85,7 +84,7 @@ impl Reach<'_> {
         Ok((directory, again(&place, flags)?))
     }
 
-    /// Whether the inodes that a directory lists may be looked at: whether its walkers may search it.
+    /// Whether the inodes that a directory lists may be examined: whether its walkers may search it.
     pub(crate) fn may_search(self, directory: Node) -> bool {
         let look = || -> Result<bool, Errno> {
             let known = self.directories.get(directory).ok_or(Errno::STALE)?;
@@ -98,7 +97,7 @@ impl Reach<'_> {
         look().unwrap_or(false)
     }
 
-    /// Opens files of one directory, at most [`TOGETHER`]; the answers in their order.
+    /// Opens files of one directory, at most [`TOGETHER`]; returns the results in their order.
     pub(crate) fn files(self, directory: Node, files: &[Node]) -> Vec<Result<Opened, Errno>> {
         debug_assert!(files.len() <= TOGETHER);
         self.files_or(directory, files).unwrap_or_else(|error| files.iter().map(|_| Err(error)).collect())
@@ -137,7 +136,7 @@ impl Reach<'_> {
         Ok(places.drain(..).zip(permitted).map(open).collect())
     }
 
-    /// A file as a place, checked to be what was listed.
+    /// Opens a file without access, and checks that it is the listed one.
     fn place(
         self,
         above: BorrowedFd<'_>,
@@ -162,8 +161,8 @@ impl Reach<'_> {
         Ok((place, stat))
     }
 
-    /// The directories above one, up to the first that its walkers opened themselves: each must still hold the one
-    /// below it.
+    /// The directories above one, up to the first that its walkers opened themselves. Each must still hold the
+    /// one below it.
     fn above(
         self,
         view: &View,
@@ -192,7 +191,7 @@ impl Reach<'_> {
     }
 }
 
-/// Whether `check` answers yes for everybody.
+/// Whether `check` returns `true` with the rights of each.
 fn all(rights: &Rights, mut check: impl FnMut() -> Result<bool, Errno>) -> Result<bool, Errno> {
     for who in rights {
         if !who.acting(&mut check)?? {
@@ -202,7 +201,7 @@ fn all(rights: &Rights, mut check: impl FnMut() -> Result<bool, Errno>) -> Resul
     Ok(true)
 }
 
-/// Whether this thread, as it acts now, may search each of these directories.
+/// Whether this thread, with its present credentials, may search each of these directories.
 fn may_search_all(directories: &[OwnedFd]) -> Result<bool, Errno> {
     for directory in directories {
         if !may(directory.as_fd(), Access::EXEC_OK)? {
@@ -212,7 +211,7 @@ fn may_search_all(directories: &[OwnedFd]) -> Result<bool, Errno> {
     Ok(true)
 }
 
-/// Something in a directory, as a place: no link, no other mount.
+/// Opens an entry of a directory without access: no link, no other mount.
 fn place_in(above: BorrowedFd<'_>, name: &[u8], extra: OFlags) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::BENEATH
         | ResolveFlags::NO_SYMLINKS
@@ -221,7 +220,7 @@ fn place_in(above: BorrowedFd<'_>, name: &[u8], extra: OFlags) -> Result<OwnedFd
     rustix::fs::openat2(above, name, PLACE | extra, Mode::empty(), resolve)
 }
 
-/// Opens what a place names.
+/// Opens the file of a descriptor again, with access.
 fn again(place: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(CWD, format!("/proc/self/fd/{}", place.as_raw_fd()), flags, Mode::empty())
 }
@@ -246,9 +245,9 @@ mod tests {
         FileHandle::of(fs::File::open(path).unwrap().as_fd()).unwrap()
     }
 
-    /// A walker opened the top; what lies below was reached from there.
+    /// A walker opened the top; the directories below were reached from there.
     #[test]
-    fn what_is_moved_or_closed_meanwhile_is_out_of_reach() {
+    fn files_that_are_moved_or_closed_meanwhile_are_not_opened() {
         if !rustix::process::geteuid().is_root() {
             println!("SKIPPED: opening by handle needs root");
             return;
@@ -287,18 +286,18 @@ mod tests {
         let file = node(&below.join("file"));
         let read = || reach.files(n_below, &[file]).pop().unwrap().map(|opened| opened.user);
         assert_eq!(read(), Ok(65_534));
-        // A directory on the way is closed to others.
+        // A directory on the path is closed to others.
         set_mode(&middle, 0o700);
         assert_eq!(read().err(), Some(Errno::ACCESS));
         assert_eq!(list(n_below, n_middle), Err(Errno::ACCESS));
         set_mode(&middle, 0o755);
         assert_eq!(read(), Ok(65_534));
-        // One is moved to where they cannot come.
+        // One is moved to a directory that they cannot search.
         fs::rename(&below, private.join("below")).unwrap();
         assert_eq!(read().err(), Some(Errno::STALE));
         assert_eq!(list(n_below, n_middle), Err(Errno::STALE));
         assert!(!reach.may_search(n_below));
-        // Whoever opened it there, as its owner may, is another matter.
+        // An open there by its owner is another case.
         fs::rename(private.join("below"), &below).unwrap();
         assert_eq!(read(), Ok(65_534));
         fs::remove_file(below.join("file")).unwrap();
@@ -306,7 +305,7 @@ mod tests {
         let read = reach.files(n_below, &[file]).pop().unwrap();
         assert!(
             read.is_err() || node(&below.join("file")) == file,
-            "a file of that name that was not listed"
+            "a file of that name was opened that was not listed"
         );
         assert!(counters.denied.get() >= 2);
     }

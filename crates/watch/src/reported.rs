@@ -1,12 +1,12 @@
-//! A watcher of one file system to which a server in this process reports the opens that programs make through it:
-//! `foreseek mount`.
+//! A watcher of one file system for a server in this process that reports the opens of programs: `foreseek
+//! mount`.
 //!
-//! It asks the kernel for no notifications, and knows of every open that reaches the server. Look-ups are not reported: a server looks at each file that it lists, which shows
-//! nothing of the program. Engine, threads, rights and
-//! bounds are those of the daemon. A server reports a directory while the program still waits for the answer, so that
-//! the process is the one that opened it.
+//! It needs no notifications of the kernel, and gets every open that reaches the server. Look-ups are not
+//! reported: a server looks up each file that it lists, which shows nothing about the program. Engine, threads,
+//! rights and bounds are those of the daemon. A server reports a directory while the program still waits for
+//! the answer, so that the process cannot have ended.
 //!
-//! Reports are queued and read every [`PAUSE`] while a walk goes on: the server's threads wait for nothing here.
+//! Reports are queued and read every [`PAUSE`] during a walk: the server's threads never wait here.
 
 use crate::budget::{Budget, window_of};
 use crate::disks::Disks;
@@ -33,20 +33,21 @@ use std::time::{Duration, Instant as Clock};
 
 /// The number of the one file system.
 const NUMBER: DeviceNo = DeviceNo(0);
-/// Reports that wait to be read: what a program does in [`PAUSE`], hundreds of times over. What is one too many is an overflow.
+/// Reports that may wait: some hundred times as many as a program causes in [`PAUSE`]. A further one is an
+/// overflow.
 const REPORTS: usize = 65_536;
-/// From one look to the next: a walk that waits for its disk opens few files in this time.
+/// The time between two reads: a walk that waits for its disk opens few files in this time.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Longest wait without reports: as often the window is measured anew and what is not in use is evicted.
-const TURN: Duration = Duration::from_secs(1);
+/// Longest wait without reports: the window is measured, and what is idle is closed, at least this often.
+const REST_PERIOD: Duration = Duration::from_secs(1);
 /// How long the end waits for a disk: one request of a slow one.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Descriptors that its threads may have open: those that list, and the one that fetches.
 pub const DESCRIPTORS: u64 = (crate::work::LISTERS * crate::reach::TOGETHER * 2 + crate::work::OPEN) as u64;
-/// Answers that are handed on before reports get their turn.
+/// Answers that are passed on before reports.
 const ANSWERS: usize = 64;
 
-/// Something that a program did.
+/// An open, or a new program.
 #[derive(Debug)]
 enum Report {
     Program { who: ProcessId, name: Vec<u8> },
@@ -58,11 +59,11 @@ enum Report {
 struct Queue {
     reports: VecDeque<Report>,
     lost: bool,
-    /// Nobody looks until woken.
+    /// The engine's thread reads nothing until it is woken.
     asleep: bool,
 }
 
-/// What the server's threads and the one of the engine share.
+/// State shared by the server's threads and the engine's.
 #[derive(Debug)]
 struct Between {
     queue: Mutex<Queue>,
@@ -102,13 +103,13 @@ pub struct Reported {
 }
 
 impl Reported {
-    /// Begins, for the file system of a directory that is and stays open here. Of the options the paths are not used.
+    /// Starts for the file system of a directory that is and stays open here. The options' paths are ignored.
     ///
-    /// # Errors
-    /// [`Error::Nothing`] where its file system is not worth it; there is no profile or no thread.
+    /// [`Error::Nothing`] if the file system is not worth watching; other errors if the profile or a thread is
+    /// missing.
     pub fn start(root: BorrowedFd<'_>, options: &Options) -> Result<Self> {
         let failed = |operation| move |cause| Error::System { operation, cause };
-        // By the descriptor: what is mounted on the path later is something else.
+        // By the descriptor: another file system may be mounted on the path later.
         let path = PathBuf::from(format!("/proc/self/fd/{}", root.as_raw_fd()));
         let file_system = FileSystem::at(&path, NUMBER).map_err(failed("cannot look at the file system"))?;
         let file_system = Arc::new(file_system);
@@ -147,7 +148,7 @@ impl Reported {
         let Ok(stat) = at("", AtFlags::EMPTY_PATH) else { return };
         let Some(node) = self.node(&stat) else { return };
         let Ok(handle) = FileHandle::of(directory) else { return };
-        // What lies above the source is not shown.
+        // Directories above the source are not shown.
         let above = if node.inode == self.root { None } else { at("..", AtFlags::SYMLINK_NOFOLLOW).ok() };
         let parent = above.and_then(|above| self.node(&above));
         let opener = {
@@ -167,7 +168,8 @@ impl Reported {
         }]));
     }
 
-    /// A process opens a file, in the directory of this inode, to read it. How much of it was read ahead.
+    /// A process opens a file for reading, in the directory with this inode. Returns how much of it was read
+    /// ahead.
     pub fn file_opened(&self, process: u32, directory: u64, file: &Stat) -> Bytes {
         let Some(file) = self.node(file) else { return Bytes::ZERO };
         let shared = &self.between.shared;
@@ -182,19 +184,19 @@ impl Reported {
         used
     }
 
-    /// What was done so far.
+    /// The counters so far.
     #[must_use]
     pub fn counted(&self) -> CounterValues {
         self.between.shared.counters.now()
     }
 
-    /// What lies on the file system, by the name that the engine has for it.
+    /// The engine's node for an inode of the file system.
     fn node(&self, stat: &Stat) -> Option<Node> {
         let device = DeviceNumber::from_raw(stat.st_dev);
         (device == self.file_system.volume.device).then(|| self.file_system.node(stat.st_ino))
     }
 
-    /// Begins to end: nothing more is begun.
+    /// Begins to end: starts nothing more.
     pub fn stop(&self) {
         self.between.stop.store(true, Ordering::Release);
         self.file_system.leave();
@@ -203,7 +205,7 @@ impl Reported {
 }
 
 impl Drop for Reported {
-    /// Ends it: waits for what its threads have in hand, but not for ever. What is left ends by itself.
+    /// Ends it: waits for operations in progress, but not for ever. The rest ends by itself.
     fn drop(&mut self) {
         self.stop();
         let begun = Clock::now();
@@ -229,7 +231,7 @@ impl Listener {
 
     fn run(mut self, file_system: &FileSystem) {
         let _ = foreseek_storage::batch_scheduling();
-        let mut turned = Clock::now();
+        let mut rested = Clock::now();
         let mut busy = false;
         while !self.between.stop.load(Ordering::Acquire) {
             self.wait(busy);
@@ -237,10 +239,10 @@ impl Listener {
             self.pass_reports_on();
             let now = self.now();
             busy = self.disks.answer(now, ANSWERS);
-            if turned.elapsed() >= TURN {
-                turned = Clock::now();
-                file_system.rest(turned);
-                if self.budget.is_due(turned) {
+            if rested.elapsed() >= REST_PERIOD {
+                rested = Clock::now();
+                file_system.rest(rested);
+                if self.budget.is_due(rested) {
                     let window = window_of(&mut self.budget);
                     self.set_allowance();
                     self.disks.notify_all(now, Event::Budget { bytes: window });
@@ -254,7 +256,7 @@ impl Listener {
         *shared.allowance.lock().unwrap_or_else(PoisonError::into_inner) = self.budget.window();
     }
 
-    /// Waits for answers, for the next look, for what the engine waits for.
+    /// Waits for answers, for the next read of reports, or for the engine's deadline.
     fn wait(&self, busy: bool) {
         if busy {
             return;
@@ -263,12 +265,12 @@ impl Listener {
             .disks
             .deadline()
             .map(|deadline| Duration::from_nanos(deadline.get().saturating_sub(self.now().get())));
-        let wait = until.unwrap_or(TURN).min(TURN);
+        let wait = until.unwrap_or(REST_PERIOD).min(REST_PERIOD);
         let woken = self.between.shared.wake.fd();
         let poll = |wait: Duration| {
             let wait = Timespec::try_from(wait).ok();
             let mut ready: Vec<PollFd<'_>> = woken.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
-            // An interrupted wait is a short one.
+            // An interrupted wait is only a shorter one.
             let _ = poll(&mut ready, wait.as_ref());
         };
         poll(wait.min(PAUSE));

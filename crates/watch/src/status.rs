@@ -18,26 +18,26 @@ pub struct WatchStatus {
     pub group: Option<PathBuf>,
     /// File systems that are watched.
     pub watched: Vec<Watched>,
-    /// Those that are left alone, and why.
+    /// Those that are not watched, with the reasons.
     pub left_alone: Vec<LeftAlone>,
     /// How many more of these there are than the list holds.
     #[serde(default)]
     pub left_alone_more: u64,
     /// The state of each disk's engine.
     pub disks: Vec<Disk>,
-    /// Directories that are known, and entries of those that were listed.
+    /// Directories that are known.
     pub known_directories: u64,
     /// Entries of known directories.
     pub known_entries: u64,
     /// Processor time of the daemon's process, in seconds.
     #[serde(default)]
     pub processor_seconds: f64,
-    /// How often it asked a file system where a file lies.
+    /// Requests to file systems for the addresses of a file.
     #[serde(default)]
     pub fiemap_calls: u64,
     /// Counters since it was started.
     pub counted: CounterValues,
-    /// What works less well than it might.
+    /// Limitations.
     #[serde(alias = "remarks")]
     pub warnings: Vec<String>,
 }
@@ -53,12 +53,12 @@ pub struct Watched {
     pub device: String,
 }
 
-/// One that is left alone.
+/// A file system that is not watched.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LeftAlone {
     /// Where it is mounted.
     pub mount: PathBuf,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -69,11 +69,11 @@ pub struct Disk {
     pub device: String,
     /// Walks that are over.
     pub ended: u64,
-    /// What all fetches were expected to cost the device, in seconds.
+    /// The expected cost of all fetches for the device, in seconds.
     pub spent_seconds: f64,
-    /// The cheapest pass over what was used of it.
+    /// The cheapest pass over the used part of them.
     pub optimum_seconds: f64,
-    /// What may be spent before anything is confirmed.
+    /// The cost that may be spent before any use is confirmed.
     pub allowance_seconds: f64,
     /// Bytes that were read ahead.
     #[serde(alias = "brought_bytes")]
@@ -101,18 +101,18 @@ pub struct Walk {
     pub fetched: u64,
     /// Of these, used.
     pub used: u64,
-    /// Of these, passed over unused.
+    /// Of these, skipped without use.
     pub wasted: u64,
     /// Bytes that were read ahead for it.
     #[serde(alias = "brought_bytes")]
     pub fetched_bytes: u64,
-    /// The order in which it opens files, if that is known.
+    /// The order in which it opens files, if it is known.
     pub order: Option<String>,
-    /// Why nothing more is fetched.
+    /// The reason why fetching has stopped.
     pub stopped: Option<String>,
 }
 
-/// Why nothing more is fetched, in words.
+/// The reason why fetching has stopped, in words.
 fn words(stopped: Stopped) -> Option<String> {
     let words = match stopped {
         Stopped::No => return None,
@@ -129,7 +129,7 @@ fn words(stopped: Stopped) -> Option<String> {
 }
 
 impl Disk {
-    /// From what an engine says.
+    /// The status from an engine's.
     pub(crate) fn of(
         device: String,
         engine: &Engine,

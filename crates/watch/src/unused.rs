@@ -1,11 +1,12 @@
-//! How much was read for each user and never used.
+//! The bytes that were read for each user and never used.
 //!
-//! Each user has an allowance. What is read because of a user's walk takes from it; what is then opened, by
-//! whomever, gives back. What is not comes back with time, the whole allowance in [`REFILL`]. So a user who walks
-//! trees without reading them can make the daemon read one allowance, and then one more in each such time.
+//! Each user has an allowance. Bytes read for a user's walk are taken from it, and are returned when their file
+//! is opened by any user. The rest is returned over time, the whole allowance in [`REFILL`]. A user that walks
+//! trees without reading them can therefore make the daemon read one allowance, and then one more in each such
+//! time.
 //!
-//! Bounds: [`USERS`] users; where there are more, the one with the most left is forgotten. [`FILES`] files that wait
-//! to be used; where there are more, the oldest count as never used.
+//! Bounds: [`USERS`] users; beyond, the one with the most left is forgotten. [`FILES`] files that wait to be
+//! used; beyond, the oldest count as never used.
 
 use foreseek_units::Bytes;
 use foreseek_walks::Node;
@@ -13,11 +14,11 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// In what time a whole allowance comes back.
+/// The time in which a whole allowance is returned.
 const REFILL: Duration = Duration::from_secs(600);
 /// Users with an account: more than walk trees on one machine within the time of a refill.
 const USERS: usize = 1024;
-/// Files that were read and not used so far: 64 bytes each, 16 MiB in all.
+/// Files that were read and are not used yet: 64 bytes each, 16 MiB in all.
 const FILES: usize = 256 * 1024;
 
 /// See the module's documentation.
@@ -29,12 +30,12 @@ pub(crate) struct Unused {
 }
 
 impl Unused {
-    /// Whether a user has something left of an allowance.
+    /// Whether a user has any allowance left.
     pub(crate) fn may_read(&mut self, user: u32, allowance: Bytes, now: Instant) -> bool {
         self.refill(user, allowance, now) < allowance
     }
 
-    /// Something of a file was read for a user.
+    /// Bytes of a file were read for a user.
     pub(crate) fn read(&mut self, user: u32, file: Node, bytes: Bytes, allowance: Bytes, now: Instant) {
         let owed = self.refill(user, allowance, now) + bytes;
         if self.owed.len() >= USERS && !self.owed.contains_key(&user) {
@@ -58,9 +59,9 @@ impl Unused {
         }
     }
 
-    /// A file was opened; how much of it had been read and waited for that.
+    /// A file was opened; returns how many unused bytes had been read of it.
     pub(crate) fn used(&mut self, file: Node) -> Option<Bytes> {
-        // Its place in the order stays, and is passed over when it comes up.
+        // Its entry in the order stays, and is skipped later.
         let (user, bytes) = self.waiting.remove(&file)?;
         if let Some((owed, _)) = self.owed.get_mut(&user) {
             *owed = owed.saturating_sub(bytes);
@@ -75,7 +76,7 @@ impl Unused {
         let Some((owed, since)) = self.owed.get_mut(&user) else { return Bytes::ZERO };
         let part = now.duration_since(*since).as_secs_f64() / REFILL.as_secs_f64();
         let back = Bytes((allowance.get() as f64 * part.min(1.0)) as u64);
-        // A time so short that nothing comes back is not lost.
+        // A time so short that nothing is returned still counts later.
         if !back.is_zero() {
             *owed = owed.saturating_sub(back);
             *since = now;
@@ -94,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_is_given_back_and_the_rest_comes_back_with_time() {
+    fn used_bytes_are_returned_at_once_and_the_rest_over_time() {
         let (mut unused, now, allowance) = (Unused::default(), Instant::now(), Bytes(1000));
         for number in 0..10 {
             assert!(unused.may_read(5, allowance, now));
             unused.read(5, file(number), Bytes(100), allowance, now);
         }
         assert!(!unused.may_read(5, allowance, now));
-        assert!(unused.may_read(6, allowance, now), "that is another user");
+        assert!(unused.may_read(6, allowance, now), "another user");
         assert_eq!(unused.used(file(3)), Some(Bytes(100)));
         assert_eq!(unused.used(file(3)), None);
         assert!(unused.may_read(5, allowance, now));
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_who_looks_often_gets_no_more() {
+    fn frequent_checks_do_not_speed_up_the_refill() {
         let (mut unused, now, allowance) = (Unused::default(), Instant::now(), Bytes(1_000_000_000));
         unused.read(5, file(1), Bytes(2_000_000_000), allowance, now);
         let mut at = now;

@@ -1,4 +1,4 @@
-//! Waking the thread that waits for events when an answer has come.
+//! Wakes the thread that waits for events when there is an answer.
 
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,18 +16,18 @@ impl Default for Wake {
 }
 
 impl Wake {
-    /// Wakes whoever waits.
+    /// Wakes the thread that waits.
     pub(crate) fn wake(&self) {
-        // A counter that is full wakes as well.
+        // A full counter wakes as well.
         let _ = self.fd.as_ref().map(|fd| rustix::io::write(fd, &1u64.to_ne_bytes()));
     }
 
-    /// Takes the wake-ups so far.
+    /// Resets the wake-ups so far.
     pub(crate) fn take(&self) {
         let _ = self.fd.as_ref().map(|fd| rustix::io::read(fd, &mut [0u8; 8][..]));
     }
 
-    /// What to wait for; none where the kernel gave no descriptor, and then answers are found a little later.
+    /// The descriptor to wait for. `None` if the kernel gave none; then answers are found a little later.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.fd.as_ref().map(AsFd::as_fd)
     }

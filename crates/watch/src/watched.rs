@@ -1,9 +1,9 @@
-//! Which file systems are watched now: found when the watcher starts, and again when mounts change.
+//! The watched file systems: found when the watcher starts, and again when mounts change.
 
 use crate::disks::DISKS;
 use crate::error::{Error, Result};
 use crate::file_system::FileSystem;
-use crate::mounts::{Mount, Ways, covered, is_no_news, left_alone, left_alone_unopened, mounts, one_each};
+use crate::mounts::{Mount, Ways, covered, is_without_files, left_alone, left_alone_unopened, mounts, one_each};
 use crate::status::LeftAlone;
 use foreseek_storage::fanotify::{FileSystemId, Group};
 use foreseek_storage::{DeviceNumber, disks_below};
@@ -14,12 +14,12 @@ use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// File systems that are watched at most: more disks than a server has.
+/// The most watched file systems: more than a server has disks.
 const FILE_SYSTEMS: usize = 256;
-/// Of those that are left alone as many are shown.
+/// The most listed file systems that are not watched.
 const SHOWN: usize = 64;
 
-/// What changed in a look.
+/// The changes since the last look.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) left: Vec<Arc<FileSystem>>,
@@ -30,17 +30,18 @@ pub(crate) struct Changes {
 #[derive(Debug, Default)]
 pub(crate) struct Watching {
     paths: Vec<PathBuf>,
-    /// Where the file systems of the paths are mounted. What lies there once they are unmounted is not watched.
+    /// The mount points of the paths' file systems. Once these are unmounted, the directories below the mount
+    /// points are not watched.
     points: Vec<PathBuf>,
     by_id: FxHashMap<FileSystemId, Arc<FileSystem>>,
     next: u32,
     pub(crate) left_alone: Vec<LeftAlone>,
-    /// How many more there are than are shown.
+    /// How many more there are than are listed.
     pub(crate) left_alone_more: u64,
 }
 
 impl Watching {
-    /// Nothing yet; of these paths, or of everything where there are none.
+    /// Watches nothing yet; later the file systems of these paths, or all if there are none.
     pub(crate) fn new(paths: &[PathBuf]) -> Self {
         Self { paths: paths.to_vec(), ..Self::default() }
     }
@@ -53,7 +54,7 @@ impl Watching {
         self.by_id.values()
     }
 
-    /// Looks at the mounts of now; marks what is to be watched.
+    /// Reads the present mounts; marks those to watch.
     ///
     /// # Errors
     /// The mounts cannot be read.
@@ -72,7 +73,7 @@ impl Watching {
         self.by_id.retain(|_, file_system| {
             let stays = stays(file_system);
             if !stays {
-                // At once: until then it cannot be unmounted for good.
+                // At once: the file system stays in use until then.
                 file_system.leave();
                 changes.left.push(file_system.clone());
             }
@@ -86,7 +87,7 @@ impl Watching {
         let ways = Ways::new(&all);
         let (mut found, hidden): (Vec<&Mount>, Vec<&Mount>) =
             self.wanted(&all, &ways).into_iter().partition(|mount| ways.lead_to(mount));
-        // Container hosts have hundreds of overlays, and a list has an end.
+        // Container hosts have hundreds of overlays, and the list is bounded.
         found.sort_by_key(|mount| mount.kind == "overlay");
         for mount in hidden {
             self.leave_alone(mount, "another mount hides it".to_owned());
@@ -97,12 +98,12 @@ impl Watching {
         Ok(changes)
     }
 
-    /// Whether all are watched that are worth it, and not those that are named.
+    /// Whether all file systems are candidates, not only those of given paths.
     fn is_of_all(&self) -> bool {
         self.paths.is_empty()
     }
 
-    /// The mounts that the paths name, or all.
+    /// The mounts of the paths, or all.
     fn wanted<'a>(&self, all: &'a [Mount], ways: &Ways<'a>) -> Vec<&'a Mount> {
         let (found, hidden): (Vec<&Mount>, Vec<&Mount>) = all.iter().partition(|mount| ways.lead_to(mount));
         let mut best = one_each(found);
@@ -110,7 +111,7 @@ impl Watching {
         let hidden: Vec<&Mount> = hidden.into_iter().filter(|mount| !is_found(mount.device)).collect();
         best.extend(one_each(hidden));
         if self.is_of_all() {
-            return best.into_iter().filter(|mount| !is_no_news(mount)).collect();
+            return best.into_iter().filter(|mount| !is_without_files(mount)).collect();
         }
         let of = |point: &PathBuf| {
             // The last is on top.
@@ -160,7 +161,7 @@ impl Watching {
         }
     }
 
-    /// Why a file system that is worth it is left alone nonetheless.
+    /// Why a file system is not watched though it is worth it.
     fn no_room_for(&self, new: &FileSystem) -> Option<String> {
         if self.by_id.contains_key(&new.id) {
             return Some("another file system has the same identifier: a copy of it?".to_owned());
@@ -173,7 +174,7 @@ impl Watching {
         if disks.len() >= DISKS && !disks.contains(&new.volume.backing.disk) {
             return Some(format!("{DISKS} disks are watched already"));
         }
-        // What is fetched is bounded by the costs of one disk.
+        // Fetches are bounded by the costs of one disk.
         let below = disks_below(new.volume.backing.disk).len();
         (self.is_of_all() && below > 1)
             .then(|| format!("it spans {below} disks: it is watched where it is named instead of --all"))
@@ -188,7 +189,7 @@ impl Watching {
     }
 }
 
-/// Where the file system of a path is mounted.
+/// The mount point of a path's file system.
 fn point_of(path: &Path, all: &[Mount]) -> Option<PathBuf> {
     let (path, device) = (path.canonicalize().ok()?, device_of(path).ok()?);
     let holds = |mount: &&Mount| mount.device == device && path.starts_with(&mount.point);

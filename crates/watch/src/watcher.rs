@@ -1,4 +1,4 @@
-//! A watcher in this process: started, asked, ended.
+//! A watcher in this process: start, status and end.
 
 use crate::budget::{Budget, Confined};
 use crate::counters::Counters;
@@ -38,8 +38,7 @@ pub struct Watcher {
 impl Watcher {
     /// Starts watching.
     ///
-    /// # Errors
-    /// [`Error::System`] where fanotify cannot be had, [`Error::Nothing`] where what was named is not worth it.
+    /// [`Error::System`] if fanotify is not available, [`Error::Nothing`] if no given path is worth watching.
     pub fn start(options: &Options) -> Result<Self> {
         Self::start_confined(options, None)
     }
@@ -52,7 +51,7 @@ impl Watcher {
         Self::begin(options, make, None)
     }
 
-    /// The same in a control group of this process's own.
+    /// The same in this process's own control group.
     pub(crate) fn start_confined(options: &Options, confined: Option<Confined>) -> Result<Self> {
         let make = |settings, costs| -> Box<dyn Engine> { Box::new(Walks::new(settings, costs)) };
         Self::begin(options, Box::new(make), confined)
@@ -66,7 +65,7 @@ impl Watcher {
         let directories = Group::of_directories().map_err(failed("cannot watch opens (fanotify)"))?;
         let files = Group::of_files().map_err(failed("cannot watch opens (fanotify)"))?;
         let marker = files.marker().map_err(failed("cannot watch opens (fanotify)"))?;
-        // With fewer some files are not read ahead, and counted as failed.
+        // With fewer, some files are not read ahead, and count as failed.
         let _ = precautions::allow_descriptors(DESCRIPTORS);
         let shared = Arc::new(Shared::default());
         let (status, stop) = (Arc::new(Mutex::default()), Arc::new(AtomicBool::new(false)));
@@ -107,7 +106,7 @@ impl Watcher {
         Ok(Self { shared, status, stop, thread: Some(thread) })
     }
 
-    /// How it is doing.
+    /// The status.
     #[must_use]
     pub fn status(&self) -> WatchStatus {
         let status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -121,13 +120,13 @@ impl Watcher {
         }
     }
 
-    /// What it has done so far.
+    /// The counters so far.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.shared.counters
     }
 
-    /// Whether it still works.
+    /// Whether its thread is running.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
@@ -135,7 +134,7 @@ impl Watcher {
 }
 
 impl Drop for Watcher {
-    /// Ends it: waits for what its threads have in hand.
+    /// Ends it: waits for operations in progress.
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         self.shared.wake.wake();
@@ -143,7 +142,7 @@ impl Drop for Watcher {
             file_system.leave();
         }
         if let Some(thread) = self.thread.take() {
-            // A panic was reported by the thread itself.
+            // The thread itself has reported a panic.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! What is done for an engine, and the threads of one disk that do it.
+//! The work for an engine, and the threads of one disk that do it.
 //!
 //! | threads | work |
 //! |---|---|
@@ -6,10 +6,10 @@
 //! | one | inodes, through the block device |
 //! | one | contents, and blocks of directories through the block device, in the order that the engine gives: `WILLNEED`, which waits while the disk's queue is full |
 //!
-//! All have the lowest ordinary I/O priority: what programs ask for themselves goes first where the
-//! scheduler heeds it. The idle class would let a fetch wait behind every other reader, and the walker with it.
+//! All have the lowest ordinary I/O priority: with a scheduler that supports priorities, programs' own requests
+//! come first. The idle class would let a fetch, and the walker with it, wait behind every other reader.
 //!
-//! Bounds: [`QUEUE`] jobs a queue; what does not fit is refused, and the engine asks again. Each thread has few
+//! Bounds: [`QUEUE`] jobs a queue; further jobs are refused, and the engine retries. Each thread has few
 //! descriptors open ([`TOGETHER`], [`OPEN`]).
 
 use crate::counters::Counters;
@@ -36,29 +36,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Threads that list and look up: on ext4 the disk was read beforehand and one would do; elsewhere each
-/// waits for the disk, and half of a SATA disk's queue of 32 is left for others.
+/// Threads that list and look up. On ext4 the metadata was read from the disk beforehand and one would suffice.
+/// Elsewhere each thread waits for the disk, and half of a SATA disk's queue of 32 is left for others.
 pub(crate) const LISTERS: usize = 8;
-/// Jobs that wait for each kind of thread: what eight walks of an engine may have unanswered, 128 listings each, and as many
-/// places in parts of [`PLACED`].
+/// Jobs that wait for each kind of thread: the most of eight walks of an engine, 128 listings each, and as many
+/// look-ups of addresses in parts of [`PLACED`].
 const QUEUE: usize = 1024;
-/// Files whose places are looked up in one job.
+/// Files whose addresses are looked up in one job.
 const PLACED: usize = 256;
 /// Files that the fetching thread keeps open, for files whose pieces lie among those of others.
 pub(crate) const OPEN: usize = 64;
 /// Extents of one directory: 4,096 blocks hold a million names.
 const EXTENTS_A_DIRECTORY: usize = 4096;
-/// After how long without work the block device is closed.
+/// The block device is closed after this time without work.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// What all threads of all disks share.
+/// State shared by all threads of all disks.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     pub(crate) directories: Directories,
     pub(crate) counters: Counters,
     pub(crate) file_systems: RwLock<FxHashMap<DeviceNo, Arc<FileSystem>>>,
     pub(crate) unused: Mutex<Unused>,
-    /// What may be read for one user and not used.
+    /// The most unused bytes that may be read for one user.
     pub(crate) allowance: Mutex<Bytes>,
     pub(crate) wake: Wake,
 }
@@ -82,7 +82,7 @@ impl Shared {
     }
 }
 
-/// Where a file lies, to be told to the engine.
+/// The addresses of a file, for the engine.
 #[derive(Debug)]
 pub(crate) struct PlacedFile {
     pub(crate) file: Node,
@@ -91,10 +91,10 @@ pub(crate) struct PlacedFile {
     pub(crate) missing: Vec<Extent>,
 }
 
-/// What came of a job.
+/// The result of a job.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// A directory's entries; the place of each inode where that is known.
+    /// A directory's entries, with the address of each inode if it is known.
     Listed(Node, Arc<Listing>, Vec<Option<Lba>>),
     Unlistable(Node),
     Placed(Vec<PlacedFile>),
@@ -123,7 +123,7 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Starts them.
+    /// Starts the threads.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -156,9 +156,9 @@ impl Workers {
             started.push(spawn("watch-list", move || worker.look(&looks, &tables, marker.as_deref()))?);
         }
         let worker_of_metadata = worker();
-        started.push(spawn("watch-inodes", move || worker_of_metadata.bring_metadata(&metadata_in))?);
+        started.push(spawn("watch-inodes", move || worker_of_metadata.fetch_metadata_jobs(&metadata_in))?);
         let worker_of_contents = worker();
-        started.push(spawn("watch-fetch", move || worker_of_contents.bring_contents(&contents_in))?);
+        started.push(spawn("watch-fetch", move || worker_of_contents.fetch_contents_jobs(&contents_in))?);
         workers.threads = started;
         Ok(workers)
     }
@@ -169,9 +169,9 @@ impl Workers {
         }
     }
 
-    /// Ends reports of opens of files in directories.
+    /// Ends reports of opened files in directories.
     pub(crate) fn leave(&self, directories: Vec<Node>) {
-        // Where there is no room they end when no walk is left.
+        // If the queue is full, they end when no walk is left.
         give(self.looks.as_ref(), Look::Leave(directories));
     }
 
@@ -214,11 +214,11 @@ impl Workers {
 }
 
 impl Drop for Workers {
-    /// Waits for what each thread has in hand: one request, since file systems were left before.
+    /// Waits for each thread's request in progress: one at most, since the file systems were left before.
     fn drop(&mut self) {
         (self.looks, self.metadata, self.contents) = (None, None, None);
         for thread in self.threads.drain(..) {
-            // A panic was reported by the thread itself.
+            // The thread itself has reported a panic.
             let _ = thread.join();
         }
     }
@@ -226,7 +226,7 @@ impl Drop for Workers {
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
     let work = move || {
-        // Without priorities it works as well.
+        // It works without priorities as well.
         let _ = batch_scheduling();
         let _ = lowest_io_priority();
         work();
@@ -253,7 +253,7 @@ struct Worker {
 
 impl Worker {
     fn notify(&self, answer: Answer) {
-        // Whoever listens may be ending.
+        // The receiver may be ending.
         let _ = self.answer.send(answer);
         self.shared.wake.wake();
     }
@@ -273,8 +273,8 @@ impl Worker {
         }
     }
 
-    /// Ends reports of directories that a walk is through with, and forgets what they list. The marks vanish by
-    /// themselves with their inodes.
+    /// Ends reports of directories that a walk has finished, and drops their listings. Marks vanish together
+    /// with their inodes.
     fn leave(&self, directories: &[Node], marker: Option<&Marker>) {
         for node in directories {
             self.shared.directories.forget(*node);
@@ -288,7 +288,7 @@ impl Worker {
         }
     }
 
-    /// Lists a directory, if this process does not merely pass through it.
+    /// Lists a directory, unless the process only passes through it.
     fn list(&self, which: InDirectory, passes: Option<ProcessId>, tables: &Mutex<Metadata>) {
         let counters = &self.shared.counters;
         let listed = self.shared.file_system(which.node.device).and_then(|file_system| {
@@ -345,7 +345,7 @@ impl Worker {
         self.notify(Answer::Placed(answers));
     }
 
-    /// Where the blocks of a directory lie that are not in memory, where they can be read through the device.
+    /// The addresses of a directory's blocks that are not in memory, if they can be read through the device.
     fn place_directory(
         &self,
         file_system: &FileSystem,
@@ -376,7 +376,7 @@ impl Worker {
         placed
     }
 
-    /// Failures other than those that are counted apart, and a file without blocks.
+    /// Counts failures other than those with their own counter, and other than a file without blocks.
     fn count(&self, error: Errno) {
         if ![Errno::ACCESS, Errno::AGAIN, Errno::NODATA].contains(&error) {
             self.shared.counters.failed.add(1);
@@ -392,27 +392,27 @@ impl Worker {
         self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).contains(&fetch)
     }
 
-    fn bring_metadata(&self, jobs: &Receiver<(FetchId, Vec<InDirectory>)>) {
+    fn fetch_metadata_jobs(&self, jobs: &Receiver<(FetchId, Vec<InDirectory>)>) {
         let mut metadata = Metadata::default();
         loop {
             match jobs.recv_timeout(IDLE) {
                 Ok((fetch, nodes)) => {
                     let (before, others) = (metadata.bytes, SideCosts::now());
-                    let outcome = self.bring_nodes(fetch, &nodes, &mut metadata);
+                    let outcome = self.request_inodes(fetch, &nodes, &mut metadata);
                     let fetched_bytes = metadata.bytes - before;
                     self.count_reclaimed(others, fetched_bytes);
                     self.shared.counters.metadata_bytes.add(fetched_bytes.get());
                     self.notify(Answer::Done(fetch, fetched_bytes, outcome));
                 }
-                // Nothing is held while nothing is to be done.
+                // Nothing is kept open without work.
                 Err(RecvTimeoutError::Timeout) => metadata = Metadata::default(),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }
 
-    /// Asks for inodes.
-    fn bring_nodes(&self, fetch: FetchId, nodes: &[InDirectory], metadata: &mut Metadata) -> Outcome {
+    /// Requests inodes.
+    fn request_inodes(&self, fetch: FetchId, nodes: &[InDirectory], metadata: &mut Metadata) -> Outcome {
         let mut outcome = Outcome::Arrived;
         let same = |a: &InDirectory, b: &InDirectory| a.node.device == b.node.device;
         for part in nodes.chunk_by(same) {
@@ -444,13 +444,13 @@ impl Worker {
         which.node == which.directory || listed == Some(Kind::Directory)
     }
 
-    fn bring_contents(&self, jobs: &Receiver<(FetchId, Vec<Part>)>) {
+    fn fetch_contents_jobs(&self, jobs: &Receiver<(FetchId, Vec<Part>)>) {
         let mut metadata = Metadata::default();
         loop {
             match jobs.recv_timeout(IDLE) {
                 Ok((fetch, parts)) => {
                     let (before, others) = (metadata.bytes, SideCosts::now());
-                    let (contents, outcome) = self.bring_parts(fetch, &parts, &mut metadata);
+                    let (contents, outcome) = self.request_parts(fetch, &parts, &mut metadata);
                     let blocks = metadata.bytes - before;
                     self.count_reclaimed(others, contents + blocks);
                     self.shared.counters.content_bytes.add(contents.get());
@@ -463,8 +463,8 @@ impl Worker {
         }
     }
 
-    /// Asks for parts of files, and for blocks of directories; how much of files was asked for.
-    fn bring_parts(&self, fetch: FetchId, parts: &[Part], metadata: &mut Metadata) -> (Bytes, Outcome) {
+    /// Requests parts of files and blocks of directories; returns how many bytes of files were requested.
+    fn request_parts(&self, fetch: FetchId, parts: &[Part], metadata: &mut Metadata) -> (Bytes, Outcome) {
         let mut files = Files { worker: self, open: VecDeque::with_capacity(OPEN) };
         let mut fetched_bytes = Bytes::ZERO;
         let mut outcome = Outcome::Arrived;
@@ -476,9 +476,9 @@ impl Worker {
                 break;
             };
             let asked = if self.is_directory(part.file) {
-                self.bring_directory(&file_system, part, metadata).map(|()| Bytes::ZERO)
+                self.request_directory(&file_system, part, metadata).map(|()| Bytes::ZERO)
             } else {
-                files.ask(&file_system, part)
+                files.request(&file_system, part)
             };
             match asked {
                 Ok(bytes) => fetched_bytes += bytes,
@@ -496,13 +496,13 @@ impl Worker {
         (fetched_bytes, outcome)
     }
 
-    fn bring_directory(
+    fn request_directory(
         &self,
         file_system: &FileSystem,
         part: &Part,
         metadata: &mut Metadata,
     ) -> Result<(), Errno> {
-        // It is still there, and may be listed.
+        // Checks that it is still there, and may be listed.
         self.shared.reach(file_system).directory(part.file)?;
         let index = index_of(file_system);
         let start = file_system.volume.backing.start;
@@ -521,11 +521,10 @@ struct Files<'a> {
 }
 
 impl Files<'_> {
-    /// Asks for a part; how much was asked for.
+    /// Requests a part; returns how many bytes were requested.
     ///
-    /// # Errors
-    /// EDQUOT where the user's allowance is used up; what opening or asking said.
-    fn ask(&mut self, file_system: &FileSystem, part: &Part) -> Result<Bytes, Errno> {
+    /// EDQUOT if the user's allowance is used up; otherwise the error of the open or the request.
+    fn request(&mut self, file_system: &FileSystem, part: &Part) -> Result<Bytes, Errno> {
         let call = file_system.volume.backing.call_length();
         let shared = self.worker.shared.clone();
         let opened = self.opened(file_system, part)?;
@@ -571,12 +570,12 @@ fn map(file_system: &FileSystem, file: Node, opened: &Opened) -> PlacedFile {
     PlacedFile { file, length, resident: map.resident, missing: missing.collect() }
 }
 
-/// The number of a file system for its metadata.
+/// The index of a file system for its metadata.
 fn index_of(file_system: &FileSystem) -> u16 {
     u16::try_from(file_system.number.0).unwrap_or(u16::MAX)
 }
 
-/// Where the inodes of a listing lie, on ext4.
+/// The addresses of a listing's inodes, on ext4.
 fn places_of_inodes(
     file_system: &FileSystem,
     listing: &Listing,

@@ -1,5 +1,5 @@
-//! What happens to files and file systems while they are watched: unmounts, errors of the disk, changes; many
-//! events; the end.
+//! Files and file systems while they are watched: unmounts, errors of the disk, changes, many events, and the
+//! end.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 
 #[allow(dead_code, reason = "another test uses the rest")]
@@ -19,11 +19,11 @@ use std::time::{Duration, Instant};
 const UNMOUNTS: usize = 100;
 /// Entries of the largest directory.
 const MANY: usize = 1_100_000;
-/// So many of them are kept.
+/// How many of them are kept.
 const KEPT: u64 = 1 << 20;
 /// Links to one file: ext4 has 65,000 at most.
 const LINKS: usize = 64_000;
-/// Changes that the exerciser makes.
+/// Changes of the random test.
 const CHANGES: usize = 3000;
 
 #[test]
@@ -44,7 +44,7 @@ fn a_hundred_unmounts_during_walks_find_nothing_busy() {
         assert!(until(|| known() == 1), "round {round}: {:?}", watcher.status());
         let before = watcher.counters().now();
         assert_eq!(actor.does("list", &tree), "20");
-        // Sometimes at once, sometimes when much of it was fetched.
+        // Sometimes at once, sometimes after much of it was fetched.
         let begun = || watcher.counters().now().placed > before.placed;
         assert!(round % 4 == 0 || until(begun), "round {round}: {:?}", watcher.counters().now());
         match setup.try_unmount() {
@@ -71,7 +71,7 @@ fn a_hundred_unmounts_during_walks_find_nothing_busy() {
 }
 
 #[test]
-fn a_disk_that_fails_costs_nothing_but_what_it_failed_on() {
+fn a_failing_disk_affects_only_the_files_that_it_fails_on() {
     let Some(setup) = Setup::new() else { return };
     let tree = setup.path("tree");
     fs::create_dir(&tree).expect("made");
@@ -92,7 +92,7 @@ fn a_disk_that_fails_costs_nothing_but_what_it_failed_on() {
         files.iter().zip(&places).filter(|(_, at)| **at + (1 << 20) < middle).map(|(path, _)| path).collect();
     assert!(good.len() > 5 && good.len() < 25, "the test's own setup: {}", good.len());
     assert!(until(|| good.iter().all(|path| resident(path) == Pages(256))), "{:?}", watcher.counters().now());
-    // The program has its own errors, as without a watcher.
+    // The program gets the same errors as without a watcher.
     let bad = files.iter().zip(&places).find(|(_, at)| **at > middle).expect("some").0;
     assert_eq!(actor.does("read", bad), format!("error {}", Errno::IO.raw_os_error()));
     assert_eq!(actor.does("read", good[0]), (1 << 20).to_string());
@@ -121,17 +121,17 @@ impl Random {
     }
 }
 
-/// What one change says, to be compared: what was read, or how it failed.
+/// The result of one change, for comparison: what was read, or how it failed.
 fn change(root: &Path, random: &mut Random) -> String {
     let folder = |random: &mut Random| root.join(format!("d{}", random.below(6)));
     let file = |random: &mut Random| folder(random).join(format!("f{}", random.below(25)));
-    let told = |result: std::io::Result<String>| {
+    let result_of = |result: std::io::Result<String>| {
         result.unwrap_or_else(|error| format!("error {:?}", error.raw_os_error()))
     };
     let (path, other) = (file(random), file(random));
     let (verb, length, at) = (random.below(10), random.below(60_000), random.below(80_000));
     let bytes = vec![b'a' + (at % 26) as u8; length as usize];
-    told(match verb {
+    result_of(match verb {
         0 | 1 => fs::create_dir_all(path.parent().expect("a folder"))
             .and_then(|()| fs::write(&path, &bytes))
             .map(|()| "written".to_owned()),
@@ -182,7 +182,7 @@ fn all_of(root: &Path) -> BTreeMap<Vec<u8>, (u32, u64, u64)> {
 }
 
 #[test]
-fn a_watched_tree_goes_through_the_same_as_an_unwatched_one() {
+fn changes_of_a_watched_tree_give_the_same_results_as_unwatched() {
     let (Some(watched), Some(plain)) = (Setup::new(), Setup::new()) else { return };
     let watcher = watched.watch();
     let (tree, other) = (watched.path("tree"), plain.path("tree"));
@@ -196,13 +196,13 @@ fn a_watched_tree_goes_through_the_same_as_an_unwatched_one() {
         let (a, b) = (change(&tree, &mut random), change(&other, &mut again));
         assert_eq!(a, b, "change {step}");
         if step % 10 == 0 {
-            // Somebody walks meanwhile, so that files change while they are fetched.
+            // A process walks meanwhile, so that files change while they are fetched.
             walker.does("list", &tree);
             walker.does("list", &tree.join(format!("d{}", step / 10 % 6)));
             walks += 1;
         }
         if step % 500 == 499 {
-            // What follows is read from the disk, and so fetched.
+            // The following reads go to the disk, and are therefore fetched.
             watched.cold();
             plain.cold();
             assert!(until(|| watcher.status().watched.len() == 1), "{:?}", watcher.status());
@@ -219,7 +219,7 @@ fn a_watched_tree_goes_through_the_same_as_an_unwatched_one() {
 }
 
 #[test]
-fn opens_as_fast_as_possible_lose_events_at_most() {
+fn the_fastest_opens_only_lose_events() {
     let Some(setup) = Setup::new() else { return };
     let trees: Vec<PathBuf> = (0..400).map(|n| setup.path(&format!("d{n}"))).collect();
     trees.iter().for_each(|tree| fs::create_dir(tree).expect("made"));
@@ -238,18 +238,18 @@ fn opens_as_fast_as_possible_lose_events_at_most() {
         }
     });
     let mut actor = Actor::new(0);
-    // It still hears, whatever was lost.
-    let hears = || {
+    // Events still arrive after the loss.
+    let arrives = || {
         actor.does("list", &watched);
         resident(&watched.join("file")) == Pages(2)
     };
-    assert!(until(hears), "{:?}", watcher.counters().now());
+    assert!(until(arrives), "{:?}", watcher.counters().now());
     println!("{:?}", watcher.counters().now());
     assert!(watcher.is_running());
 }
 
 #[test]
-fn two_watchers_do_not_wake_each_other_and_nothing_stays_behind() {
+fn two_watchers_do_not_wake_each_other_and_leave_nothing_behind() {
     let Some(setup) = Setup::new() else { return };
     let tree = setup.path("tree");
     fs::create_dir_all(tree.join("below")).expect("made");
@@ -266,21 +266,21 @@ fn two_watchers_do_not_wake_each_other_and_nothing_stays_behind() {
         assert_eq!((counted.directories_opened, counted.files_opened), (1, 0), "{counted:?}");
     }
     drop(watchers);
-    // Neither marks nor descriptors nor threads.
+    // Checks marks, descriptors and threads.
     let descriptors = fs::read_dir("/proc/self/fd").expect("Linux has it").flatten();
     let ours = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
     let ours: Vec<PathBuf> = ours.filter(|path| path.to_string_lossy().contains("fanotify")).collect();
     let threads = fs::read_dir("/proc/self/task").expect("Linux has it").flatten();
     let names = threads.filter_map(|entry| fs::read_to_string(entry.path().join("comm")).ok());
     let names: Vec<String> = names.filter(|name| name.starts_with("watch")).collect();
-    // Other tests of this process may have watchers of their own; run alone, there are none.
+    // Other tests of this process may have their own watchers; if it runs alone, there are none.
     println!("descriptors {ours:?}, threads {names:?}");
     assert_eq!(setup.try_unmount(), Ok(()));
     assert!(until(|| setup.is_free()));
     setup.mount();
 }
 
-/// Backup programs open the directory above what they are given, and look at nothing else in it.
+/// Backup programs open the directory above the given one, and read nothing else in it.
 #[test]
 fn a_directory_that_a_program_passes_through_is_not_part_of_its_walk() {
     let Some(setup) = Setup::new() else { return };
@@ -297,19 +297,19 @@ fn a_directory_that_a_program_passes_through_is_not_part_of_its_walk() {
         let watcher = foreseek_watch::Watcher::start(&options).expect("it starts");
         assert!(until(|| watcher.status().watched.len() == 1), "{:?}", watcher.status());
         let mut actor = Actor::new(0);
-        let heard = |number| until(|| watcher.counters().now().directories_opened >= number);
+        let opened = |number| until(|| watcher.counters().now().directories_opened >= number);
         if passes {
             assert_eq!(actor.does("pass", &setup.point), "ok");
         } else {
             assert_eq!(actor.does("list", &setup.point), "3");
         }
-        assert!(heard(1), "{:?}", watcher.counters().now());
+        assert!(opened(1), "{:?}", watcher.counters().now());
         let given = setup.path("given");
         assert_eq!(actor.does("list", &given), "10");
         for number in 0..10 {
             let folder = given.join(format!("d{number}"));
             assert_eq!(actor.does("list", &folder), "20");
-            assert!(heard(3 + number), "{:?}", watcher.counters().now());
+            assert!(opened(3 + number), "{:?}", watcher.counters().now());
             (0..20).for_each(|n| assert_eq!(actor.does("read", &folder.join(format!("f{n}"))), "16384"));
         }
         let counted = watcher.counters().now();
@@ -322,7 +322,7 @@ fn a_directory_that_a_program_passes_through_is_not_part_of_its_walk() {
 }
 
 #[test]
-fn a_directory_of_more_than_a_million_entries_is_known_in_part_and_gives_its_memory_back() {
+fn a_directory_of_more_than_a_million_entries_is_known_in_part_and_its_memory_is_freed() {
     let Some(setup) = Setup::new() else { return };
     let [many, targets, other] = ["many", "targets", "other"].map(|name| setup.path(name));
     for directory in [&many, &targets, &other] {

@@ -1,5 +1,5 @@
-//! What is read ahead, and for whom: nothing that the walker could not read, no link, no other mount, no lease broken,
-//! no time changed.
+//! Files are read ahead only if the walker could read them: no link is followed, no other mount, no lease
+//! broken, no access time changed.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 
 #[allow(dead_code, reason = "another test uses the rest")]
@@ -20,7 +20,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn a_directory_that_is_listed_has_its_tree_read_ahead_whatever_the_names() {
+fn a_directory_that_is_listed_has_its_tree_read_ahead_with_any_names() {
     let Some(setup) = Setup::new() else { return };
     let tree = setup.path("tree");
     let deep = tree.join(OsStr::from_bytes(b"of\n\xff bytes")).join("deep");
@@ -36,13 +36,13 @@ fn a_directory_that_is_listed_has_its_tree_read_ahead_whatever_the_names() {
     let mut actor = Actor::new(0);
     assert_eq!(actor.does("list", &tree), "42");
     assert!(until(|| files.iter().all(|path| resident(path) == Pages(5))), "{:?}", watcher.status());
-    // Pages are there a moment before they are counted.
+    // Pages are in memory a moment before they are counted.
     let bytes = files.len() as u64 * 5 * 4096;
     assert!(until(|| watcher.counters().now().content_bytes >= bytes), "{:?}", watcher.counters().now());
     let counted = watcher.counters().now();
     assert_eq!((counted.listed, counted.unlistable, counted.denied), (3, 0, 0), "{counted:?}");
     assert_eq!(counted.content_bytes, bytes);
-    // Its use is seen, since the directory is attended.
+    // Its use is noticed, since opens in the directory are reported.
     assert_eq!(actor.does("read", &files[7]), "20000");
     assert!(until(|| watcher.counters().now().used_bytes == 5 * 4096), "{:?}", watcher.counters().now());
     assert_eq!(watcher.counters().now().files_found_read, 1);
@@ -74,7 +74,7 @@ fn nothing_is_read_that_the_walker_could_not_read() {
         assert_eq!(resident(&path), Pages::ZERO, "{}", path.display());
     }
     drop(watcher);
-    // For root it is read; but not while the other's walk is recent, if both are there.
+    // Root's walk would read them, but not while the other's walk is recent.
     let watcher = setup.watch();
     assert_eq!(nobody.does("list", &tree), "3");
     assert_eq!(Actor::new(0).does("list", &tree), "3");
@@ -112,10 +112,10 @@ fn no_link_is_followed_and_no_mount_is_crossed() {
     assert_eq!(actor.does("list", &tree), "6");
     assert!(until(|| resident(&tree.join("plain")) == Pages(2)), "{:?}", watcher.counters().now());
     assert_eq!(resident(&outside.join("file")), Pages::ZERO);
-    // A directory on which something is mounted is not listed, nor what it hides.
+    // A directory on which something is mounted is not listed, nor are the files that it hides.
     assert_eq!(watcher.counters().now().listed, 1);
     assert_eq!(actor.does("list", &tree.join("bound")), "1");
-    // Through the bind mount it is the same file system, and seen.
+    // Through the bind mount it is the same file system, and is noticed.
     assert!(until(|| resident(&outside.join("file")) == Pages(2)), "{:?}", watcher.counters().now());
     for name in ["covered", "bound"] {
         unmount(tree.join(name), UnmountFlags::empty()).expect("unmounted");
@@ -140,7 +140,7 @@ fn a_loop_of_links_and_bind_mounts_ends() {
     let watcher = setup.watch();
     let mut actor = Actor::new(0);
     let mut loops = tree.clone();
-    // Round and round: through the mount, through the link in what it shows, and so on.
+    // Round and round: through the mount, through the link below it, and so on.
     for round in 0..8 {
         loops.push(if round % 2 == 0 { "a/b/again" } else { "link" });
         assert_eq!(actor.does("list", &loops), "4");
@@ -149,12 +149,12 @@ fn a_loop_of_links_and_bind_mounts_ends() {
     assert!(until(all), "{:?}", watcher.counters().now());
     let status = watcher.status();
     unmount(deep.join("again"), UnmountFlags::empty()).expect("unmounted");
-    // However it was reached, each directory is one. What is mounted in it hides the fourth.
+    // Each directory is one, on whatever path it was reached. The mount in it hides the fourth.
     assert!(status.known_directories <= 3 && status.counted.listed <= 8 * 3, "{status:?}");
 }
 
 #[test]
-fn a_file_under_a_lease_is_left_alone() {
+fn a_file_under_a_lease_is_not_opened() {
     let Some(setup) = Setup::new() else { return };
     let tree = setup.path("tree");
     fs::create_dir(&tree).expect("made");
@@ -195,7 +195,7 @@ fn no_access_time_changes() {
     for path in &paths {
         assert_eq!(fs::metadata(path).expect("there").atime(), 1000, "{}", path.display());
     }
-    // The test's own setup: a read would have changed it.
+    // Checks the test's setup: a read would have changed it.
     fs::read(&paths[0]).expect("read");
     assert!(fs::metadata(&paths[0]).expect("there").atime() > 1000);
 }
@@ -211,7 +211,7 @@ fn programs_in_containers_are_seen() {
     write(&setup.path("volume/file"), 8192);
     setup.cold();
     let watcher = setup.watch();
-    // Mounts and processes of its own, as a container has; the directory through a bind mount made there.
+    // Its own mounts and processes, as in a container; the directory through a bind mount made there.
     let inside = setup.path("work/inside");
     fs::create_dir(&inside).expect("made");
     let script = format!(

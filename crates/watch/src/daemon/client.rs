@@ -1,4 +1,4 @@
-//! Starting, asking and ending the watcher. Every call is bounded in time.
+//! Starts, queries and stops the watcher. Every call is bounded in time.
 
 use super::place::{Ready, Record, ServerRequest, clean, folder};
 use crate::error::{Error, Result};
@@ -7,14 +7,13 @@ use foreseek_server::{CallError, Client, Launch};
 use std::path::Path;
 use std::time::Duration;
 
-/// Longest wait for it to end: its threads have one request each in hand.
+/// Longest wait for its end: each of its threads may have one request in progress.
 const END_LIMIT: Duration = Duration::from_secs(30);
 
-/// Starts the watcher, which outlives the caller; how it began. `server` is the program and the arguments with which it calls
-/// [`serve::run_detached`](super::serve::run_detached).
+/// Starts the watcher, which outlives the caller, and returns its first status. `server` is the program with
+/// the arguments for which it calls [`serve::run_detached`](super::serve::run_detached).
 ///
-/// # Errors
-/// Whatever kept it from starting; nothing is left behind then.
+/// The reason why it did not start; nothing is left behind then.
 pub fn start(options: &Options, server: (&Path, &[&str])) -> Result<WatchStatus> {
     let (program, arguments) = server;
     let mut options = options.clone();
@@ -25,7 +24,7 @@ pub fn start(options: &Options, server: (&Path, &[&str])) -> Result<WatchStatus>
     Ok(ready.status)
 }
 
-/// How it is doing.
+/// The status of the watcher.
 ///
 /// # Errors
 /// [`Error::NotRunning`], [`Error::Dead`], [`Error::Server`].
@@ -34,10 +33,9 @@ pub fn status() -> Result<WatchStatus> {
     Ok(*Client::of(&folder()).ask(&ServerRequest::Status)?)
 }
 
-/// Ends it and removes every trace of it, also of one that is dead or does not answer.
+/// Stops the watcher and removes all that it has made, even if it is dead or does not answer.
 ///
-/// # Errors
-/// [`Error::NotRunning`], or what cannot be removed.
+/// [`Error::NotRunning`], or the reason why something cannot be removed.
 pub fn stop() -> Result<()> {
     let record = record()?;
     if Client::of(&folder()).end().is_ok() && record.server.wait_for_end(END_LIMIT) {

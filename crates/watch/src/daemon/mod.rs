@@ -1,5 +1,5 @@
-//! A watcher in a process of its own: how it serves and ends (`serve`), where it is found (`place`), what is
-//! asked of it (`client`).
+//! A watcher in its own process: how it serves and ends (`serve`), its folder and requests (`place`), and its
+//! callers (`client`).
 
 pub mod client;
 mod place;

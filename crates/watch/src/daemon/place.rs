@@ -1,5 +1,5 @@
-//! What is known of the watcher outside its process: its folder below `/run/foreseek/watch`, and the requests
-//! that it understands. There is one watcher at a time.
+//! The watcher outside its process: its folder below `/run/foreseek/watch`, and its requests. There is at most
+//! one watcher at a time.
 
 use crate::WatchStatus;
 use crate::error::Result;
@@ -9,9 +9,9 @@ use std::path::PathBuf;
 
 /// The kind of server.
 const KIND: &str = "watch";
-/// The name of the one that there is.
+/// The name of the one watcher.
 const NAME: &str = "watch";
-/// Its control group's.
+/// The name of its control group.
 pub(super) const GROUP: &str = "foreseek-watch";
 
 /// What the watcher has made so far.
@@ -23,11 +23,11 @@ pub(super) struct Record {
     pub(super) group: Option<PathBuf>,
 }
 
-/// What a client asks.
+/// The requests of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ServerRequest {
-    /// How are you?
+    /// Send the status.
     Status,
 }
 
@@ -36,10 +36,10 @@ impl foreseek_server::ServerRequest for ServerRequest {
     type Line = ();
 }
 
-/// It watches.
+/// The watcher has started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Ready {
-    /// How it began.
+    /// Its first status.
     pub(super) status: WatchStatus,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn folder() -> ServerFolder {
     ServerFolder::of(KIND, NAME)
 }
 
-/// Removes what a watcher that has ended left behind.
+/// Removes what an ended watcher has left behind.
 pub(super) fn clean(record: &Record) -> Result<()> {
     if let Some(group) = &record.group {
         MemoryGroup::remove(group)?;

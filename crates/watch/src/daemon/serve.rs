@@ -1,4 +1,4 @@
-//! The watcher's process: how it starts, what it listens to, how it ends.
+//! The watcher's process: its start, its requests and its end.
 
 use super::place::{GROUP, Ready, Record, ServerRequest, clean, folder};
 use crate::budget::Confined;
@@ -8,13 +8,13 @@ use foreseek_server::{Answer, CallError, Control, Daemon, Ending, MemoryGroup, S
 use foreseek_units::Bytes;
 use std::time::Instant;
 
-/// What is charged to the daemon's control group besides the window: its own memory, and the kernel's for open files.
+/// The part of the control group's limit besides the window: the daemon's own memory, and the kernel's for open
+/// files.
 const BESIDES_BYTES: u64 = 256 << 20;
 
-/// Watches until it is told to end. `ready` is called once it watches.
+/// Watches until it is stopped. `ready` is called once it watches.
 ///
-/// # Errors
-/// Whatever keeps it from starting, nothing is left behind then; or from ending in order.
+/// The reason why it could not start, and then nothing is left behind; or why it did not end in order.
 pub fn run(options: &Options, ready: impl FnOnce(&WatchStatus)) -> Result<()> {
     let (server, control) = Server::start(options)?;
     ready(&server.status());
@@ -23,8 +23,7 @@ pub fn run(options: &Options, ready: impl FnOnce(&WatchStatus)) -> Result<()> {
 
 /// The same for a process that was started for it.
 ///
-/// # Errors
-/// As [`run`]; whoever started it was told as well.
+/// As [`run`]; the process that started it gets the error as well.
 pub fn run_detached() -> Result<()> {
     foreseek_server::run_detached(|options, _| {
         let (server, control) = Server::start(&options)?;
@@ -44,7 +43,7 @@ struct Server {
 
 impl Server {
     fn start(options: &Options) -> Result<(Self, Control)> {
-        make_way()?;
+        remove_stale()?;
         let folder = folder();
         folder.make().map_err(denied)?;
         let record = Record { server: ServerProcess::own(), group: MemoryGroup::planned(GROUP) };
@@ -107,13 +106,13 @@ impl Daemon for Server {
         folder().remove()?;
         left?;
         if why == Ending::Vanished {
-            return Err(Error::Server("the watching thread ended by an error of its own".to_owned()));
+            return Err(Error::Server("the watching thread has failed".to_owned()));
         }
         Ok(())
     }
 }
 
-/// What it brings is charged to a group of its own; where that cannot be, it says so.
+/// Charges the pages that it fetches to a control group of its own; returns a warning if that is not possible.
 fn enter_group(window: Bytes) -> (Option<MemoryGroup>, Vec<String>) {
     let without = |why: String| {
         format!(
@@ -131,8 +130,8 @@ fn denied(error: CallError) -> Error {
     error.or_not_root("watch file systems")
 }
 
-/// Removes what a dead watcher left; refuses if a live one watches.
-fn make_way() -> Result<()> {
+/// Removes what a dead watcher left; refuses if another one is alive.
+fn remove_stale() -> Result<()> {
     match folder().record::<Record>().map_err(denied)? {
         Some(record) if record.server.is_alive() => Err(Error::Running(record.server.pid)),
         Some(record) => clean(&record),

@@ -1,5 +1,5 @@
-//! Setup for system tests: an ext4 on a loop device that says it seeks, programs that walk on it, and an engine
-//! that fetches whatever it hears of, so that each test sees the eyes and the hands at work whatever a policy decides.
+//! Setup for system tests: an ext4 on a loop device that reports that it seeks, and programs that walk on it.
+//! The engine fetches everything that it is notified of, so that each test checks the watcher without a policy.
 
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 
@@ -21,13 +21,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant as Clock};
 
-/// Longest wait for anything.
+/// Longest wait.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
-/// A user who owns nothing.
+/// A user without files.
 pub(crate) const NOBODY: u32 = 65_534;
 const SIZE: u64 = 512 << 20;
 
-/// Waits until something holds; whether it did within the limit.
+/// Waits until a condition holds; returns whether it did within the limit.
 pub(crate) fn until(mut holds: impl FnMut() -> bool) -> bool {
     let begun = Clock::now();
     while begun.elapsed() < LIMIT {
@@ -39,7 +39,7 @@ pub(crate) fn until(mut holds: impl FnMut() -> bool) -> bool {
     holds()
 }
 
-/// A file system of its own; it goes when dropped.
+/// A file system for one test, removed when dropped.
 pub(crate) struct Setup {
     device: LoopDevice,
     pub(crate) point: PathBuf,
@@ -48,7 +48,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// `None`, said, where it cannot be had.
+    /// `None`, with a message, if the machine does not allow it.
     pub(crate) fn new() -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             println!("SKIPPED: watching needs root");
@@ -94,7 +94,7 @@ impl Setup {
         mount(self.device.path(), &self.point, "ext4", flags, Some(c"")).expect("mounted");
     }
 
-    /// What `umount` says, without waiting.
+    /// The result of `umount`, without waiting.
     pub(crate) fn try_unmount(&self) -> Result<(), rustix::io::Errno> {
         unmount(&self.point, UnmountFlags::empty())
     }
@@ -103,13 +103,13 @@ impl Setup {
         assert!(until(|| self.try_unmount().is_ok()), "it stays busy");
     }
 
-    /// Whether nobody uses the device any more.
+    /// Whether the device has no users.
     pub(crate) fn is_free(&self) -> bool {
         let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::EXCL | rustix::fs::OFlags::CLOEXEC;
         rustix::fs::open(self.device.path(), flags, rustix::fs::Mode::empty()).is_ok()
     }
 
-    /// Nothing of it is in memory afterwards.
+    /// Evicts all of it from memory.
     pub(crate) fn cold(&self) {
         self.unmount();
         assert!(until(|| self.is_free()), "its device stays in use");
@@ -140,7 +140,7 @@ impl Drop for Setup {
     }
 }
 
-/// Writes a file of some length, on the disk afterwards and not in memory once it is [`Setup::cold`].
+/// Writes a file of some length. After [`Setup::cold`] it is on the disk and not in memory.
 pub(crate) fn write(path: &Path, length: usize) {
     fs::write(path, vec![b'x'; length]).expect("written");
 }
@@ -152,7 +152,7 @@ pub(crate) fn resident(path: &Path) -> Pages {
     cachestat(HostFd::new(file.as_raw_fd()).expect("open"), whole).expect("Linux 6.5 and root")
 }
 
-/// A program of another name that does what it is told, as some user.
+/// A program of another name, run by some user, that carries out orders.
 pub(crate) struct Actor {
     child: Child,
     to: ChildStdin,
@@ -168,10 +168,10 @@ for line in sys.stdin.buffer:
     path = bytes.fromhex(path.decode())
     try:
         if verb == b"list":
-            said = str(len(os.listdir(path)))
+            result = str(len(os.listdir(path)))
         elif verb == b"read":
             with open(path, "rb") as file:
-                said = str(len(file.read()))
+                result = str(len(file.read()))
         elif verb == b"walk":
             some = 0
             with os.scandir(path) as names:
@@ -179,23 +179,23 @@ for line in sys.stdin.buffer:
                     with open(name.path, "rb") as file:
                         file.read()
                     some += 1
-            said = str(some)
+            result = str(some)
         elif verb == b"pass":
             kept.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
-            said = "ok"
+            result = "ok"
         elif verb == b"lease":
             kept.append(os.open(path, os.O_RDWR))
             fcntl.fcntl(kept[-1], fcntl.F_SETLEASE, fcntl.F_WRLCK)
-            said = "ok"
+            result = "ok"
         elif verb == b"leased":
-            said = str(fcntl.fcntl(kept[-1], fcntl.F_GETLEASE) == fcntl.F_WRLCK)
+            result = str(fcntl.fcntl(kept[-1], fcntl.F_GETLEASE) == fcntl.F_WRLCK)
         elif verb == b"spin":
             for _ in range(200000):
                 os.close(os.open(path, os.O_RDONLY))
-            said = "ok"
+            result = "ok"
     except OSError as error:
-        said = "error %d" % error.errno
-    print(said, flush=True)
+        result = "error %d" % error.errno
+    print(result, flush=True)
 "#;
 
 impl Actor {
@@ -209,10 +209,10 @@ impl Actor {
 
     pub(crate) fn does(&mut self, verb: &str, path: &Path) -> String {
         let hex: String = path.as_os_str().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-        writeln!(self.to, "{verb} {hex}").expect("it hears");
-        let mut said = String::new();
-        self.from.read_line(&mut said).expect("it answers");
-        said.trim_end().to_owned()
+        writeln!(self.to, "{verb} {hex}").expect("it reads");
+        let mut result = String::new();
+        self.from.read_line(&mut result).expect("it answers");
+        result.trim_end().to_owned()
     }
 }
 
@@ -223,10 +223,10 @@ impl Drop for Actor {
     }
 }
 
-/// Fetches everything below whatever directory it hears of. For tests alone: it promises nothing.
+/// Fetches everything below each directory that it is notified of. Only for tests: it has no bound.
 #[derive(Debug, Default)]
 pub(crate) struct Eager {
-    heard: BTreeSet<Node>,
+    known: BTreeSet<Node>,
     fetches: u64,
     waiting: BTreeMap<Node, InDirectory>,
 }
@@ -242,7 +242,7 @@ impl Engine for Eager {
     fn on(&mut self, _: Instant, event: Event<'_>) -> Vec<Wanted> {
         match event {
             Event::DirectoryOpened { directory, .. } => {
-                self.heard = BTreeSet::from([directory]);
+                self.known = BTreeSet::from([directory]);
                 vec![
                     Wanted::WatchOpens { directory, on: true },
                     Wanted::List { directory: InDirectory { node: directory, directory }, passes: None },
@@ -269,7 +269,7 @@ impl Engine for Eager {
                 commands.extend(
                     directories
                         .into_iter()
-                        .filter(|it| self.heard.insert(it.node))
+                        .filter(|it| self.known.insert(it.node))
                         .map(|directory| Wanted::List { directory, passes: None }),
                 );
                 self.waiting.extend(files.iter().map(|file| (file.node, *file)));
@@ -290,7 +290,7 @@ impl Engine for Eager {
                 vec![Wanted::Fetch { fetch: self.next(), parts }]
             }
             Event::Overflow => {
-                self.heard.clear();
+                self.known.clear();
                 Vec::new()
             }
             _ => Vec::new(),
