@@ -1,19 +1,19 @@
-//! What the driver answers: listings, places, and fetches that are over.
+//! The driver's answers: listings, addresses, and completed fetches.
 
-use crate::state::{Brings, PendingFetch, State};
+use crate::state::{FetchKind, PendingFetch, State};
 use crate::tree::{Key, Listing, Pieces, flag};
 use crate::{Command, Entry, Kind, Node, Outcome, Placed};
 use foreseek_seam::FetchId;
 use foreseek_units::{Bytes, Instant};
 
-/// Opens and look-ups that pass before a refused fetch is tried again.
+/// Opens and look-ups before a refused fetch is tried again.
 const REFUSED_PATIENCE: u64 = 64;
 
 impl State {
     /// A directory's entries.
     pub(crate) fn listed(&mut self, node: Node, entries: &[Entry<'_>]) {
         let Some((at, key)) = self.answered(node) else {
-            // Its walk was over before it came: the driver would keep it for nobody.
+            // Its walk was over before the answer came: the driver need not keep the listing.
             if self.tree.key(node).is_none() {
                 self.outbox.push_back(Command::Forget { directory: node });
             }
@@ -27,10 +27,11 @@ impl State {
         self.replay(at, key);
         match self.walks[at].as_ref().and_then(|walk| walk.quiet) {
             Some(_) => self.sample(at, key),
-            // A walker that finds all in memory opens its files before an event of the directory could be answered.
+            // A program that finds its files in memory opens them before an event of the directory could be
+            // handled.
             None => {
-                self.attend(key);
-                self.glance(at, key);
+                self.report_opens(key);
+                self.check_resident(at, key);
             }
         }
         self.look(at);
@@ -45,7 +46,7 @@ impl State {
         self.look(at);
     }
 
-    /// The directory that was asked for, and its walk.
+    /// The directory whose listing was requested, and its walk.
     fn answered(&mut self, node: Node) -> Option<(usize, Key)> {
         let key = self.tree.key(node)?;
         let directory = self.tree.get_mut(key).filter(|directory| directory.listing == Listing::Asked)?;
@@ -56,7 +57,7 @@ impl State {
         Some((at, key))
     }
 
-    /// What was opened in a directory before its listing came.
+    /// Applies the opens in a directory that came before its listing.
     fn replay(&mut self, at: usize, key: Key) {
         let Some(directory) = self.tree.get_mut(key) else { return };
         let early = std::mem::take(&mut directory.early);
@@ -82,7 +83,7 @@ impl State {
         }
     }
 
-    /// Where files lie.
+    /// The addresses of files.
     pub(crate) fn placed(&mut self, files: &[Placed<'_>]) {
         let mut last = None;
         for file in files {
@@ -123,13 +124,13 @@ impl State {
         }
     }
 
-    /// A fetch is over.
+    /// A fetch is complete.
     pub(crate) fn done(&mut self, now: Instant, fetch: FetchId, fetched_bytes: Bytes, outcome: Outcome) {
-        let Some(flight) = self.flights.remove(&fetch) else { return };
+        let Some(flight) = self.in_flight.remove(&fetch) else { return };
         self.totals[0] += fetched_bytes;
         let Some(at) = flight.walk else { return };
         let Some(walk) = &mut self.walks[at] else { return };
-        // Its programs may have waited for that.
+        // Its programs may have waited for the fetch.
         walk.last = walk.last.max(now);
         walk.fetched_bytes += fetched_bytes;
         walk.metadata = walk.metadata.filter(|it| *it != fetch);
@@ -141,7 +142,7 @@ impl State {
         }
         if outcome == Outcome::Refused {
             self.refused(at, &flight);
-        } else if flight.brings == Brings::Inodes {
+        } else if flight.kind == FetchKind::Inodes {
             for about in &flight.items {
                 let item = self.tree.item_mut(about.directory, about.entry);
                 if let Some(item) = item.filter(|item| item.inode == about.inode) {
@@ -162,7 +163,7 @@ impl State {
         for about in &flight.items {
             let item = self.tree.item(about.directory, about.entry).copied();
             let Some(item) = item.filter(|item| item.inode == about.inode) else { continue };
-            let flag = if flight.brings == Brings::Inodes { flag::INODE_ASKED } else { flag::FETCHED };
+            let flag = if flight.kind == FetchKind::Inodes { flag::INODE_ASKED } else { flag::FETCHED };
             if flag == flag::FETCHED && item.kind == Kind::File {
                 let bytes = self.tree.missing(&item);
                 let Some(walk) = &mut self.walks[at] else { return };
@@ -192,7 +193,7 @@ impl State {
         }
     }
 
-    /// Looks at once for what can be fetched.
+    /// Searches at once for data to fetch.
     fn look(&mut self, at: usize) {
         if let Some(walk) = &mut self.walks[at] {
             walk.look_at = 0;

@@ -1,9 +1,9 @@
-//! What walks and files have in common: programs and extensions, and the life tables of both.
+//! The common behaviour of programs and of extensions: the life tables of both.
 //!
-//! How many more files a walk will open is learnt as lengths of streams are: Kaplan and Meier's estimate, which counts a
-//! walk that came to the end of its tree as one that was lost sight of ([`Lengths`]), a class for each program. How much of a
-//! file is read is learnt the same way, a class for each extension, where reads are seen. What is learnt can only make
-//! fetches smaller; the bound does not depend on it.
+//! The number of files that a walk has yet to open is learnt like the lengths of streams, with Kaplan and
+//! Meier's estimate. A walk that reached the end of its tree counts as censored ([`Lengths`]). There is a class
+//! for each program. The part of a file that is read is learnt the same way where reads are reported, with a
+//! class for each extension. The estimates can only make fetches smaller; the bound does not depend on them.
 
 use foreseek_readahead::learn::Lengths;
 use foreseek_seam::ProcessId;
@@ -11,18 +11,18 @@ use foreseek_units::Pages;
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::Hasher;
 
-/// Extensions that are told apart; the others are one class. Trees of sources have some dozens.
+/// Extensions with their own class; the others share one. Source trees have some dozens.
 pub(crate) const CLASSES_LIMIT: usize = 256;
 /// Programs whose walks are remembered, 3 KiB each.
 const PROGRAMS_LIMIT: usize = 64;
 /// Processes whose program is remembered.
 const PROCESSES_LIMIT: usize = 4096;
-/// Walks or files that a class must have seen before it is believed.
+/// Walks or files that a class needs before its estimate is used.
 const BELIEVED: u64 = 8;
-/// What is expected with less than this probability is not fetched.
+/// Data expected with less than this probability is not fetched.
 const LIKELY: f64 = 0.25;
 
-/// What was learnt.
+/// The estimates.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Classes {
     extensions: FxHashMap<u64, u8>,
@@ -53,7 +53,7 @@ impl Classes {
         }
     }
 
-    /// What a process runs.
+    /// Sets the program of a process.
     pub(crate) fn runs(&mut self, who: ProcessId, name: &[u8]) {
         if self.programs.len() >= PROCESSES_LIMIT {
             self.programs.clear();
@@ -71,7 +71,7 @@ impl Classes {
         self.programs.get(&who).copied()
     }
 
-    /// A walk is over: so many files, and whether it stopped by itself.
+    /// A walk is over after `files` files; `stopped`: it stopped before the end of its tree.
     pub(crate) fn walked(&mut self, program: Option<u64>, files: u64, stopped: bool) {
         let Some(program) = program.filter(|_| files > 0) else { return };
         if !self.walks.contains_key(&program) && self.walks.len() >= PROGRAMS_LIMIT {
@@ -80,12 +80,12 @@ impl Classes {
         self.walks.entry(program).or_default().stream(Pages(files), stopped);
     }
 
-    /// How many files more a walk of a program is likely to open after so many.
+    /// How many more files a walk of a program is likely to open after this many.
     pub(crate) fn more(&self, program: Option<u64>, files: u64) -> u64 {
         program.and_then(|program| self.walks.get(&program)).map_or(u64::MAX, |walks| likely(walks, files))
     }
 
-    /// A file of a class was read so far, and whether the reader stopped there by itself.
+    /// A file of a class was read up to here; `stopped`: the reader stopped before its end.
     pub(crate) fn read(&mut self, class: u8, pages: Pages, stopped: bool) {
         self.reads.entry(class).or_default().stream(pages, stopped);
     }
@@ -96,7 +96,7 @@ impl Classes {
     }
 }
 
-/// How far beyond a length they are likely to come.
+/// How far beyond a length they are likely to go.
 fn likely(lengths: &Lengths, from: u64) -> u64 {
     if lengths.seen() < BELIEVED {
         return u64::MAX;
@@ -125,7 +125,7 @@ mod tests {
         classes.runs(ProcessId(1), b"head");
         classes.runs(ProcessId(2), b"tar");
         let (head, tar) = (classes.program(ProcessId(1)), classes.program(ProcessId(2)));
-        assert_eq!(classes.more(head, 8), u64::MAX, "nothing is known");
+        assert_eq!(classes.more(head, 8), u64::MAX, "no estimate yet");
         for _ in 0..40 {
             classes.walked(head, 10, true);
             classes.walked(tar, 5000, false);

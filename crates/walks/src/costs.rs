@@ -1,18 +1,18 @@
-//! What the device takes: the model in which the bound is stated.
+//! Device times: the model in which the bound is stated.
 //!
-//! One request at a time. A request that begins where the last one ended costs its transfer. One that begins elsewhere costs
-//! its *positioning*, `seek(distance) + half a revolution`, or the time in which what lies between passes under the
-//! head, whichever is less. Transfer is bytes over the rate at their place. All of it comes from the profile of the
-//! device ([`DeviceCosts`]).
+//! Requests are served one at a time. A request that begins where the last one ended costs its transfer time.
+//! Any other request also costs its *positioning*: `seek(distance) + half a revolution`, or the time in which
+//! the sectors between pass under the head, whichever is less. The transfer time is bytes over the rate at
+//! their address. All values come from the profile of the device ([`DeviceCosts`]).
 //!
-//! Transfer times are differences of one function of the place, [`Model::until`]: the time in which everything
-//! before the place would be read. So they add up exactly and are monotone whatever the zones of the disk, which the proof in
-//! [`crate::ledger`] needs. Between two points of its grid the rate is taken as constant.
+//! Transfer times are differences of one function of the address, [`Model::until`]: the time to read everything
+//! before it. They therefore add up exactly and are monotone for all zones of the disk, which the proof in
+//! [`crate::ledger`] needs. Between two points of its grid the rate is constant.
 
 use foreseek_units::{DeviceCosts, Lba, Nanos, Position, SectorSpan, Sectors};
 use std::sync::Arc;
 
-/// Points of the grid on which rates are taken: a disk has some 20 zones.
+/// Points of the grid of rates: a disk has some 20 zones.
 const POINTS: u64 = 1024;
 
 /// The device's times.
@@ -29,7 +29,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// Of a device.
+    /// The model of a device.
     pub(crate) fn new(costs: Arc<dyn DeviceCosts>) -> Self {
         let capacity = costs.capacity().get().max(POINTS);
         let shift = capacity.div_ceil(POINTS).next_power_of_two().trailing_zeros();
@@ -46,7 +46,7 @@ impl Model {
         Self { costs, shift, before: before.into(), average, near, far: far.max(average) }
     }
 
-    /// The time in which everything before a place would be read.
+    /// The time to read everything before an address.
     fn until(&self, place: Lba) -> Nanos {
         let last = self.before.len() - 2;
         let point = usize::try_from(place.get() >> self.shift).map_or(last, |point| point.min(last));
@@ -56,38 +56,38 @@ impl Model {
         self.before[point] + Nanos(u64::try_from(part).unwrap_or(u64::MAX >> 1))
     }
 
-    /// How long the transfer of these sectors takes.
+    /// The time to transfer these sectors.
     pub(crate) fn transfer(&self, span: SectorSpan) -> Nanos {
         self.until(span.end) - self.until(span.start)
     }
 
-    /// What a request costs before its transfer, if the head has to go so far.
+    /// The cost of a request before its transfer, if the head has to move this far.
     pub(crate) fn positioning(&self, distance: Sectors) -> Nanos {
         if distance.is_zero() { Nanos::ZERO } else { self.costs.seek_time(distance) + self.costs.half_turn() }
     }
 
-    /// What it costs to come from one place to another.
+    /// The cost of moving from one address to another.
     pub(crate) fn step(&self, from: Lba, to: Lba) -> Nanos {
         let positioning = self.positioning(from.distance(to));
         if from <= to { positioning.min(self.transfer(SectorSpan::new(from, to))) } else { positioning }
     }
 
-    /// Whether the head reads on through a gap rather than seek over it.
+    /// Whether it is cheaper to read through a gap than to seek over it.
     pub(crate) fn passes(&self, from: Lba, to: Lba) -> bool {
         self.transfer(SectorSpan::new(from, to)) <= self.positioning(to.since(from))
     }
 
-    /// The positioning between two random places.
+    /// The positioning between two random addresses.
     pub(crate) fn average(&self) -> Nanos {
         self.average
     }
 
-    /// The least positioning.
+    /// The shortest positioning.
     pub(crate) fn near(&self) -> Nanos {
         self.near
     }
 
-    /// The greatest positioning.
+    /// The longest positioning.
     pub(crate) fn far(&self) -> Nanos {
         self.far
     }
@@ -102,7 +102,7 @@ pub(crate) mod tests {
         Model::new(Arc::new(Profile::builtin(name).expect("a built-in profile")))
     }
 
-    /// What the proof of the bound takes for granted of a device.
+    /// The properties of a device that the proof of the bound assumes.
     #[test]
     fn positioning_is_monotone_and_never_gains_by_a_stop_on_the_way() {
         for name in ["barracuda-500g", "exos-18t", "ibm-36g-51", "seagate-146g"] {

@@ -1,4 +1,4 @@
-//! The engine: events and the time in, bounded commands out.
+//! The engine: it is given events and the time, and returns a bounded number of commands.
 
 use crate::state::{State, WALKS_LIMIT};
 use crate::{Commands, Event, Settings, Status};
@@ -14,14 +14,14 @@ pub struct Walks {
 }
 
 impl Walks {
-    /// Nothing seen yet. `costs`: the profile of the device.
+    /// An engine without walks. `costs`: the profile of the device.
     #[must_use]
     pub fn new(settings: Settings, costs: Arc<dyn DeviceCosts>) -> Self {
         Self { state: State::new(settings, costs), now: Instant::ZERO }
     }
 
-    /// Something happened. The commands that follow from it are added to `out`, which the driver hands
-    /// over empty. Those that do not fit follow at the next event; [`deadline`](Self::deadline) is now then.
+    /// Handles an event. Adds the resulting commands to `out`, which the driver passes empty. Commands that do
+    /// not fit follow at the next event, and until then [`deadline`](Self::deadline) is the present time.
     pub fn on(&mut self, now: Instant, event: Event<'_>, out: &mut Commands) {
         self.now = self.now.max(now);
         let state = &mut self.state;
@@ -51,13 +51,13 @@ impl Walks {
         }
     }
 
-    /// When the engine wants [`Event::Tick`]; a time that has come means at once.
+    /// When the engine wants [`Event::Tick`]; a time in the past means at once.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         if self.state.outbox.is_empty() { self.state.deadline() } else { Some(self.now) }
     }
 
-    /// What is going on.
+    /// The present status.
     #[must_use]
     pub fn status(&self) -> Status {
         self.state.status()

@@ -1,92 +1,94 @@
-//! What the engine is notified of.
+//! Events for the engine.
 
 use crate::{Entry, Node};
 use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_units::{Bytes, Pages};
 
-/// Something that happened. All nodes are of the device whose engine is told.
+/// An event. All nodes are of the device of the engine that gets it.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
-    /// A program opened a directory to list it. A driver at rest reports these alone.
+    /// A program opened a directory to list it. A driver at rest reports only this event.
     DirectoryOpened {
         /// The process.
         who: ProcessId,
-        /// What it opened.
+        /// The opened directory.
         directory: Node,
-        /// The directory that holds it, where that is known and lies on the same file system.
+        /// The directory that holds it, if it is known and on the same file system.
         parent: Option<Node>,
     },
-    /// A program opened a regular file. Reported for directories under [`Command::WatchOpens`](crate::Command::WatchOpens);
-    /// of other directories a driver may report it, too. Each open is reported, also of a file that is
-    /// in memory; where all are, the engine ends the reports.
+    /// A program opened a regular file. Reported for directories under
+    /// [`Command::WatchOpens`](crate::Command::WatchOpens); a driver may report it for other directories, too.
+    /// Each open is reported, even of a file that is in memory; if all files are, the engine ends the reports.
     FileOpened {
         /// The process.
         who: ProcessId,
         /// The directory through which it was opened.
         directory: Node,
-        /// What it opened.
+        /// The opened file.
         file: Node,
     },
-    /// A program looked at an inode without opening it (`stat`). Where the driver sees that: a mount does.
+    /// A program looked an inode up without opening it (`stat`). Only some drivers see that: a mount does.
     LookedUp {
         /// The process.
         who: ProcessId,
-        /// The directory through which it looked.
+        /// The directory of the look-up.
         directory: Node,
-        /// What it looked at: a file or a directory.
+        /// The file or directory.
         node: Node,
     },
-    /// A program has read a file up to here. Only where [`Settings::sees_reads`](crate::Settings::sees_reads) is set; then an open
-    /// alone counts as the use of an inode and not of contents.
+    /// A program has read a file up to `end`. Only with [`Settings::sees_reads`](crate::Settings::sees_reads);
+    /// then an open alone counts as the use of an inode and not of contents.
     Read {
         /// The file.
         file: Node,
-        /// The end of what was read, from the start of the file.
+        /// The end of the read, from the start of the file.
         end: Bytes,
     },
-    /// The answer to [`Command::List`](crate::Command::List): all entries in the order of the listing, without `.` and `..`. Entries
-    /// beyond the engine's limit are left out by it.
+    /// The answer to [`Command::List`](crate::Command::List): all entries in the order of the listing, without
+    /// `.` and `..`. The engine drops entries beyond its limit.
     Listed {
-        /// Which directory.
+        /// The directory.
         directory: Node,
         /// Its entries.
         entries: &'a [Entry<'a>],
     },
-    /// The other answer to [`Command::List`](crate::Command::List): the directory is gone, or the walking process may not list it, or
-    /// it must not be read for another reason, or the program passes through it. Its entries are left alone.
+    /// The other answer to [`Command::List`](crate::Command::List): the directory is gone, the walking process
+    /// may not list it, it must not be read for another reason, or the program passes through it. Nothing of
+    /// its entries is fetched.
     Unlistable {
-        /// Which directory.
+        /// The directory.
         directory: Node,
     },
-    /// The answer to [`Command::Place`](crate::Command::Place), in one or several parts. Each file that was asked for is answered once; one
-    /// that must not be read, or has no place of its own, with no extents.
+    /// The answer to [`Command::Place`](crate::Command::Place), in one or several parts. Each requested file is
+    /// answered once. A file that must not be read, or has no address of its own, is answered without extents.
     Placed {
         /// The files.
         files: &'a [Placed<'a>],
     },
-    /// The answer to [`Command::Fetch`](crate::Command::Fetch) and [`Command::FetchMetadata`](crate::Command::FetchMetadata): it is over, or the driver
-    /// cannot tell when it will be and has handed it on.
+    /// The answer to [`Command::Fetch`](crate::Command::Fetch) and
+    /// [`Command::FetchMetadata`](crate::Command::FetchMetadata): it is complete, or the driver has passed it
+    /// on and does not know when it will be.
     Done {
-        /// Which.
+        /// The fetch.
         fetch: FetchId,
-        /// What had to be brought from the device: what was in memory already does not count. A driver
-        /// that cannot tell says how much it asked for.
+        /// The bytes that had to be read from the device, without those in memory. A driver that does not know
+        /// this reports how much it requested.
         fetched_bytes: Bytes,
-        /// What became of it.
+        /// The result.
         outcome: Outcome,
     },
-    /// A directory's entries changed: what is known of it is forgotten, and it is listed anew if it is
-    /// needed again.
+    /// A directory's entries changed: the engine drops its listing, and requests it again if needed.
     Changed {
-        /// Which directory.
+        /// The directory.
         directory: Node,
     },
-    /// The most that may be held: brought and not used yet. In place of [`Settings::budget`](crate::Settings::budget).
+    /// The most bytes that may be held, fetched and not used yet. Replaces
+    /// [`Settings::budget`](crate::Settings::budget).
     Budget {
-        /// How much.
+        /// The limit.
         bytes: Bytes,
     },
-    /// What a process runs, where the driver knows it. Walks of one program are expected to be alike.
+    /// The program of a process, if the driver knows it. Walks of one program are expected to be alike.
     Program {
         /// The process.
         who: ProcessId,
@@ -95,37 +97,37 @@ pub enum Event<'a> {
     },
     /// A process ended.
     Exited {
-        /// Which.
+        /// The process.
         who: ProcessId,
     },
-    /// Events were lost. Walks under way are forgotten; what they hold is counted as wasted.
+    /// Events were lost. The engine forgets the live walks; bytes that they hold count as wasted.
     Overflow,
     /// The time of [`Walks::deadline`](crate::Walks::deadline) has come.
     Tick,
 }
 
-/// Where a file lies and what of it is in memory.
+/// The addresses of a file and the part of it that is in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed<'a> {
-    /// Which file.
+    /// The file.
     pub file: Node,
     /// Its length.
     pub length: Bytes,
-    /// How many of its pages are in memory already.
+    /// How many of its pages are in memory.
     pub resident: Pages,
-    /// What of it is *not* in memory and has a place: pieces in the order of the file. Pieces that are in
-    /// memory, holes, and extents without a place are left out.
+    /// Its pieces that are *not* in memory and have an address, in the order of the file. Pieces in memory,
+    /// holes, and extents without an address are left out.
     pub missing: &'a [Extent],
 }
 
-/// What became of a fetch.
+/// The result of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All of it is in memory, or on its way.
+    /// All of it is in memory or in flight.
     Arrived,
-    /// Some of it failed, or was gone, or was cancelled.
+    /// A part of it failed, was gone, or was cancelled.
     Partly,
-    /// Nothing of it was begun: too much is in flight, or the driver's own limits forbid it. It is tried again
-    /// later if it is still wanted.
+    /// Nothing of it was started: too much is in flight, or the driver's own limits forbid it. The engine tries
+    /// it again later if it is still wanted.
     Refused,
 }

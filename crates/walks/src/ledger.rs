@@ -1,113 +1,131 @@
-//! What may be fetched: the bound, its proof, and what no rule can bound.
+//! The limit of fetches: the bound, its proof, and what no rule can bound.
 //!
 //! # The bound
 //!
-//! Times are device times of [`crate::costs`], one request at a time. `F` is what all fetches cost the device, `OPT` the cheapest order of exactly
-//! those inodes, blocks of directories and contents that were in need of the device and were used, `K` the allowance
-//! [`Settings::start`](crate::Settings::start), one for the device and all of its walks. Then at any time
+//! Times are device times of [`crate::costs`], one request at a time. Let
+//!
+//! - `F` be the device time of all fetches;
+//! - `OPT` be the cheapest order of exactly those inodes, blocks of directories and contents that needed the
+//!   device and were used;
+//! - `K` be the allowance [`Settings::start`](crate::Settings::start), one for the device and all of its walks.
+//!
+//! Then at any time
 //!
 //! > **(1)** `F <= rho x OPT + K`
 //!
-//! whatever the layout, the order, what is opened, where each walk stops, and how walks interleave, chosen with knowledge of all
-//! our fetches. `OPT` may use any amount of memory and so in particular the same. With `W`, what the programs' own
-//! reads cost, all that the device does is `A = F + W`, and
+//! for every layout, order, choice of opened files, end of each walk and interleaving of walks, even if they
+//! are chosen with knowledge of all fetches. `OPT` may use any amount of memory, in particular the same amount.
+//! With `W`, the cost of the programs' own reads, all device time is `A = F + W`, and
 //!
 //! > **(2)** `A <= rho x OPT + K + W`, where `W` is the reads that were not predicted in time,
 //! >
-//! > **(3)** `A <= (rho + 1) x S + K`, where `S` is what the same programs would have cost without us.
+//! > **(3)** `A <= (rho + 1) x S + K`, where `S` is the cost of the same programs without prefetching.
 //!
-//! A walk that is predicted from its eighth file on therefore costs `rho x OPT + K` and its first eight files; a walk
-//! that is never predicted costs what it costs without us, and `rho x OPT + K` more.
+//! A walk that is predicted from its eighth file on therefore costs `rho x OPT + K` and its first eight files.
+//! A walk that is never predicted costs as much as without prefetching, and `rho x OPT + K` more.
 //!
-//! *What is fetched* is charged before it is asked for: the [pass](crate::sweep) over its pieces, the way to it from where a program
-//! is known to have used something last, and the way back; twice the longest positioning of the device where no such place is known. *What was used* is one more [`Sweep`], over
-//! all walks together: its cost is `OPT` exactly, since no order is cheaper than one ascending pass. Only what was
-//! placed outside of memory or fetched before it was opened is counted, so that a program that reads from memory earns nothing.
+//! *A fetch* is charged before it is requested: the [pass](crate::sweep) over its pieces, the positioning to it
+//! from the last known use by a program, and the positioning back. Without a known last use, it is charged
+//! twice the longest positioning of the device. *Uses* are one more [`Sweep`], over all walks together: its
+//! cost is exactly `OPT`, since no order is cheaper than one ascending pass. A use counts only if its data was
+//! not in memory when it was placed, or was fetched before it was opened, so that a program that reads from
+//! memory earns nothing.
 //!
 //! # The rule
 //!
-//! Each walk has two sums: `f`, what was charged for it, and `o`, by how much its uses made `OPT` larger. Its *deficit* is
-//! `d = max(0, f - rho x o)`. There is one pot for the device, `pot <= K`, full in the beginning. A fetch of the cost `c` is made
-//! only if afterwards
+//! Each walk has two sums: `f`, its charges, and `o`, the growth of `OPT` by its uses. Its *deficit* is `d =
+//! max(0, f - rho x o)`. There is one pot for the device, `pot <= K`, full in the beginning. A fetch of cost
+//! `c` is made only if afterwards
 //!
 //! - (R1) the deficits of all live walks together are at most `pot`, and
-//! - (R2) `c` is no more than the walk has cost so far: its own reads, and `f` or what its used fetched files would have cost alone at
-//!   least, whichever is more. A walk that ends at the worst moment has cost at most twice that.
+//! - (R2) `c` is at most the cost of the walk so far: its own reads, and the larger of `f` and the least cost
+//!   of its used fetched files without prefetching. A walk that ends at the worst moment has therefore cost at
+//!   most twice that.
 //!
-//! When a walk ends, its deficit is taken from the pot for good; a surplus `rho x o - f` is added to it,
-//! but no more than the walk has saved (what its fetched files would have cost alone, less `f`) and never beyond `K`.
-//! So `K` is refilled by confirmed savings alone, and not by the beginning of a walk.
+//! When a walk ends, its deficit is taken from the pot for good. A surplus `rho x o - f` is added to it, up to
+//! the walk's savings (the cost of its fetched files without prefetching, less `f`) and never beyond `K`. Only
+//! confirmed savings therefore refill `K`, and not the beginning of a walk.
 //!
-//! **Proof of (1).** Live walks: `f <= rho x o + d`, and the sum of the `d` is at most `pot` by (R1): a fetch keeps it, a use
-//! lowers `d`, an end lowers the sum and the pot by the same or only raises the pot. Walks that are over:
-//! `f = rho x o + d - surplus`; the pot has lost all these `d` and gained at most the surpluses, so the sum of `f` is at most
-//! `rho x (sum of o) + K - pot`. Together `F <= rho x (sum of all o) + K`. The sum of `o` is the cost of the
-//! pass over everything used, as it is the sum of its growth; that is `OPT`. `OPT` never falls when more is used, because going
-//! from one place to another directly is never costlier than with a stop on the way (a test holds that for the built-in profiles).
-//! ∎ **(2)** is (1) and the definition of `A`. **(3)**: programs read, with us, a part of what they read without us, in the same order;
-//! leaving out stops makes no way longer, and the ways from and to our fetches are in `F`. So `W <= S`; and `OPT <= S`, since
-//! `S` is the cost of an order of the same things. ∎ A program that reads by itself while a fetch is under way interrupts its pass: that costs a
-//! positioning back, at most the longest one for each such read, and is part of `W` here.
+//! **Proof of (1).** Live walks: `f <= rho x o + d`, and the sum of the `d` is at most `pot` by (R1): a fetch
+//! keeps this, a use lowers `d`, and an end lowers the sum and the pot by the same or only raises the pot.
+//! Ended walks: `f = rho x o + d - surplus`; the pot has lost all these `d` and gained at most the surpluses,
+//! so the sum of `f` is at most `rho x (sum of o) + K - pot`. Together `F <= rho x (sum of all o) + K`. The sum
+//! of `o` is the cost of the pass over everything used, as it is the sum of its growth; that is `OPT`. `OPT`
+//! never falls when more is used, because moving from one address to another directly never costs more than
+//! with a stop on the way (a test checks that for the built-in profiles). ∎
+//!
+//! **(2)** is (1) and the definition of `A`.
+//!
+//! **(3)**: with prefetching, programs read a part of what they read without it, in the same order. Leaving out
+//! stops makes no path longer, and the positionings to and from fetches are in `F`. So `W <= S`; and `OPT <=
+//! S`, since `S` is the cost of an order of the same data. ∎ A program that reads by itself during a fetch
+//! interrupts its pass. That costs a positioning back, at most the longest one for each such read, and is part
+//! of `W` here.
 //!
 //! # Why 4
 //!
-//! Rounds that are used to their ends and double in cost, `f = 1, 2, 4, ..., 2^n`, have cost less than `2 x 2^n`. Where a pass over
-//! few files costs as much as one over many, what was used is worth one pass, `o = 2^n` (a round's own pass is its optimum). The next
-//! round of `2^(n+1)` makes `f = 4 x 2^n = 4 x o`: with `rho = 4` the doubling of (R2) never waits for (R1) as long as all is used, and with
-//! a smaller `rho` it does. No deterministic rule does better there than 4: online bidding (Chrobak, Kenyon, Noga and Young,
-//! "Incremental medians via online bidding", Algorithmica 2008). Where each file adds its own positioning to the
-//! optimum, rounds could grow faster; (R2) keeps them at doubling what the walk would have cost.
-//!
+//! Consider rounds that are used completely and double in cost, `f = 1, 2, 4, ..., 2^n`: they have cost less
+//! than `2 x 2^n`. If a pass over few files costs as much as one over many, the used files are worth one pass,
+//! `o = 2^n` (a round's own pass is its optimum). The next round of `2^(n+1)` makes `f = 4 x 2^n = 4 x o`. With
+//! `rho = 4` the doubling of (R2) never waits for (R1) as long as all is used; with a smaller `rho` it does. No
+//! deterministic rule reaches less than 4 there: online bidding (Chrobak, Kenyon, Noga and Young, "Incremental
+//! medians via online bidding", Algorithmica 2008). If each file adds its own positioning to the optimum,
+//! rounds could grow faster; (R2) limits them to doubling the cost of the walk.
 //! # What no rule can guarantee
 //!
-//! **No constant `c` and no `K` give `A <= c x OPT + K` for every walk**, whatever is fetched, if memory `M` is at most
-//! half of the tree. *Proof.* `G` groups lie far apart, each of `b` small files in one piece whose transfer takes one
-//! positioning `p`; `M` holds half of all files. The walk always opens a file that it has not opened and that is not in memory. There is one
-//! until half of the files were opened. Each costs its reader at least the least positioning `q`: `A >= G b q / 2`. All of them
-//! fit into memory and one pass brings them: `OPT <= 2 G p`. The quotient `b q / (4 p)` grows with `b`, the number of files that pass
-//! in the time of a positioning (files of 4 KiB on a disk: 100 and more), and both grow with `G`, so that no `K` helps. ∎ (`tests/adversary.rs` plays it.) Not even sparse
-//! layouts help: a walk that goes back and forth between both ends of the disk costs `far / near` times
-//! the pass (4 and more on a disk), if none of it is predicted.
+//! **No constant `c` and no `K` give `A <= c x OPT + K` for every walk**, for any fetches, if memory `M` is at
+//! most half of the tree. *Proof.* `G` groups lie far apart, each of `b` contiguous small files whose transfer
+//! takes one positioning `p`; `M` holds half of all files. The walk always opens a file that it has not opened
+//! and that is not in memory. There is one until half of the files were opened. Each costs its reader at least
+//! the shortest positioning `q`: `A >= G b q / 2`. All of them fit into memory and one pass reads them: `OPT <=
+//! 2 G p`. The quotient `b q / (4 p)` grows with `b`, the number of files that pass in the time of a
+//! positioning (files of 4 KiB on a disk: 100 and more), and both grow with `G`, so that no `K` helps. ∎
+//! (`tests/adversary.rs` runs this walk.) Sparse layouts do not help either: a walk that alternates between
+//! both ends of the disk costs `far / near` times the pass (4 and more on a disk) if none of it is predicted.
 //!
-//! That is not a weakness of fetching but of walking: the stock program costs these multiples, too. What prefetching adds can be bounded against the optimum, and (1)
-//! does so; what the program itself reads unforeseen can only be bounded by itself, and (2) does that.
+//! This is a weakness of the walk and not of fetching: without prefetching the program costs these multiples,
+//! too. The cost that prefetching adds can be bounded by the optimum, as in (1). The program's own unpredicted
+//! reads can only be bounded by themselves, as in (2).
 //!
 //! # Limits
 //!
-//! `OPT` reorders within a *period*: the time in which at least one walk is under way, and at most [`RUNS_LIMIT`] separate runs. An optimum that
-//! holds data for walks of a later period is not compared. A driver that does not report reads makes an open the use of what was fetched of the
-//! file. Costs are those of the profile: on a device that costs more, the bound is as much weaker. Evictions of
-//! others' pages, what a program reads at places that are not known (the ways to a fetch are then counted from the last known place), processor time and the FIEMAP calls of [`Command::Place`](crate::Command::Place) are not part of it.
+//! - `OPT` reorders within a *period*: the time in which at least one walk is live, and at most [`RUNS_LIMIT`]
+//!   separate runs. An optimum that holds data for walks of a later period is outside of the comparison.
+//! - With a driver that does not report reads, an open counts as the use of all fetched data of the file.
+//! - Costs are those of the profile: on a device that costs more, the bound is weaker in proportion.
+//! - If a program reads at unknown addresses, the positionings of a fetch are counted from the last known one.
+//! - Not included are evictions of other programs' pages, processor time, and the FIEMAP calls of
+//!   [`Command::Place`](crate::Command::Place).
 
 use crate::costs::Model;
 use crate::sweep::Sweep;
 use foreseek_units::{Lba, Nanos, SectorSpan};
 
-/// How many separate runs of used sectors are told apart in a period; then a new one begins. 24 bytes each: 6 MiB.
+/// How many separate runs of used sectors a period may have; then a new one begins. 24 bytes each: 6 MiB.
 pub(crate) const RUNS_LIMIT: usize = 1 << 18;
-/// The positionings that a file costs: one for its inode, one for its contents.
+/// The positionings of a file: one for its inode, one for its contents.
 const POSITIONINGS_A_FILE: u64 = 2;
 
 /// The sums of one walk.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Account {
-    /// What was charged for it.
+    /// The charges for it.
     pub(crate) spent: Nanos,
-    /// By how much its uses made the optimum larger.
+    /// The growth of the optimum by its uses.
     pub(crate) optimum: Nanos,
-    /// What its programs' own reads cost, as far as can be told.
+    /// The cost of its programs' own reads, as far as known.
     pub(crate) own: Nanos,
-    /// What its used fetched files would have cost alone, at least.
+    /// The least cost of its used fetched files without prefetching.
     pub(crate) alone: Nanos,
 }
 
 impl Account {
-    /// What the walk has cost so far, or would have cost without us.
+    /// The cost of the walk so far, or what it would have cost without prefetching.
     pub(crate) fn cost(&self) -> Nanos {
         self.own + self.spent.max(self.alone)
     }
 
-    /// The two are one walk.
+    /// Joins the sums of two walks that are one.
     pub(crate) fn join(&mut self, other: &Self) {
         self.spent += other.spent;
         self.optimum += other.optimum;
@@ -131,7 +149,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// A full pot.
+    /// A ledger with a full pot.
     pub(crate) fn new(model: Model, rho: f64, start: u32) -> Self {
         let limit = model.average() * POSITIONINGS_A_FILE * u64::from(start);
         let rho = (rho.clamp(1.0, 1000.0) * 1000.0).round() as u64;
@@ -152,7 +170,7 @@ impl Ledger {
         &self.model
     }
 
-    /// What was charged, the optimum of what was used, and what is left in the pot.
+    /// The charges, the optimum of the uses, and the rest of the pot.
     pub(crate) fn sums(&self) -> (Nanos, Nanos, Nanos) {
         (self.spent, self.optimum, self.pot)
     }
@@ -162,30 +180,30 @@ impl Ledger {
         Nanos(u64::try_from(earned).unwrap_or(u64::MAX))
     }
 
-    /// By how much more was charged than was earned.
+    /// The charges beyond the earnings.
     pub(crate) fn deficit(&self, account: &Account) -> Nanos {
         account.spent.saturating_sub(self.earned(account))
     }
 
-    /// The most that the next fetch may cost; `others` are the deficits of all other live walks.
+    /// The highest cost of the next fetch; `others` are the deficits of all other live walks.
     pub(crate) fn allowed(&self, account: &Account, others: Nanos) -> Nanos {
         let room = self.earned(account).get().saturating_add(self.pot.saturating_sub(others).get());
         Nanos(room.saturating_sub(account.spent.get())).min(account.cost())
     }
 
-    /// What a fetch of this pass costs, with the ways to it and back to where a program has read last.
+    /// The cost of a fetch with this pass, with the positionings to it and back to the last use by a program.
     pub(crate) fn price(&self, pass: &Sweep) -> Nanos {
         let Some((first, last)) = pass.ends() else { return Nanos::ZERO };
         let ways = self.head.map(|head| self.model.step(head, first) + self.model.step(last, head));
         pass.cost() + ways.unwrap_or(self.model.far() * 2)
     }
 
-    /// A program has used this place last.
-    pub(crate) fn is_at(&mut self, head: Lba) {
+    /// A program has last used this address.
+    pub(crate) fn set_head(&mut self, head: Lba) {
         self.head = Some(head);
     }
 
-    /// A fetch is asked for.
+    /// A fetch is requested.
     pub(crate) fn charge(&mut self, account: &mut Account, cost: Nanos) {
         account.spent += cost;
         self.spent += cost;
@@ -202,13 +220,13 @@ impl Ledger {
         if self.used.runs() >= RUNS_LIMIT {
             self.used.clear();
         }
-        self.is_at(span.end);
+        self.set_head(span.end);
         let grown = self.used.insert(&self.model, span);
         account.optimum += grown;
         self.optimum += grown;
     }
 
-    /// A walk is over; its sums do not count any more.
+    /// A walk is over: its sums do not count from now on.
     pub(crate) fn settle(&mut self, account: &Account) {
         self.pot -= self.deficit(account);
         let surplus = self.earned(account).saturating_sub(account.spent);
@@ -216,7 +234,7 @@ impl Ledger {
         self.pot = (self.pot + surplus.min(saved)).min(self.limit);
     }
 
-    /// No walk is under way.
+    /// There is no live walk.
     pub(crate) fn rest(&mut self) {
         self.used.clear();
     }
@@ -236,8 +254,8 @@ mod tests {
         SectorSpan::new(Lba(at), Lba(at + 8))
     }
 
-    /// Rounds that double and are all used, where a pass over few files costs as much as one over many, are
-    /// never held up by the optimum: exactly with 4.
+    /// Rounds that double and are all used, where a pass over few files costs as much as one over many: with 4,
+    /// and no less, the optimum never delays them.
     #[test]
     fn doubling_rounds_need_a_rho_of_four() {
         let round = |rho: f64| {
@@ -255,7 +273,7 @@ mod tests {
             costs
         };
         assert_eq!(round(4.0), [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0]);
-        assert_eq!(round(3.0), [1.0, 2.0, 3.0, 3.0, 0.0, 0.0, 0.0, 0.0], "rounds come to a stop");
+        assert_eq!(round(3.0), [1.0, 2.0, 3.0, 3.0, 0.0, 0.0, 0.0, 0.0], "rounds stop");
     }
 
     #[test]
@@ -271,7 +289,7 @@ mod tests {
             ledger.rest();
         }
         assert_eq!((ledger.sums().0, ledger.sums().2), (full, Nanos::ZERO));
-        // A walk that was predicted, and saved more than that.
+        // A walk that was predicted, and has saved more than that.
         let mut account = Account { own: full, alone: full * 3, ..Account::default() };
         ledger.used(&mut account, block(1 << 20));
         ledger.used(&mut account, block(1 << 24));
@@ -301,9 +319,9 @@ mod tests {
     }
 
     proptest! {
-        /// (1), against the pass over all that was used, sorted and summed by hand.
+        /// (1), against the pass over all uses, sorted and summed by brute force.
         #[test]
-        fn what_is_charged_stays_within_the_promise_whatever_walks_do(acts in acts()) {
+        fn charges_stay_within_the_bound_for_all_walks(acts in acts()) {
             let mut ledger = ledger();
             let model = ledger.model().clone();
             let limit = ledger.sums().2;
@@ -329,10 +347,10 @@ mod tests {
                 let places: Vec<u64> = used.iter().copied().collect();
                 let mut optimum: Nanos = places.iter().map(|at| model.transfer(block(*at))).sum();
                 optimum += places.windows(2).map(|two| model.step(Lba(two[0] + 8), Lba(two[1]))).sum();
-                let (spent, ours, pot) = ledger.sums();
+                let (spent, counted, pot) = ledger.sums();
                 let slack = Nanos(8 * places.len() as u64 + 8);
                 prop_assert!(spent <= optimum * 4 + limit + slack, "{spent} {optimum}");
-                prop_assert!(ours <= optimum + slack && pot <= limit);
+                prop_assert!(counted <= optimum + slack && pot <= limit);
             }
         }
     }

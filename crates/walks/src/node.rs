@@ -1,8 +1,8 @@
-//! Names of files and directories, and what a listing says of them.
+//! Names of files and directories, and the entries of a listing.
 
 use foreseek_units::Lba;
 
-/// A file system on the device: `st_dev`, or any number by which the driver tells file systems apart.
+/// A file system on the device: `st_dev`, or any number by which the driver identifies file systems.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceNo(pub u32);
 
@@ -24,7 +24,7 @@ pub struct InDirectory {
     pub directory: Node,
 }
 
-/// What an entry is.
+/// The type of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A regular file.
@@ -32,7 +32,7 @@ pub enum Kind {
     /// A directory of the same file system. One on which another file system is mounted is
     /// [`Kind::Other`].
     Directory,
-    /// Anything else. It is never asked for.
+    /// Anything else. It is never fetched.
     Other,
 }
 
@@ -41,11 +41,11 @@ pub enum Kind {
 pub struct Entry<'a> {
     /// Its inode (`d_ino`).
     pub node: Node,
-    /// What it is (`d_type`).
+    /// Its type (`d_type`).
     pub kind: Kind,
     /// Its name: any bytes.
     pub name: &'a [u8],
-    /// Where the inode itself lies on the device, where the driver can compute that without reading
-    /// (ext4: group and table; xfs: the inode number). `None` elsewhere.
+    /// The address of the inode itself, if the driver can compute it without reading (ext4: group and table;
+    /// xfs: the inode number). `None` otherwise.
     pub inode_at: Option<Lba>,
 }

@@ -1,23 +1,28 @@
-//! In which order a program opens what a directory lists: votes on consecutive opens.
+//! The order in which a program opens the entries of a directory: votes on consecutive opens.
 //!
-//! Candidates are the order of the listing (grep -r, tar, find), of inode numbers (cp, borg), and of names (rsync, git), and
-//! each of them reversed (rg). When two siblings are opened one after the other, each order in which the second
-//! is the next one after the first, or close to it, gains; one in which it lies far on in the direction of the opens so far gains
-//! a little, as a program that selects opens so; one in which it lies back loses. Several threads open almost in order,
-//! which the slack allows for. Votes are kept per directory, since some programs
-//! sort large directories only (fts: above 10,000 entries); a directory without own votes takes those of the walk, which
-//! are kept apart for small and large directories.
+//! Candidates are the order of the listing (grep -r, tar, find), of inode numbers (cp, borg), and of names
+//! (rsync, git), and each of them reversed (rg). Two siblings that are opened one after the other are a vote
+//! for each order:
+//!
+//! - If the second is the next one after the first, or close to it, the order gains.
+//! - If the second is far ahead in the direction of the opens so far, the order gains a little, as a program
+//!   that selects files opens so.
+//! - If the second is behind, the order loses.
+//!
+//! The slack allows for several threads, which open almost in order. Votes are counted for each directory,
+//! since some programs sort only large directories (fts: above 10,000 entries). A directory without enough
+//! votes uses those of the walk, which are separate for small and large directories.
 
-/// How far from its place in an order an entry may be opened: two entries for each of four threads.
+/// How far from its position in an order an entry may be opened: two entries for each of four threads.
 pub(crate) const SLACK: usize = 8;
-/// Votes that a directory needs of its own before they outweigh those of its walk.
+/// Votes that a directory needs before they replace those of its walk.
 const OWN_VOTES: u32 = 8;
-/// Votes are halved when one order has so many, so that a change of order is seen soon.
+/// Votes are halved when one order has this many, so that a change of order is noticed soon.
 const SCORE_LIMIT: i32 = 64;
-/// Above so many entries, fts sorts by inode number.
+/// With more entries, fts sorts by inode number.
 pub(crate) const LARGE: usize = 10_000;
 
-/// What an order sorts by.
+/// The sort key of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     /// The listing.
@@ -28,7 +33,7 @@ pub(crate) enum By {
     Name,
 }
 
-/// All of them; where two fit alike, the earlier is taken.
+/// All of them; of two that fit equally, the earlier is taken.
 pub(crate) const ALL: [By; 3] = [By::Listing, By::Inode, By::Name];
 
 /// An order.
@@ -41,7 +46,7 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// For people.
+    /// The name for the status.
     pub(crate) fn name(self) -> &'static str {
         match (self.by, self.reversed) {
             (By::Listing, false) => "listing",
@@ -54,17 +59,17 @@ impl Order {
     }
 }
 
-/// How well each order has fitted of late.
+/// How well each order has fitted recently.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Votes {
     fits: [i32; 3],
-    /// By how many places consecutive opens went on, less those by which they went back.
+    /// How many positions consecutive opens moved forward, less those by which they moved back.
     drift: [i32; 3],
     count: u32,
 }
 
 impl Votes {
-    /// An entry was opened after another of the same directory: by how many places it lies behind it in each
+    /// An entry was opened after another of the same directory; `distances`: its distance from that in each
     /// order.
     pub(crate) fn vote(&mut self, distances: [i64; 3]) {
         self.count = self.count.saturating_add(1);
@@ -83,7 +88,7 @@ impl Votes {
         }
     }
 
-    /// The order that fits best; none where none fits.
+    /// The order that fits best; `None` if none fits.
     pub(crate) fn best(&self) -> Option<Order> {
         let mut best = None;
         for (at, by) in ALL.into_iter().enumerate() {
@@ -99,7 +104,7 @@ impl Votes {
         if self.count >= OWN_VOTES { self.best() } else { walk.best().or_else(|| self.best()) }
     }
 
-    /// The votes of two walks that are one.
+    /// Joins the votes of two walks that are one.
     pub(crate) fn join(&mut self, other: &Self) {
         for at in 0..ALL.len() {
             self.fits[at] += other.fits[at];
@@ -125,8 +130,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whichever of the six orders a program uses, with threads or without, it is found within a dozen opens,
-        /// and in a directory of a few dozen entries.
+        /// Each of the six orders, with and without threads, is found within two dozen opens, in a directory of
+        /// 40 and more entries.
         #[test]
         fn each_order_is_found(
             which in 0..3usize, reversed: bool, threads in 1..4usize, seed in any::<u64>(), count in 40..300usize,

@@ -1,16 +1,17 @@
-//! How fast a walk goes on by itself.
+//! The speed of a walk without prefetching.
 //!
-//! What a file costs its program is not known from the model of the device alone. A drive reads on after a request, so that files next to one another cost
-//! one positioning together whatever the order in which they are read, and some are in memory. The time from one open to the next, of files that were not
-//! fetched and while nothing was, holds all of that: it is the most that the device can have taken for one of them.
+//! The model of the device does not show how long a file takes its program. A drive reads ahead after a
+//! request, so that neighbouring files cost one positioning together in whatever order they are read. Some
+//! files are in memory. The time from one open to the next includes all that. It is taken for files that were
+//! not fetched, outside of fetches. It is the most that the device can have taken for one of them.
 
 use foreseek_units::{Instant, Nanos};
 
-/// Files until a pace is believed.
+/// Files before a pace is known.
 const BELIEVED: u64 = 8;
 /// Files after which older ones count half.
 const RECENT: u64 = 512;
-/// A longer time from one open to the next is something else: no file costs more than some positionings.
+/// A longer time between two opens has another reason: no file costs more than some positionings.
 const LONGEST: Nanos = Nanos::from_millis(100);
 
 /// The pace of one walk.
@@ -22,7 +23,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// A file was opened that its program has read by itself.
+    /// A file was opened that was not fetched for its program.
     pub(crate) fn opened(&mut self, now: Instant) {
         if let Some(last) = self.last.replace(now) {
             self.took += Nanos(now.get().saturating_sub(last.get())).min(LONGEST);
@@ -33,17 +34,17 @@ impl Pace {
         }
     }
 
-    /// Something else was done meanwhile: the time to the next open tells nothing.
+    /// The walk was interrupted: the time to the next open does not count.
     pub(crate) fn interrupted(&mut self) {
         self.last = None;
     }
 
-    /// The most that so many files cost, where that is known.
+    /// The most time that so many files take, if it is known.
     pub(crate) fn cost_of(&self, files: u64) -> Option<Nanos> {
         (self.files >= BELIEVED).then(|| Nanos((self.took.get() / self.files).saturating_mul(files)))
     }
 
-    /// The paces of two walks that are one.
+    /// Joins the paces of two walks that are one.
     pub(crate) fn join(&mut self, other: &Self) {
         self.took += other.took;
         self.files += other.files;

@@ -1,19 +1,30 @@
-//! What is fetched next: directories and inodes first, then contents, in batches that cost as much as is allowed.
+//! Plans the next fetch: directories and inodes first, then contents, in batches that cost as much as is
+//! allowed.
 //!
-//! A *look* goes through what a walk is expected to open ([`Walk::expect`](crate::walk::Walk::expect)) as far as the allowed cost may reach, and
-//! asks for what is needed to fetch it, in this order: listings of directories whose blocks are in memory, places of files and directories whose inodes
-//! are, inodes, blocks of directories, each sorted by inode number or by place. When nothing of that is left, contents: files
-//! in the order in which they are expected, until one pass over them costs what [`crate::ledger`] allows or memory
-//! is full, and then sorted by place. The next batch is made when half of the last one is used or passed over, so that a few large batches
-//! follow one another without a pause.
+//! A *look* visits the entries that a walk is expected to open ([`Walk::expect`](crate::walk::Walk::expect)) as
+//! far as the allowed cost may reach. It requests what is needed to fetch them, in this order, each sorted by
+//! inode number or address:
 //!
-//! All that is one *round*. In a round that is to fetch contents, half of the allowance is for directories and inodes, and they are fetched
-//! where that takes at most a quarter of the time in which the program goes through their files by itself ([`crate::pace`]). Where a pass over what was
-//! found costs hardly less than the program's own reads in their order, or than the program takes for them at its pace, nothing is fetched: the allowance is kept for a
-//! larger batch. It is kept as well where a pass over all that is expected is allowed soon. A round that came to nothing is tried
-//! again when the walk has cost an eighth more, so that the work of looks is a constant for each open.
+//! 1. listings of directories whose blocks are in memory, and addresses of files and directories whose inodes
+//!    are,
+//! 2. inodes,
+//! 3. blocks of directories.
+//!
+//! When nothing of these is left, it fetches contents. It takes files in the order in which they are expected,
+//! until one pass over them costs what [`crate::ledger`] allows or memory is full, and sorts them by address.
+//! The next batch is made when half of the last one is used or passed, so that a few large batches follow one
+//! another without a pause.
+//!
+//! All that is one *round*. In a round that is to fetch contents, half of the allowance is for directories and
+//! inodes. They are fetched if that takes at most a quarter of the time that the program takes for their files
+//! without prefetching ([`crate::pace`]).
+//!
+//! The allowance is kept for a larger batch in two cases. A pass over the found files may cost hardly less than
+//! the program's own reads in their order, or than the program's time for them at its pace. Or a pass over all
+//! that is expected is allowed soon. A round without result is repeated when the walk has cost an eighth more,
+//! so that the work of looks is a constant for each open.
 
-use crate::state::{About, Brings, State, block};
+use crate::state::{About, FetchKind, State, block};
 use crate::sweep::Sweep;
 use crate::tree::{Listing, flag};
 use crate::walk::inode_block;
@@ -22,62 +33,63 @@ use foreseek_units::{Bytes, Lba, Nanos, PageSpan, Position, SECTORS_PER_PAGE, Se
 use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 
-/// Files that a walk opens before any of it is fetched: programs that look at a few files cost nothing.
+/// Files that a walk opens before any of it is fetched: programs that open a few files cost nothing.
 pub(crate) const FILES_FIRST: u64 = 8;
 /// Directories opened, or look-ups, before directories and inodes are fetched for a walk that opens no files.
 const DIRECTORIES_FIRST: u64 = 8;
 const LOOKUPS_FIRST: u64 = 16;
-/// Files expected ahead that a look is made for at least: what the smallest batches hold.
+/// The least number of expected files that a look searches for: the size of the smallest batches.
 const HORIZON_LEAST: u64 = 32;
-/// Entries that one look goes through at most: a look takes some milliseconds at most.
+/// The most entries that one look visits: a look takes some milliseconds at most.
 const VISITS_LIMIT: u64 = 1 << 17;
-/// Files that cannot be fetched yet and are passed over by a batch, beside a quarter of it: a program that reads them by itself must not have to
-/// read for long until it comes to what was fetched.
+/// Files that cannot be fetched yet and that a batch may skip, in addition to a quarter of its size. The
+/// program reads them itself, and must not take long to reach the fetched ones.
 const UNKNOWN_LIMIT: u64 = 16;
-/// How many of these a directory counts for that is not listed: what lies below it may be large.
+/// How many of these a directory counts for that is not listed: its subtree may be large.
 const SUBTREE_WORTH: u64 = 64;
-/// How many files' worth of looking ahead a directory is that is not listed yet: the median of source trees.
+/// How many expected files a directory counts for that is not listed yet: the median of source trees.
 const DIRECTORY_WORTH: u64 = 4;
 
-/// Directories and inodes take at most so great a part of what is allowed in a round that is to fetch contents: half.
-const SCOUT_SHARE: u64 = 2;
-/// A round that came to nothing is tried again when the walk has cost an eighth more.
+/// The divisor for the part of the allowance that directories and inodes may take in a round that is to fetch
+/// contents: half.
+const METADATA_SHARE: u64 = 2;
+/// A round without result is repeated when the walk has cost an eighth more.
 const PATIENCE: u64 = 8;
-/// By how much cheaper a file may turn out than in the round before: how far a look goes.
+/// How much cheaper a file may be than in the last round, for the range of a look.
 const OPTIMISM: u64 = 16;
 
-/// For a walk that opens no files, fetches that do not halve what they bring costs alone take at most so great a part of what it has cost: a fiftieth.
-/// Without them the first levels of a tree, which are narrow, would never be looked at.
+/// For a walk that opens no files, fetches that do not halve the cost of single reads may take this part of the
+/// walk's cost: a fiftieth. Without them the first levels of a tree, which are narrow, would never be read.
 const TRIAL_SHARE: u64 = 50;
-/// Directories and inodes of files are fetched where that takes at most so great a part of the time in which the program goes through
-/// these files by itself: a quarter, so that a half is left for contents and a quarter to be gained.
-const SCOUT_PART: u64 = 4;
-/// What the kernel reads of a table of inodes at once: 32 blocks (ext4's inode_readahead_blks).
+/// Directories and inodes of files are fetched if that takes at most this part of the time that the program
+/// takes for these files without prefetching: a quarter. Half then remains for contents, and a quarter as gain.
+const METADATA_DIVISOR: u64 = 4;
+/// The part of an inode table that the kernel reads at once: 32 blocks (ext4's inode_readahead_blks).
 const TABLE_UNIT: Sectors = Sectors(32 * SECTORS_PER_PAGE);
 
-/// Whether a pass is cheaper than single reads by a quarter: less is not certain, and would be spent on small batches while a larger
-/// one is better.
+/// Whether a pass is cheaper than single reads by a quarter. A smaller gain is not certain, and small batches
+/// would consume the allowance of a better larger one.
 fn pays(price: Nanos, alone: Nanos) -> bool {
     price * 4 <= alone * 3
 }
 
-/// Where as much as an eighth of what is expected is not known, nothing can be said of a pass over all of it.
+/// If more than an eighth of the expected entries is unknown, a pass over all of them cannot be priced.
 const KNOWN_SHARE: u64 = 8;
 
-/// What one pass brings.
+/// The contents of one pass.
 #[derive(Debug, Default)]
 struct Batch {
     taken: Vec<About>,
     price: Nanos,
     bytes: Bytes,
-    /// What a pass over all that is expected and fits into memory costs, and how many files that is.
+    /// The cost of a pass over all expected files that fit into memory, and their number.
     whole: Nanos,
     all: usize,
-    /// What reading them in the order in which they are expected costs.
+    /// The cost of reading them in the order in which they are expected.
     alone: Nanos,
 }
 
-/// What is fetched for a walk.
+/// The kind of data that is fetched for a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Aim {
     Directories,
@@ -85,25 +97,25 @@ enum Aim {
     Files,
 }
 
-/// What a look has found.
+/// The result of a look.
 #[derive(Debug, Default)]
 struct Found {
     lists: Vec<InDirectory>,
-    /// Directories whose blocks may have to be read, at a place that is not known.
+    /// Directories whose blocks may have to be read, at an unknown address.
     unread: Vec<InDirectory>,
     inodes: Vec<About>,
     places: Vec<About>,
     blocks: Vec<About>,
     files: Vec<About>,
-    /// Files expected whose contents can be fetched or may turn out to be.
+    /// Expected files whose contents can, or may later, be fetched.
     ahead: u64,
-    /// What is expected before and cannot be fetched yet.
+    /// Earlier expected entries that cannot be fetched yet.
     unknown: u64,
     visits: u64,
 }
 
 impl State {
-    /// Goes on with a round, or begins one.
+    /// Continues a round, or begins one.
     pub(crate) fn advance(&mut self, at: usize) {
         let Some(walk) = self.walks[at].as_ref().filter(|_| !self.is_quiet(at)) else { return };
         if walk.lists > 0 || walk.places > 0 || walk.metadata.is_some() {
@@ -127,9 +139,9 @@ impl State {
                 }
             }
         }
-        let mut stopped = self.go_on(at, aim);
+        let mut stopped = self.next_step(at, aim);
         while stopped.is_some_and(|stopped| self.judge(at, stopped)) {
-            stopped = self.go_on(at, aim);
+            stopped = self.next_step(at, aim);
         }
         let Some(stopped) = stopped else { return };
         if let Some(walk) = &mut self.walks[at] {
@@ -151,11 +163,11 @@ impl State {
         (walk.directories >= DIRECTORIES_FIRST).then_some(Aim::Directories)
     }
 
-    /// Whether a round may begin, and what of it may be spent on directories and inodes; or why not.
+    /// Whether a round may begin, and how much of it may be spent on directories and inodes; or why not.
     fn begin_round(&self, at: usize, aim: Aim) -> Result<Nanos, Stopped> {
         let Some(walk) = &self.walks[at] else { return Err(Stopped::TooShort) };
         if aim == Aim::Files {
-            // Where it has opened much else meanwhile, it is not about to come to what was fetched.
+            // If it has opened many other files meanwhile, it will not reach the fetched ones soon.
             let astray = walk.files.saturating_sub(walk.used + walk.files_at_batch) > walk.batch * 2;
             if walk.contents.is_some() || (walk.waiting() * 2 > walk.batch && !astray) {
                 return Err(Stopped::No);
@@ -165,11 +177,11 @@ impl State {
         if allowed < self.ledger.model().near() * 2 {
             return Err(Stopped::Allowance);
         }
-        Ok(if aim == Aim::Files { allowed / SCOUT_SHARE } else { allowed })
+        Ok(if aim == Aim::Files { allowed / METADATA_SHARE } else { allowed })
     }
 
-    /// Why contents must not be fetched, whatever is allowed.
-    fn unfit(&self, at: usize) -> Option<Stopped> {
+    /// Why contents must not be fetched, whatever the allowance.
+    fn obstacle(&self, at: usize) -> Option<Stopped> {
         let walk = self.walks[at].as_ref()?;
         let cursor = walk.cursor.and_then(|cursor| self.tree.get(cursor));
         if cursor.is_some_and(|it| it.listing == Listing::Known && walk.order(it).is_none()) {
@@ -178,14 +190,14 @@ impl State {
         walk.selects().then_some(Stopped::Selective)
     }
 
-    /// The next step of a round. None while answers are to come; in the end, why nothing more is fetched.
-    fn go_on(&mut self, at: usize, aim: Aim) -> Option<Stopped> {
+    /// The next step of a round. `None` while answers are outstanding; at the end, why nothing more is fetched.
+    fn next_step(&mut self, at: usize, aim: Aim) -> Option<Stopped> {
         let walk = self.walks[at].as_ref()?;
         if aim == Aim::Files
             && walk.sample.is_none()
-            && let Some(unfit) = self.unfit(at)
+            && let Some(obstacle) = self.obstacle(at)
         {
-            return Some(unfit);
+            return Some(obstacle);
         }
         let allowed = self.allowed(at);
         let price = walk.price.unwrap_or(self.ledger.model().near()).max(Nanos(OPTIMISM)) / OPTIMISM;
@@ -201,14 +213,14 @@ impl State {
             return None;
         }
         if let Some(walk) = self.walks[at].as_mut().filter(|_| sample.is_some() && !found.files.is_empty()) {
-            // It is far from what is needed next.
+            // The sample is far from the entries that are needed next.
             walk.resident = 0;
             return Some(Stopped::Complete);
         }
         Some(self.fetch_contents(at, &found))
     }
 
-    /// Goes through what is expected.
+    /// Visits the expected entries.
     fn find(&self, at: usize, aim: Aim, horizon: u64) -> Found {
         let mut found = Found::default();
         let Some(walk) = &self.walks[at] else { return found };
@@ -280,29 +292,29 @@ impl State {
         found.ahead += if aim == Aim::Directories { 1 } else { DIRECTORY_WORTH };
     }
 
-    /// Listings and places, which cost the device nothing where what they need is in memory. A listing whose blocks lie
-    /// nobody knows where is charged a positioning.
+    /// Requests listings and addresses. They cost the device nothing if the data that they need is in memory. A
+    /// listing whose blocks have no known address is charged a positioning.
     fn ask(&mut self, at: usize, found: &Found) -> bool {
         for name in found.lists.iter().take(LISTS_LIMIT) {
             self.list_below(at, *name);
         }
         let price = self.ledger.model().average();
         for name in found.unread.iter().take(LISTS_LIMIT) {
-            if self.scouting(at) < price {
+            if self.metadata_budget(at) < price {
                 break;
             }
             if self.list_below(at, *name)
                 && let Some(walk) = &mut self.walks[at]
             {
                 self.ledger.charge(&mut walk.account, price);
-                self.scouted(at, price);
+                self.spent_on_metadata(at, price);
             }
         }
         self.ask_places(at, &found.places[..found.places.len().min(NODES_LIMIT)]);
         self.walks[at].as_ref().is_some_and(|walk| walk.places > 0 || walk.lists > 0)
     }
 
-    /// Asks where these lie.
+    /// Requests the addresses of these files.
     pub(crate) fn ask_places(&mut self, at: usize, entries: &[About]) {
         let mut files: Vec<(InDirectory, About)> =
             entries.iter().filter_map(|about| Some((self.name(*about)?, *about))).collect();
@@ -340,25 +352,26 @@ impl State {
         Some(InDirectory { node: Node { device: directory.device, inode: about.inode }, directory })
     }
 
-    /// Entries of a directory, on average.
+    /// The mean number of entries of a directory.
     fn mean_entries(&self) -> u64 {
         let (directories, entries) = self.tree.counts();
         (entries / directories.max(1)).max(1) as u64
     }
 
-    /// What may be spent on directories and inodes now.
-    fn scouting(&self, at: usize) -> Nanos {
+    /// How much may be spent on directories and inodes at present.
+    fn metadata_budget(&self, at: usize) -> Nanos {
         let round = self.walks[at].as_ref().and_then(|walk| walk.round).unwrap_or_default();
         self.allowed(at).min(round)
     }
 
-    /// Whether directories or inodes are worth fetching by themselves. Where contents are to follow, the share of the round decides.
-    fn scouts(&mut self, at: usize, aim: Aim, files: u64, price: Nanos, alone: Nanos) -> bool {
+    /// Whether directories or inodes are worth fetching by themselves. If contents are to follow, the share of
+    /// the round decides.
+    fn is_worth_metadata(&mut self, at: usize, aim: Aim, files: u64, price: Nanos, alone: Nanos) -> bool {
         let Some(walk) = &mut self.walks[at] else { return false };
         if aim == Aim::Files {
-            // A sample is small, and finds out whether there is anything to be fetched.
+            // A sample is small, and shows whether there is anything to fetch.
             return walk.sample.is_some()
-                || walk.by_itself(files).is_some_and(|pace| price * SCOUT_PART <= pace);
+                || walk.time_without_fetches(files).is_some_and(|pace| price * METADATA_DIVISOR <= pace);
         }
         if price * 2 <= alone {
             return true;
@@ -368,15 +381,15 @@ impl State {
         enough
     }
 
-    fn scouted(&mut self, at: usize, price: Nanos) {
+    fn spent_on_metadata(&mut self, at: usize, price: Nanos) {
         if let Some(round) = self.walks[at].as_mut().and_then(|walk| walk.round.as_mut()) {
             *round -= price;
         }
     }
 
-    /// The inodes of what is expected, as many as may be fetched. One of each block is named.
+    /// Fetches the inodes of expected entries, as many as are allowed. One of each block is named.
     fn fetch_inodes(&mut self, at: usize, aim: Aim, inodes: &[About]) -> bool {
-        let allowed = self.scouting(at);
+        let allowed = self.metadata_budget(at);
         let (mut pass, mut unplaced, mut units) = (Sweep::default(), BTreeSet::new(), BTreeSet::new());
         let (mut taken, mut nodes, mut blocks) = (Vec::new(), Vec::new(), FxHashSet::default());
         let mut charge = Nanos::ZERO;
@@ -391,7 +404,7 @@ impl State {
                     pass.insert(self.ledger.model(), block(place));
                     units.insert(place.get() / TABLE_UNIT.get());
                 }
-                // Where they lie is not known: each block of them may cost a positioning.
+                // Their addresses are not known: each of their blocks may cost a positioning.
                 None => drop(unplaced.insert(inode_block(item.inode))),
             }
             let price = self.ledger.price(&pass) + self.ledger.model().average() * unplaced.len() as u64;
@@ -408,37 +421,37 @@ impl State {
             _ => 1,
         };
         let files = taken.iter().map(worth).sum();
-        // What a program reads of a table brings a unit of it.
+        // One of the program's reads of a table reads a unit of it.
         let alone = self.ledger.model().near() * (units.len() + unplaced.len()) as u64;
-        if nodes.is_empty() || !self.scouts(at, aim, files, charge, alone) {
+        if nodes.is_empty() || !self.is_worth_metadata(at, aim, files, charge, alone) {
             return false;
         }
         nodes.sort_unstable();
         self.mark(&taken, flag::INODE_ASKED);
-        self.scouted(at, charge);
-        let fetch = self.fly(at, Brings::Inodes, taken, charge);
+        self.spent_on_metadata(at, charge);
+        let fetch = self.start_fetch(at, FetchKind::Inodes, taken, charge);
         self.outbox.push_back(Command::FetchMetadata { fetch, nodes });
         true
     }
 
-    /// The blocks of directories.
+    /// Fetches the blocks of directories.
     fn fetch_blocks(&mut self, at: usize, aim: Aim, blocks: &[About]) -> bool {
-        let allowed = self.scouting(at);
+        let allowed = self.metadata_budget(at);
         let batch = self.batch(&blocks[..blocks.len().min(NODES_LIMIT)], allowed, Bytes(u64::MAX));
         if batch.taken.is_empty()
-            || !self.scouts(at, aim, batch.taken.len() as u64 * self.mean_entries(), batch.price, batch.alone)
+            || !self.is_worth_metadata(at, aim, batch.taken.len() as u64 * self.mean_entries(), batch.price, batch.alone)
         {
             return false;
         }
         self.mark(&batch.taken, flag::FETCHED);
-        self.scouted(at, batch.price);
+        self.spent_on_metadata(at, batch.price);
         let parts = self.parts(&batch.taken);
-        let fetch = self.fly(at, Brings::Blocks, batch.taken, batch.price);
+        let fetch = self.start_fetch(at, FetchKind::Blocks, batch.taken, batch.price);
         self.outbox.push_back(Command::Fetch { fetch, parts });
         true
     }
 
-    /// The contents of files.
+    /// Fetches the contents of files.
     fn fetch_contents(&mut self, at: usize, found: &Found) -> Stopped {
         let files = &found.files[..];
         let allowed = self.allowed(at);
@@ -450,7 +463,7 @@ impl State {
         if batch.taken.is_empty() {
             return if room < self.settings.budget / 8 { Stopped::Memory } else { Stopped::Allowance };
         }
-        let pace = self.walks[at].as_ref().and_then(|walk| walk.by_itself(batch.taken.len() as u64));
+        let pace = self.walks[at].as_ref().and_then(|walk| walk.time_without_fetches(batch.taken.len() as u64));
         if !pays(batch.price, pace.map_or(batch.alone, |pace| pace.min(batch.alone))) {
             return Stopped::NoGain;
         }
@@ -468,14 +481,15 @@ impl State {
             walk.files_at_batch = walk.files.saturating_sub(walk.used);
             walk.price = Some(batch.price / count);
         }
-        let fetch = self.fly(at, Brings::Contents, batch.taken, batch.price);
+        let fetch = self.start_fetch(at, FetchKind::Contents, batch.taken, batch.price);
         self.outbox.push_back(Command::Fetch { fetch, parts });
         Stopped::No
     }
 
-    /// Whether one pass over all of it is allowed soon, and is to be waited for: a pass over a part of it would cost more than what the program reads by
-    /// itself until then, and than what the other pass is the shorter for it (half of what the part is of all). What the program's reads add to the optimum is
-    /// allowed `rho` times, while a pass over a part is spent as well.
+    /// Whether to wait because one pass over all of it is allowed soon. The wait costs the program's own reads
+    /// until then. A pass over a part costs itself, and shortens the later pass by half of the part's share.
+    /// The program's reads raise the allowance by `rho` times their share of the optimum, while a pass over a
+    /// part also consumes allowance.
     fn is_worth_waiting(&self, at: usize, batch: &Batch, allowed: Nanos) -> bool {
         let taken = batch.taken.len();
         let Some(walk) = self.walks[at].as_ref().filter(|_| (batch.all - taken) * 2 >= taken) else {
@@ -489,7 +503,7 @@ impl State {
         Nanos(alone.get().saturating_mul(files)) + spared <= batch.price
     }
 
-    /// As many of these as one pass of the allowed cost and memory hold.
+    /// As many of these as one pass fits of the allowed cost and memory.
     fn batch(&self, expected: &[About], allowed: Nanos, room: Bytes) -> Batch {
         let mut batch = Batch::default();
         let (mut pass, mut parts, mut waiting) = (Sweep::default(), 0, Bytes::ZERO);
@@ -502,7 +516,7 @@ impl State {
             parts += pieces.len();
             waiting += size;
             if waiting > room || parts > PARTS_LIMIT {
-                // More is not to be had at once, however long one waits.
+                // More does not fit at once, after any wait.
                 break;
             }
             batch.all += 1;
@@ -535,7 +549,7 @@ impl State {
         }
     }
 
-    /// Their pieces in the order of the disk.
+    /// Their pieces in disk order.
     fn parts(&self, taken: &[About]) -> Vec<Part> {
         let mut parts = Vec::with_capacity(taken.len());
         for about in taken {

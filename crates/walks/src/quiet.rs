@@ -1,20 +1,23 @@
-//! Walks over what is in memory: their opens of files are not asked for.
+//! Walks over files in memory: their opens of files are not reported.
 //!
-//! Each reported open of a file costs the program that makes it some microseconds, a tenth of what opening and reading a small cached file
-//! takes. A walk whose files all turn out to be in memory becomes *quiet*: reports of all of its directories end, and nothing is listed, placed or fetched for
-//! it. What it opens is not known then, so that such files count neither as passed over nor in what is learnt of the lengths of walks.
+//! Each reported open of a file costs the program some microseconds, a tenth of the time to open and read a
+//! small cached file. A walk whose files all turn out to be in memory becomes *quiet*: reports of all of its
+//! directories end, and nothing is listed, placed or fetched for it. Its opens are then unknown. Such files
+//! therefore do not count as passed, nor in the estimated lengths of walks.
 //!
-//! To find that out, the first directories that are opened are glanced at ([`TRIAL`] entries each, where that costs the device nothing), and the first
-//! round looks at [`SPREAD`] files before it lists anything ahead.
+//! To detect that, it places a few entries of the first opened directories ([`TRIAL`] each, where that costs
+//! the device nothing), and the first round examines [`SPREAD`] files before it lists anything ahead.
 //!
-//! A quiet walk is tried again as it opens directories: the first one, then two, four, ... [`STEP_LIMIT`] further on. A trial
-//! places [`TRIAL`] files spread over the directory, by the rules and at the price of any other fetch. If one of them is not in memory, the walk is
-//! not quiet any more. Before a walk becomes quiet, [`SPREAD`] files spread over the rest of its present directory are placed as
-//! well: a directory of many files may be in memory in its first part alone, and no open of a directory would show that.
+//! A quiet walk is tried again as it opens directories: at the first one, then two, four, ... [`STEP_LIMIT`]
+//! directories later. A trial places [`TRIAL`] files spread over the directory, by the rules and at the price
+//! of any other fetch. If one of them is not in memory, the walk wakes. Before a walk becomes quiet, [`SPREAD`]
+//! files spread over the rest of its present directory are placed as well. Only the first part of a directory
+//! with many files may be in memory, and no open of a directory would show that.
 //!
-//! *Limits.* A trial may come when the program has read its files already, and then finds them in memory; the next one is
-//! as likely to come in time. Where a tenth of a large directory's rest is not in memory, one in thirty walks becomes quiet all the
-//! same. A driver that sees reads sees opens as well and pays nothing for a report, so that nothing is quiet there.
+//! *Limits.* A trial may come after the program has read its files, and then finds them in memory; the next one
+//! is as likely to come in time. If a tenth of a large directory's rest is not in memory, one in thirty walks
+//! still becomes quiet. A driver that reports reads has all opens at no cost, therefore no walk becomes quiet
+//! there.
 
 use crate::pace::Pace;
 use crate::state::{About, State};
@@ -22,57 +25,57 @@ use crate::tree::{Key, Listing, flag};
 use crate::{Command, Kind, Stopped};
 use foreseek_units::Nanos;
 
-/// Entries in memory, one after the other, until a walk can be said to find everything there: two directories of a source tree's
-/// median size. A batch that one look finds has at least as many.
+/// Consecutive entries in memory before a walk counts as in memory: two directories of a source tree's median
+/// size. A batch that one look finds has at least as many.
 const RESIDENT: u32 = 16;
-/// Files that a trial of a directory places.
+/// Files that a trial places of a directory.
 const TRIAL: u64 = 8;
 /// Files that are placed of the rest of a directory.
 const SPREAD: u64 = 32;
-/// Directories from one trial to the next at most: a trial opens about as many files as the program does in one directory, so that all
-/// trials together take one or two per cent of what the program itself does.
+/// The most directories between two trials. A trial opens about as many files as the program does in one
+/// directory, so that all trials together take one or two per cent of the program's own work.
 const STEP_LIMIT: u64 = 32;
-/// Directories from the last one opened up to the top whose files are reported when a walk wakes.
+/// The most directories, from the last one opened up to the top, whose files are reported when a walk wakes.
 const CHAIN_LIMIT: usize = 64;
 
-/// How a quiet walk is tried.
+/// The trials of a quiet walk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quiet {
-    /// When so many directories were opened.
+    /// The number of opened directories at the next trial.
     next: u64,
-    /// The following one so many directories later.
+    /// The number of directories until the trial after that.
     step: u64,
-    /// A trial is under way.
+    /// A trial is in progress.
     trying: bool,
 }
 
-/// A look at some files spread over a directory.
+/// A search among some files spread over a directory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     /// One in so many is taken.
     pub(crate) stride: u64,
-    /// How many.
+    /// How many are taken.
     pub(crate) count: u64,
-    /// Whether they are spread over the rest of the present directory, and nothing else is looked at.
+    /// Whether they are spread over the rest of the present directory, and only this is searched.
     pub(crate) spread: bool,
 }
 
 impl State {
-    /// Whether nothing is asked for: a quiet walk that is not tried.
+    /// Whether nothing is requested: a quiet walk without a trial.
     pub(crate) fn is_quiet(&self, at: usize) -> bool {
         self.walks[at].as_ref().and_then(|walk| walk.quiet).is_some_and(|quiet| !quiet.trying)
     }
 
-    /// Has opens of files in a directory reported.
-    pub(crate) fn attend(&mut self, key: Key) {
-        let Some(directory) = self.tree.get_mut(key).filter(|directory| !directory.attended) else { return };
-        directory.attended = true;
+    /// Starts reports of opened files in a directory.
+    pub(crate) fn report_opens(&mut self, key: Key) {
+        let Some(directory) = self.tree.get_mut(key).filter(|directory| !directory.reported) else { return };
+        directory.reported = true;
         self.outbox.push_back(Command::WatchOpens { directory: directory.node, on: true });
     }
 
-    /// A directory that a program opened was listed: places a few of its entries whose inodes are in memory, which costs
-    /// the device nothing. Until something was found that is not in memory.
-    pub(crate) fn glance(&mut self, at: usize, key: Key) {
+    /// A directory that a program opened was listed: places a few of its entries whose inodes are in memory,
+    /// which costs the device nothing. Does nothing once an entry was not in memory.
+    pub(crate) fn check_resident(&mut self, at: usize, key: Key) {
         let (Some(walk), Some(directory)) = (&self.walks[at], self.tree.get(key)) else { return };
         if walk.missing || !directory.opened || self.settings.sees_reads {
             return;
@@ -89,7 +92,7 @@ impl State {
         self.ask_places(at, &some);
     }
 
-    /// Places have come: whether everything is in memory.
+    /// Addresses have arrived: checks whether everything is in memory.
     pub(crate) fn consider(&mut self, at: usize) {
         let Some(walk) = &self.walks[at] else { return };
         let known = walk.quiet.is_some() || walk.sample.is_some() || walk.round.is_some() || walk.missing;
@@ -98,7 +101,7 @@ impl State {
         }
     }
 
-    /// A round has ended: whether everything is in memory. Answers whether the round goes on.
+    /// A round has ended: checks whether everything is in memory. Returns whether the round goes on.
     pub(crate) fn judge(&mut self, at: usize, stopped: Stopped) -> bool {
         let Some(walk) = &mut self.walks[at] else { return false };
         let complete = stopped == Stopped::Complete;
@@ -114,19 +117,19 @@ impl State {
                 true
             }
             None if sample.is_some_and(|sample| sample.spread) && walk.resident >= RESIDENT => {
-                self.hush(at);
+                self.become_quiet(at);
                 false
             }
             None => {
-                // A sample was not all that there is to be looked at.
+                // The sample was not all that there is to search.
                 let next = |state: &Self| state.walks[at].as_ref().is_some_and(|walk| walk.sample.is_some());
                 if complete && self.conclude(at) { next(self) } else { sample.is_some() }
             }
         }
     }
 
-    /// Ends reports where all that was placed of late is in memory, or has the rest of a large directory looked at. Answers
-    /// whether it did one of these.
+    /// Ends reports if all recently placed entries are in memory, or starts a sample of the rest of a large
+    /// directory. Returns whether it did one of these.
     fn conclude(&mut self, at: usize) -> bool {
         let Some(walk) = &self.walks[at] else { return false };
         let waits = walk.contents.is_some() || walk.waiting() > 0;
@@ -135,14 +138,15 @@ impl State {
         }
         let rest = self.rest(at);
         if rest <= SPREAD {
-            self.hush(at);
+            self.become_quiet(at);
         } else if let Some(walk) = &mut self.walks[at] {
             walk.sample = Some(Sample { stride: rest / SPREAD, count: SPREAD, spread: true });
         }
         true
     }
 
-    /// A round begins: as long as nothing was found that is not in memory, it looks at some files before it lists directories ahead.
+    /// A round begins: while everything found was in memory, it examines some files before it lists directories
+    /// ahead.
     pub(crate) fn first_sample(&mut self, at: usize) {
         if let Some(walk) = &mut self.walks[at]
             && !walk.missing
@@ -161,20 +165,20 @@ impl State {
         rest.map_or(0, |(directory, order)| (directory.items.len() - directory.reached(order)) as u64)
     }
 
-    fn hush(&mut self, at: usize) {
+    fn become_quiet(&mut self, at: usize) {
         let Some(walk) = &mut self.walks[at] else { return };
         walk.quiet = Some(Quiet { next: walk.directories + 1, step: 1, trying: false });
         (walk.unseen, walk.round) = (true, None);
         for key in &walk.all {
             let Some(directory) = self.tree.get_mut(*key) else { continue };
             directory.unseen |= directory.opened;
-            if std::mem::take(&mut directory.attended) {
+            if std::mem::take(&mut directory.reported) {
                 self.outbox.push_back(Command::WatchOpens { directory: directory.node, on: false });
             }
         }
     }
 
-    /// A quiet walk has opened a directory: it may be time to try it.
+    /// A quiet walk has opened a directory: starts a trial if it is due.
     pub(crate) fn try_again(&mut self, at: usize, key: Key) {
         let (Some(walk), Some(directory)) = (&mut self.walks[at], self.tree.get_mut(key)) else { return };
         directory.unseen = true;
@@ -191,7 +195,7 @@ impl State {
         }
     }
 
-    /// What a trial looks at, once its directory is listed.
+    /// Sets the sample of a trial, once its directory is listed.
     pub(crate) fn sample(&mut self, at: usize, key: Key) {
         let count = self.tree.get(key).map_or(0, |directory| directory.items.len() as u64);
         if let Some(walk) = &mut self.walks[at]
@@ -201,7 +205,7 @@ impl State {
         }
     }
 
-    /// A trial came to nothing: the next directory is tried.
+    /// A trial had no result: the next directory is tried.
     pub(crate) fn give_up_trial(&mut self, at: usize) {
         let Some(walk) = &mut self.walks[at] else { return };
         walk.sample = None;
@@ -214,7 +218,7 @@ impl State {
     pub(crate) fn wake(&mut self, at: usize) {
         let Some(walk) = &mut self.walks[at] else { return };
         (walk.quiet, walk.sample) = (None, None);
-        // It told of files in memory.
+        // It was measured on files in memory.
         walk.pace = Pace::default();
         let mut next = Some(walk.opened);
         for _ in 0..CHAIN_LIMIT {
@@ -223,7 +227,7 @@ impl State {
                 break;
             };
             next = directory.parent.and_then(|parent| self.tree.key(parent));
-            self.attend(key);
+            self.report_opens(key);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What programs do: opens, look-ups and reads become walks, votes and uses.
+//! The actions of programs: opens, look-ups and reads become walks, votes and uses.
 
 use crate::order::SLACK;
 use crate::state::{About, Reading, State, WALKS_LIMIT, block};
@@ -8,11 +8,11 @@ use crate::{Command, InDirectory, Kind, LISTS_LIMIT, Node};
 use foreseek_seam::ProcessId;
 use foreseek_units::{Bytes, Instant, PageIndex, Pages, SectorSpan, Span};
 
-/// Files opened, or directories, until what a walk has opened is listed. The program has listed it itself, so that this costs the
-/// device nothing.
+/// Files or directories opened before the walk's opened directories are listed. The program has listed them
+/// itself, so that this costs the device nothing.
 const LIST_FILES: u64 = 2;
 const LIST_DIRECTORIES: u64 = 3;
-/// Directories that are listed until something was found that is not in memory: so many, and an eighth of all beyond.
+/// Directories that are listed while everything found is in memory: so many, and an eighth of all beyond.
 const LISTED_FIRST: u64 = 16;
 const LISTED_SHARE: u64 = 8;
 /// Files whose reads are followed at a time: threads, and their read-ahead.
@@ -40,7 +40,7 @@ impl State {
         }
         let quiet = self.walks[at].as_ref().is_some_and(|walk| walk.quiet.is_some());
         if !quiet {
-            self.attend(key);
+            self.report_opens(key);
         }
         let program = self.classes.program(who);
         let Some(walk) = &mut self.walks[at] else { return };
@@ -62,7 +62,7 @@ impl State {
         self.advance(at);
     }
 
-    /// A program did something in a known directory: its walk goes on. Answers which walk that is.
+    /// An action of a program in a known directory continues its walk. Returns the walk.
     fn touched(&mut self, now: Instant, who: ProcessId, directory: Node) -> Option<(usize, Key)> {
         let key = self.tree.key(directory)?;
         let at = self.tree.get(key)?.walk as usize;
@@ -103,7 +103,7 @@ impl State {
         self.advance(at);
     }
 
-    /// A program looked at an inode.
+    /// A program looked an inode up.
     pub(crate) fn looked_up(&mut self, now: Instant, who: ProcessId, node: Node, looked: Node) {
         let Some((at, key)) = self.touched(now, who, node) else { return };
         let (Some(directory), Some(walk)) = (self.tree.get_mut(key), &mut self.walks[at]) else { return };
@@ -117,7 +117,7 @@ impl State {
         self.advance(at);
     }
 
-    /// A program has read a file so far.
+    /// A program has read a file up to `end`.
     pub(crate) fn read(&mut self, file: Node, end: Bytes) {
         let Some(found) = self.readings.iter().rposition(|(node, _)| *node == file) else { return };
         let reading = &mut self.readings[found].1;
@@ -147,7 +147,7 @@ impl State {
         }
     }
 
-    /// Begins to follow a directory: in the walk of its parent, or in one of its own.
+    /// Starts to follow a directory: in the walk of its parent, or in a new one.
     fn begin(&mut self, now: Instant, node: Node, parent: Option<Node>) -> Option<Key> {
         if !self.tree.has_room() {
             self.retire();
@@ -170,7 +170,7 @@ impl State {
         Some(key)
     }
 
-    /// The walk that gives way: one that nothing was fetched for, the one without events for longest.
+    /// The walk to replace: one without fetches, and of these the one without events for longest.
     fn least(&self) -> usize {
         let value = |at: &usize| {
             self.walks[*at].as_ref().map(|walk| (walk.account.spent > foreseek_units::Nanos::ZERO, walk.last))
@@ -178,7 +178,7 @@ impl State {
         (0..WALKS_LIMIT).min_by_key(value).unwrap_or(0)
     }
 
-    /// Walks that began right below this directory are part of its walk.
+    /// Walks that began right below this directory become part of its walk.
     fn adopt(&mut self, at: usize, node: Node) {
         for other in (0..WALKS_LIMIT).filter(|other| *other != at) {
             let top = self.walks[other].as_ref().and_then(|walk| self.tree.get(walk.top));
@@ -191,7 +191,7 @@ impl State {
                     directory.walk = at as u32;
                 }
             }
-            for flight in self.flights.values_mut().filter(|flight| flight.walk == Some(other)) {
+            for flight in self.in_flight.values_mut().filter(|flight| flight.walk == Some(other)) {
                 flight.walk = Some(at);
             }
             for (_, (walk, _)) in self.asked.iter_mut().filter(|(_, (walk, _))| *walk == other) {
@@ -207,20 +207,20 @@ impl State {
         }
     }
 
-    /// Lists a directory that a program opened, once that looks like a walk.
+    /// Lists a directory that a program opened, once its walk is recognised.
     fn list_what_is_open(&mut self, at: usize, key: Key) {
         let Some(walk) = self.walks[at].as_ref().filter(|walk| walk.quiet.is_none()) else { return };
         let is_walk =
             walk.files >= LIST_FILES || walk.directories >= LIST_DIRECTORIES || walk.lookups >= LIST_FILES;
-        // It may turn out that all is in memory, and listings are for nothing.
+        // Everything may be in memory, and the listings would not be needed.
         let may = walk.missing || walk.listed < LISTED_FIRST + walk.directories / LISTED_SHARE;
-        // Those above were opened before it was a walk.
+        // Those above were opened before the walk was recognised.
         let mut next = Some(key).filter(|_| is_walk && may);
         while let Some(here) = next {
             let opened = self.tree.get(here).filter(|it| it.opened && it.listing == Listing::None);
             next = opened.and_then(|it| it.parent).and_then(|parent| self.tree.key(parent));
-            // The program may be about to list the one that it has just opened. Below the top, one that stands at its beginning may have been
-            // listed and rewound, as Python does it.
+            // The program may be about to list the directory that it has just opened. Below the top, a
+            // directory at its beginning may have been listed and rewound, as Python does it.
             let is_top = next.and_then(|above| self.tree.get(above)).is_none_or(|above| !above.opened);
             let passes = opened.and_then(|it| it.opener).filter(|_| here != key && is_top);
             if opened.is_some() && !self.list(at, here, passes) {
@@ -229,7 +229,7 @@ impl State {
         }
     }
 
-    /// Asks for a listing, and says whether it did.
+    /// Requests a listing, and returns whether it did.
     pub(crate) fn list(&mut self, at: usize, key: Key, passes: Option<ProcessId>) -> bool {
         let (Some(walk), Some(directory)) = (&mut self.walks[at], self.tree.get_mut(key)) else {
             return false;
@@ -283,7 +283,7 @@ impl State {
         }
     }
 
-    /// An inode is in memory, and in use.
+    /// An inode is in memory and used.
     fn use_inode(&mut self, at: usize, key: Key, entry: u32) {
         let Some(walk) = &mut self.walks[at] else { return };
         let Some(item) = self.tree.item_mut(key, entry) else { return };
@@ -292,14 +292,14 @@ impl State {
         let (first, place) = (item.set(flag::INODE_USED), item.inode_at());
         walk.touch(item.inode);
         if let Some(place) = place.filter(|_| first) {
-            self.ledger.is_at(place);
+            self.ledger.set_head(place);
             if asked {
                 self.ledger.used(&mut walk.account, block(place));
             }
         }
     }
 
-    /// A file or a directory is in use: the books of what was fetched, or what its reader pays.
+    /// A file or a directory is used: accounts for the fetch, or for the cost to its reader.
     fn count_use(&mut self, at: usize, about: About, before: u16) {
         let Some(item) = self.tree.item(about.directory, about.entry).copied() else { return };
         let bytes = self.tree.missing(&item);
@@ -329,7 +329,7 @@ impl State {
         }
     }
 
-    /// All that was missing of it counts as used.
+    /// All of its missing pieces count as used.
     fn use_contents(&mut self, at: usize, about: About) {
         let pieces = self.tree.take_pieces(about.directory, about.entry);
         let Some(walk) = &mut self.walks[at] else { return };
@@ -338,7 +338,7 @@ impl State {
         }
     }
 
-    /// Follows the reads of a file; the one opened longest ago is over.
+    /// Follows the reads of a file; stops to follow the one opened longest ago.
     fn follow(&mut self, about: About) {
         let Some(directory) = self.tree.get(about.directory) else { return };
         let file = Node { device: directory.node.device, inode: about.inode };
@@ -364,7 +364,7 @@ impl State {
         }
     }
 
-    /// Marks what the walk went past in a directory.
+    /// Marks the entries of a directory that the walk has passed.
     fn pass(&mut self, at: usize, key: Key) {
         let (Some(walk), Some(directory)) = (&self.walks[at], self.tree.get_mut(key)) else { return };
         let Some(order) = walk.order(directory) else { return };
@@ -397,7 +397,7 @@ impl State {
         }
     }
 
-    /// Marks what the walk went past in directories that it left.
+    /// Marks the passed entries of directories that the walk has left.
     fn leave(&mut self, at: usize) {
         loop {
             let Some(walk) = &mut self.walks[at] else { return };
@@ -436,11 +436,11 @@ impl State {
         false
     }
 
-    /// Makes room: forgets directories that walks are through with.
+    /// Makes room: drops directories that walks have finished.
     pub(crate) fn retire(&mut self) {
         for at in 0..WALKS_LIMIT {
             let Some(walk) = &self.walks[at] else { continue };
-            let through = |key: &Key| {
+            let finished = |key: &Key| {
                 let Some(directory) = self.tree.get(*key) else { return true };
                 directory.opened
                     && directory.listing != Listing::Asked
@@ -449,7 +449,7 @@ impl State {
                     && !self.is_above(*key, walk.cursor)
                     && !self.is_above(*key, Some(walk.opened))
             };
-            let (gone, kept): (Vec<Key>, Vec<Key>) = walk.all.iter().partition(|key| through(key));
+            let (gone, kept): (Vec<Key>, Vec<Key>) = walk.all.iter().partition(|key| finished(key));
             for key in gone {
                 self.waste_all(at, key);
                 if let Some(directory) = self.tree.forget(key) {
@@ -462,7 +462,7 @@ impl State {
         }
     }
 
-    /// What is held of a directory's files is not waited for any more.
+    /// Held pages of a directory's files are not waited for any more.
     pub(crate) fn waste_all(&mut self, at: usize, key: Key) {
         let count = self.tree.get(key).map_or(0, |directory| directory.items.len() as u32);
         for entry in 0..count {
@@ -496,7 +496,7 @@ impl State {
         self.held -= walk.held;
         self.totals[2] += walk.held;
         self.asked.retain(|_, (of, _)| *of != at);
-        for (fetch, flight) in self.flights.iter_mut().filter(|(_, flight)| flight.walk == Some(at)) {
+        for (fetch, flight) in self.in_flight.iter_mut().filter(|(_, flight)| flight.walk == Some(at)) {
             flight.walk = None;
             self.outbox.push_back(Command::Cancel { fetch: *fetch });
         }

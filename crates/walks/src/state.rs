@@ -1,4 +1,4 @@
-//! All that an engine keeps.
+//! The state of an engine.
 
 use crate::classes::Classes;
 use crate::costs::Model;
@@ -14,13 +14,13 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Walks that are told apart at a time. Each directory that is opened at rest might begin one; those that have come to nothing give
-/// way first. A status of so many can be read, and looking through them costs less than an event.
+/// The most live walks. Each directory that is opened at rest may begin one; those without fetches are replaced
+/// first. A status of this many is readable, and a search among them costs less than an event.
 pub(crate) const WALKS_LIMIT: usize = 64;
 
-/// What a fetch brings.
+/// The data of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Brings {
+pub(crate) enum FetchKind {
     /// Inodes.
     Inodes,
     /// Blocks of directories.
@@ -29,7 +29,7 @@ pub(crate) enum Brings {
     Contents,
 }
 
-/// An entry that something was asked for. It may have been forgotten meanwhile, or its directory been listed anew.
+/// An entry with a request. It may have been dropped meanwhile, or its directory listed again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct About {
     pub(crate) directory: Key,
@@ -40,9 +40,9 @@ pub(crate) struct About {
 /// A fetch that is not answered yet.
 #[derive(Clone, Debug)]
 pub(crate) struct PendingFetch {
-    /// None where that walk is over.
+    /// `None` if that walk is over.
     pub(crate) walk: Option<usize>,
-    pub(crate) brings: Brings,
+    pub(crate) kind: FetchKind,
     pub(crate) items: Vec<About>,
     pub(crate) charge: Nanos,
 }
@@ -61,22 +61,22 @@ pub(crate) struct State {
     pub(crate) ledger: Ledger,
     pub(crate) tree: Tree,
     pub(crate) walks: Vec<Option<Walk>>,
-    pub(crate) flights: FxHashMap<FetchId, PendingFetch>,
+    pub(crate) in_flight: FxHashMap<FetchId, PendingFetch>,
     pub(crate) next_fetch: u64,
-    /// Files whose place was asked for, and by which walk.
+    /// Files whose address was requested, and for which walk.
     pub(crate) asked: FxHashMap<Node, (usize, About)>,
-    /// Files opened last, where reads are seen.
+    /// The last opened files, where reads are reported.
     pub(crate) readings: VecDeque<(Node, Reading)>,
     pub(crate) classes: Classes,
     pub(crate) outbox: VecDeque<Command>,
     pub(crate) held: Bytes,
-    /// Of all walks: brought, used, wasted.
+    /// Of all walks: fetched, used, wasted.
     pub(crate) totals: [Bytes; 3],
     pub(crate) ended: u64,
 }
 
 impl State {
-    /// Nothing seen yet.
+    /// A state without walks.
     pub(crate) fn new(settings: Settings, costs: Arc<dyn DeviceCosts>) -> Self {
         let ledger = Ledger::new(Model::new(costs), settings.rho, settings.start);
         Self {
@@ -84,7 +84,7 @@ impl State {
             ledger,
             tree: Tree::default(),
             walks: vec![None; WALKS_LIMIT],
-            flights: FxHashMap::default(),
+            in_flight: FxHashMap::default(),
             next_fetch: 0,
             asked: FxHashMap::default(),
             readings: VecDeque::new(),
@@ -101,7 +101,7 @@ impl State {
         self.walks.iter().flatten()
     }
 
-    /// What the next fetch of a walk may cost.
+    /// The highest cost of a walk's next fetch.
     pub(crate) fn allowed(&self, at: usize) -> Nanos {
         let others = self.walks.iter().enumerate().filter(|(other, _)| *other != at);
         let others = others.filter_map(|(_, walk)| walk.as_ref());
@@ -109,22 +109,22 @@ impl State {
         self.walks[at].as_ref().map_or(Nanos::ZERO, |walk| self.ledger.allowed(&walk.account, deficits))
     }
 
-    /// Notes a fetch.
-    pub(crate) fn fly(&mut self, at: usize, brings: Brings, items: Vec<About>, charge: Nanos) -> FetchId {
+    /// Records a fetch.
+    pub(crate) fn start_fetch(&mut self, at: usize, kind: FetchKind, items: Vec<About>, charge: Nanos) -> FetchId {
         let fetch = FetchId(self.next_fetch);
         self.next_fetch += 1;
         if let Some(walk) = &mut self.walks[at] {
             self.ledger.charge(&mut walk.account, charge);
-            match brings {
-                Brings::Contents => walk.contents = Some(fetch),
-                Brings::Inodes | Brings::Blocks => walk.metadata = Some(fetch),
+            match kind {
+                FetchKind::Contents => walk.contents = Some(fetch),
+                FetchKind::Inodes | FetchKind::Blocks => walk.metadata = Some(fetch),
             }
         }
-        self.flights.insert(fetch, PendingFetch { walk: Some(at), brings, items, charge });
+        self.in_flight.insert(fetch, PendingFetch { walk: Some(at), kind, items, charge });
         fetch
     }
 
-    /// What becomes of memory: bytes are held no more.
+    /// Bytes are held no more.
     pub(crate) fn release(&mut self, at: usize, bytes: Bytes) {
         self.held -= bytes;
         if let Some(walk) = &mut self.walks[at] {
@@ -132,12 +132,12 @@ impl State {
         }
     }
 
-    /// When the next walk is over if nothing happens.
+    /// The time at which the next walk is over without events.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.live().map(|walk| walk.last + self.settings.idle).min()
     }
 
-    /// For people.
+    /// The present status.
     pub(crate) fn status(&self) -> Status {
         let mut walks: Vec<WalkStatus> = self.live().filter_map(|walk| self.describe(walk)).collect();
         walks.sort_by_key(|walk| std::cmp::Reverse((walk.files, walk.directories)));

@@ -1,4 +1,4 @@
-//! What is going on, for people.
+//! The status of an engine.
 
 use crate::Node;
 use foreseek_units::{Bytes, Nanos};
@@ -6,22 +6,22 @@ use foreseek_units::{Bytes, Nanos};
 /// Why nothing more is fetched for a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// Something is fetched, or will be.
+    /// Something is being fetched, or will be.
     No,
-    /// Too few directories and files were opened to tell that it is a walk.
+    /// Too few directories and files were opened to recognise a walk.
     TooShort,
-    /// The order of its opens fits none of the orders that are known.
+    /// The order of its opens fits no known order.
     NoOrder,
-    /// It uses less than half of what is fetched for it.
+    /// It uses less than half of the files that are fetched for it.
     Selective,
-    /// What is allowed by what was used so far is spent.
+    /// The allowance from its uses so far is spent.
     Allowance,
-    /// One pass over what can be fetched costs hardly less than the program's own reads: it reads in the order of
-    /// the disk anyway, or there is too little of it for now.
+    /// One pass over the files costs hardly less than the program's own reads: it reads in disk order anyway,
+    /// or there are too few files for now.
     NoGain,
-    /// What is held fills the memory.
+    /// The held bytes fill the memory.
     Memory,
-    /// Everything that it is expected to use is in memory, or was asked for.
+    /// Everything that it is expected to use is in memory, or was requested.
     Complete,
     /// It finds everything in memory; opens of its files are not reported.
     InMemory,
@@ -32,21 +32,21 @@ pub enum Stopped {
 pub struct WalkStatus {
     /// The topmost directory that was opened.
     pub top: Node,
-    /// Directories and files that the walkers opened.
+    /// Directories that the walkers opened.
     pub directories: u64,
-    /// The same of files.
+    /// Files that the walkers opened.
     pub files: u64,
     /// Files that were fetched for it.
     pub fetched: u64,
     /// Those of them that were used.
     pub used: u64,
-    /// Those of them that it passed over.
+    /// Those of them that it passed without use.
     pub wasted: u64,
-    /// What was brought for it.
+    /// Bytes that were fetched for it.
     pub fetched_bytes: Bytes,
-    /// What is held for it.
+    /// Bytes that are held for it.
     pub held: Bytes,
-    /// The order of its opens within a directory; none where it is not known.
+    /// The order of its opens within a directory; `None` if it is not known.
     pub order: Option<&'static str>,
     /// Why nothing more is fetched.
     pub stopped: Stopped,
@@ -55,26 +55,26 @@ pub struct WalkStatus {
 /// The engine's state. All times are device times of the model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Status {
-    /// The walks under way, the largest first.
+    /// The live walks, the largest first.
     pub walks: Vec<WalkStatus>,
     /// Walks that are over.
     pub ended: u64,
-    /// Directories and entries that are known.
+    /// Directories that are known.
     pub directories: u64,
-    /// The same of entries.
+    /// Entries that are known.
     pub entries: u64,
-    /// What all fetches were expected to cost the device.
+    /// The expected cost of all fetches for the device.
     pub spent: Nanos,
-    /// The cheapest pass over what was fetched or placed, and used.
+    /// The cheapest pass over the data that was fetched or placed, and used.
     pub optimum: Nanos,
-    /// What is left of the allowance before anything is confirmed.
+    /// The rest of the allowance before any use is confirmed.
     pub allowance: Nanos,
-    /// What was brought, used and wasted, of walks that are over, too.
+    /// Bytes that were fetched, for ended walks, too.
     pub fetched_bytes: Bytes,
-    /// What of it was used.
+    /// Bytes of these that were used.
     pub used: Bytes,
-    /// What of it was passed over, or left when its walk was over.
+    /// Bytes of these that were passed without use, or left when their walk was over.
     pub wasted: Bytes,
-    /// What is held now.
+    /// Bytes that are held at present.
     pub held: Bytes,
 }

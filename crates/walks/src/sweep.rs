@@ -1,21 +1,21 @@
-//! The cheapest way to read a set of places: one ascending pass.
+//! The cheapest way to read a set of addresses: one ascending pass.
 //!
-//! **It is exact.** Let the cost of going from one piece to another grow with the interval between them (nested intervals:
-//! the inner one costs no more), as it does in [`Model`]. Each order of reading is a path through all pieces, and so a
-//! spanning tree; an edge of any path covers all gaps between neighbours that lie within it and costs at least as
-//! much as each of them. By the cycle property the edges between neighbours are therefore a spanning tree of least
-//! cost, and the ascending pass *is* that tree. So no order costs less, however much memory it has. Where going back is costlier
-//! than going on, that holds all the more.
+//! **It is exact.** Let the cost of moving from one piece to another grow with the interval between them (of
+//! nested intervals, the inner one costs no more), as in [`Model`]. Each order of reading is a path through all
+//! pieces, and therefore a spanning tree. An edge of any path covers all gaps between neighbours within it, and
+//! costs at least as much as each of them. By the cycle property the edges between neighbours are therefore a
+//! spanning tree of least cost, and the ascending pass *is* that tree. No order therefore costs less, with any
+//! amount of memory. If moving backward costs more than forward, this holds a fortiori.
 //!
-//! Gaps that are cheaper to read than to seek over are kept as part of a run. What is added within one later costs
-//! nothing more, which is what a pass would pay for it. That bounds the number of runs: two of them are at least a
+//! Gaps that are cheaper to read than to seek over are kept as part of a run. Pieces that are added within a
+//! gap later cost nothing more, as in a pass. That bounds the number of runs: two of them are at least a
 //! positioning's time of transfer apart (some 500 KiB of a disk).
 
 use crate::costs::Model;
 use foreseek_units::{Lba, Nanos, SectorSpan};
 use std::collections::BTreeMap;
 
-/// A set of places and what one pass over it costs.
+/// A set of addresses and the cost of one pass over it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sweep {
     runs: BTreeMap<Lba, Lba>,
@@ -23,28 +23,28 @@ pub(crate) struct Sweep {
 }
 
 impl Sweep {
-    /// What the pass costs from its first sector to its last; to come there is not part of it.
+    /// The cost of the pass from its first sector to its last, without the positioning to the first.
     pub(crate) fn cost(&self) -> Nanos {
         self.cost
     }
 
-    /// How many separate runs there are.
+    /// The number of separate runs.
     pub(crate) fn runs(&self) -> usize {
         self.runs.len()
     }
 
-    /// Nothing.
+    /// Empties the set.
     pub(crate) fn clear(&mut self) {
         self.runs.clear();
         self.cost = Nanos::ZERO;
     }
 
-    /// The first and the last place.
+    /// The first and the last address.
     pub(crate) fn ends(&self) -> Option<(Lba, Lba)> {
         Some((*self.runs.first_key_value()?.0, *self.runs.last_key_value()?.1))
     }
 
-    /// Adds sectors. The answer is by how much the pass costs more.
+    /// Adds sectors. Returns the growth of the cost.
     pub(crate) fn insert(&mut self, model: &Model, span: SectorSpan) -> Nanos {
         if span.is_empty() {
             return Nanos::ZERO;
@@ -62,7 +62,7 @@ impl Sweep {
             (low, high) = (start, high.max(end));
             previous = self.runs.range(..start).next_back().map(|(start, end)| (*start, *end));
         }
-        // What costs nothing any more: the runs that are absorbed, and the steps from one to the next.
+        // The costs that vanish: the absorbed runs, and the steps from one to the next.
         let mut last = previous.map(|(_, end)| end);
         loop {
             let next = self.runs.range(low..).next().map(|(start, end)| (*start, *end));
@@ -93,7 +93,7 @@ mod tests {
     use crate::costs::tests::model;
     use proptest::prelude::*;
 
-    /// What it costs to read pieces in an order.
+    /// The cost of reading pieces in an order.
     fn in_order(model: &Model, pieces: &[SectorSpan]) -> Nanos {
         let steps: Nanos = pieces.windows(2).map(|two| model.step(two[0].end, two[1].start)).sum();
         steps + pieces.iter().map(|piece| model.transfer(*piece)).sum::<Nanos>()
@@ -126,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_pass_costs_what_the_pieces_in_order_cost_whenever_they_were_added(
+        fn a_pass_costs_as_much_as_its_pieces_in_order(
             pieces in pieces(60), seed in any::<u64>(),
         ) {
             let model = model("barracuda-500g");

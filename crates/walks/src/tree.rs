@@ -1,7 +1,8 @@
-//! The directories that are known, and their entries.
+//! The known directories, and their entries.
 //!
-//! 40 bytes an entry: [`Item`] and its places in two permutations, by inode number and by name; names themselves are
-//! not kept. A file that was placed and neither used nor passed over takes a [`Pieces`] in addition, 24 bytes and 24 an extent.
+//! 40 bytes an entry: [`Item`] and its positions in two permutations, by inode number and by name; names
+//! themselves are not stored. A file that was placed, and neither used nor passed, takes a [`Pieces`] in
+//! addition, 24 bytes and 24 an extent.
 
 use crate::order::{By, Order, Votes};
 use crate::{Entry, Kind, Node};
@@ -9,35 +10,35 @@ use foreseek_seam::{Extent, ProcessId};
 use foreseek_units::{Bytes, Lba, PageIndex, Pages};
 use rustc_hash::FxHashMap;
 
-/// Directories that are known at a time. The measured tree of 30,000 files has 2,542; some 400 bytes each, 26 MiB.
+/// The most known directories. The measured tree of 30,000 files has 2,542; some 400 bytes each, 26 MiB.
 pub(crate) const DIRECTORIES_LIMIT: usize = 1 << 16;
-/// Entries that are known at a time: a million of them take 40 MiB.
+/// The most known entries: a million of them take 40 MiB.
 pub(crate) const ENTRIES_LIMIT: usize = 1 << 20;
-/// Opens that are remembered of a directory that is not listed yet.
+/// Opens that are remembered of a directory before it is listed.
 pub(crate) const EARLY_LIMIT: usize = 64;
-/// Extents of a file that are kept: a file in more pieces is read to there. A bound on memory; one file in
-/// thousands has more on aged file systems.
+/// Extents of a file that are stored: only so much of a file with more is read. A bound on memory; on aged file
+/// systems one file in thousands has more.
 pub(crate) const EXTENTS_LIMIT: usize = 16;
 
-/// What is known of an entry and was done for it.
+/// The state of an entry.
 pub(crate) mod flag {
     /// A program opened it.
     pub(crate) const OPENED: u16 = 1;
-    /// Its inode is in memory: a program looked at it, or it was fetched.
+    /// Its inode is in memory: a program looked it up, or it was fetched.
     pub(crate) const INODE_IN: u16 = 1 << 1;
-    /// Its inode is on its way, or was fetched.
+    /// Its inode is in flight, or was fetched.
     pub(crate) const INODE_ASKED: u16 = 1 << 2;
     /// A fetched inode was used.
     pub(crate) const INODE_USED: u16 = 1 << 3;
-    /// Its place was asked for.
+    /// Its address was requested.
     pub(crate) const PLACE_ASKED: u16 = 1 << 4;
-    /// The answer has come.
+    /// Its address was reported.
     pub(crate) const PLACED: u16 = 1 << 5;
-    /// Its contents, or its blocks, were fetched or are on their way.
+    /// Its contents, or its blocks, were fetched or are in flight.
     pub(crate) const FETCHED: u16 = 1 << 6;
-    /// The walk went past it.
+    /// The walk passed it.
     pub(crate) const PASSED: u16 = 1 << 7;
-    /// A program looked at it.
+    /// A program looked it up.
     pub(crate) const LOOKED: u16 = 1 << 8;
     /// All of it was in memory when it was placed.
     pub(crate) const RESIDENT: u16 = 1 << 9;
@@ -60,17 +61,17 @@ pub(crate) struct Item {
 pub(crate) const NO_PIECES: u32 = u32::MAX;
 
 impl Item {
-    /// Where its inode lies.
+    /// The address of its inode.
     pub(crate) fn inode_at(&self) -> Option<Lba> {
         (self.inode_at != u64::MAX).then_some(Lba(self.inode_at))
     }
 
-    /// Whether any of these was set.
+    /// Whether any of these is set.
     pub(crate) fn is(&self, flags: u16) -> bool {
         self.flags & flags != 0
     }
 
-    /// Sets it, and says whether it was not set before.
+    /// Sets a flag, and returns whether it was not set before.
     pub(crate) fn set(&mut self, flag: u16) -> bool {
         let new = self.flags & flag == 0;
         self.flags |= flag;
@@ -86,12 +87,12 @@ impl Item {
     }
 }
 
-/// What of a file is not in memory and has a place.
+/// The parts of a file that are not in memory and have an address.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pieces(pub(crate) Box<[Extent]>);
 
 impl Pieces {
-    /// What of these extents lies before a byte of the file.
+    /// The parts of these extents before a byte of the file.
     pub(crate) fn of(extents: &[Extent], limit: Bytes) -> Self {
         let end = PageIndex(limit.pages_ceil().get());
         let within = extents.iter().take(EXTENTS_LIMIT).filter(|it| it.page < end && !it.pages.is_zero());
@@ -99,13 +100,13 @@ impl Pieces {
         Self(cut.collect())
     }
 
-    /// How much it is.
+    /// Their size.
     pub(crate) fn bytes(&self) -> Bytes {
         self.0.iter().map(|it| it.pages).sum::<Pages>().bytes()
     }
 }
 
-/// How far the opens of a directory's files have come in each order.
+/// How far the opens of a directory's files have reached in each order.
 #[derive(Clone, Copy, Debug)]
 struct Reach {
     least: [u32; 3],
@@ -121,9 +122,9 @@ impl Default for Reach {
 /// Whether a directory's entries are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listing {
-    /// Not asked for.
+    /// Not requested.
     None,
-    /// Asked for.
+    /// Requested.
     Asked,
     /// Known.
     Known,
@@ -131,7 +132,7 @@ pub(crate) enum Listing {
     Never,
 }
 
-/// A directory. It stays the same one as long as its [`Key`] finds it.
+/// A directory. A [`Key`] always finds the same one.
 #[derive(Clone, Debug)]
 pub(crate) struct Directory {
     pub(crate) node: Node,
@@ -139,16 +140,16 @@ pub(crate) struct Directory {
     /// The slot of its walk.
     pub(crate) walk: u32,
     pub(crate) listing: Listing,
-    pub(crate) attended: bool,
-    /// Files may have been opened in it that were not reported.
+    pub(crate) reported: bool,
+    /// Files may have been opened in it without a report.
     pub(crate) unseen: bool,
     /// A program opened it.
     pub(crate) opened: bool,
-    /// The process that did so last.
+    /// The last process that opened it.
     pub(crate) opener: Option<ProcessId>,
     /// Files that were opened in it.
     pub(crate) files: u32,
-    /// Its walk's clock when that last happened.
+    /// Its walk's clock at the last open of a file.
     pub(crate) touched: u64,
     pub(crate) items: Vec<Item>,
     by_inode: Vec<u32>,
@@ -159,9 +160,9 @@ pub(crate) struct Directory {
     /// The entry opened last.
     pub(crate) last: Option<u32>,
     reach: Reach,
-    /// Subdirectories that were opened: how far.
+    /// The same for opened subdirectories.
     below: Reach,
-    /// Up to where entries were marked as passed over, and in which order that was.
+    /// The position up to which entries were marked as passed, and the order of that position.
     pub(crate) passed: (Option<Order>, usize),
 }
 
@@ -172,7 +173,7 @@ impl Directory {
             parent,
             walk,
             listing: Listing::None,
-            attended: false,
+            reported: false,
             unseen: false,
             opened: false,
             opener: None,
@@ -249,7 +250,7 @@ impl Directory {
         })
     }
 
-    /// Notes that an entry was opened. How far it lies behind the one opened before it, in each order.
+    /// Records that an entry was opened. Returns its distance from the last opened one, in each order.
     pub(crate) fn open(&mut self, entry: u32) -> Option<[i64; 3]> {
         let item = self.items[entry as usize];
         let ranks = [entry, item.inode_rank, item.name_rank];
@@ -286,7 +287,7 @@ fn item(entry: &Entry<'_>, class: u8) -> Item {
     }
 }
 
-/// A directory of the table; it finds nothing once that one was forgotten.
+/// A key to a directory of the table; it finds nothing once that was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     at: u32,
@@ -305,7 +306,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// How many directories and entries are known.
+    /// The number of known directories and entries.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.by_node.len(), self.entries)
     }
@@ -315,7 +316,7 @@ impl Tree {
         self.by_node.len() < DIRECTORIES_LIMIT
     }
 
-    /// Adds a directory that is not known.
+    /// Adds an unknown directory.
     pub(crate) fn add(&mut self, node: Node, parent: Option<Node>, walk: u32) -> Key {
         let directory = Directory::new(node, parent, walk);
         let at = self.free.pop().unwrap_or_else(|| {
@@ -329,18 +330,18 @@ impl Tree {
         key
     }
 
-    /// The directory of this name.
+    /// The key of a node.
     pub(crate) fn key(&self, node: Node) -> Option<Key> {
         self.by_node.get(&node).copied()
     }
 
-    /// A directory.
+    /// The directory of a key.
     pub(crate) fn get(&self, key: Key) -> Option<&Directory> {
         let (generation, directory) = self.slots.get(key.at as usize)?;
         directory.as_ref().filter(|_| *generation == key.generation)
     }
 
-    /// The same.
+    /// The directory of a key, mutable.
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut Directory> {
         let (generation, directory) = self.slots.get_mut(key.at as usize)?;
         directory.as_mut().filter(|_| *generation == key.generation)
@@ -351,12 +352,12 @@ impl Tree {
         self.get(key)?.items.get(entry as usize)
     }
 
-    /// The same.
+    /// An entry, mutable.
     pub(crate) fn item_mut(&mut self, key: Key, entry: u32) -> Option<&mut Item> {
         self.get_mut(key)?.items.get_mut(entry as usize)
     }
 
-    /// Takes a listing: as much of it as there is room for.
+    /// Stores a listing, as much of it as there is room for.
     pub(crate) fn list(&mut self, key: Key, entries: &[Entry<'_>], class: impl FnMut(&[u8]) -> u8) {
         self.unlist(key);
         let room = ENTRIES_LIMIT - self.entries;
@@ -366,7 +367,7 @@ impl Tree {
         self.entries += entries.len();
     }
 
-    /// Forgets the entries of a directory.
+    /// Drops the entries of a directory.
     pub(crate) fn unlist(&mut self, key: Key) {
         let Some(directory) = self.get_mut(key) else { return };
         let items = std::mem::take(&mut directory.items);
@@ -380,7 +381,7 @@ impl Tree {
         }
     }
 
-    /// Forgets a directory.
+    /// Drops a directory.
     pub(crate) fn forget(&mut self, key: Key) -> Option<Node> {
         self.unlist(key);
         let node = self.get(key)?.node;
@@ -391,7 +392,7 @@ impl Tree {
         Some(node)
     }
 
-    /// Keeps where a file lies.
+    /// Stores the addresses of a file.
     pub(crate) fn keep_pieces(&mut self, key: Key, entry: u32, pieces: Pieces) {
         let Some(item) = self.item(key, entry).copied() else { return };
         if item.pieces != NO_PIECES {
@@ -407,17 +408,17 @@ impl Tree {
         }
     }
 
-    /// Where a file lies, as far as that is kept.
+    /// The stored addresses of a file.
     pub(crate) fn pieces(&self, item: &Item) -> &[Extent] {
         self.pieces.get(item.pieces as usize).map_or(&[], |pieces| &pieces.0)
     }
 
-    /// What of it was missing.
+    /// How much of it was missing.
     pub(crate) fn missing(&self, item: &Item) -> Bytes {
         self.pieces.get(item.pieces as usize).map_or(Bytes::ZERO, Pieces::bytes)
     }
 
-    /// Where a file lies is not needed any more.
+    /// Removes and returns the addresses of a file.
     pub(crate) fn take_pieces(&mut self, key: Key, entry: u32) -> Pieces {
         let Some(item) = self.item_mut(key, entry) else { return Pieces::default() };
         match std::mem::replace(&mut item.pieces, NO_PIECES) {
@@ -449,7 +450,7 @@ mod tests {
     }
 
     proptest! {
-        /// Positions against sorting by hand.
+        /// Positions against a brute-force sort.
         #[test]
         fn orders_are_permutations_and_positions_their_inverse(
             names in prop::collection::btree_map("[a-z.]{1,6}", 1..1000u64, 1..60), seed in any::<u64>(),

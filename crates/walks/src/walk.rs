@@ -1,16 +1,17 @@
-//! One walk, and what it is expected to open next.
+//! One walk, and the entries that it is expected to open next.
 //!
-//! State is kept by tree and not by process: `find | xargs` is two programs and one walk. A walk is the topmost directory that
-//! was opened and all directories below it that were reached through opened ones.
+//! State is kept by tree and not by process: `find | xargs` is two programs and one walk. A walk is the topmost
+//! directory that was opened and all directories below it that were reached through opened ones.
 //!
-//! # What comes next
+//! # The expected entries
 //!
-//! From the directory of the file opened last, up to the top: in each directory the entries behind the reached one in the
-//! order of that directory ([`crate::order`]), and with each subdirectory all that it holds. Where the walk opens the files of a
-//! directory before it descends (fts, du), files come first; where it descends on the way (find, tar, grep -r), they come in one
-//! order. Which of the two is voted, too. A walk that has opened no file is followed by its directories alone.
+//! From the directory of the file opened last, up to the top: in each directory the entries behind the reached
+//! one in the order of that directory ([`crate::order`]), and with each subdirectory its whole subtree. If the
+//! walk opens the files of a directory before it descends (fts, du), files come first. If it descends in
+//! between (find, tar, grep -r), they come in one order. This is decided by votes, too. For a walk that has
+//! opened no file, only directories are followed.
 //!
-//! Entries that the walk went past by more than the slack are not expected any more.
+//! Entries that the walk has passed by more than the slack are not expected.
 
 use crate::classes::CLASSES_LIMIT;
 use crate::ledger::Account;
@@ -24,28 +25,29 @@ use foreseek_units::{Bytes, Instant, Nanos};
 use rustc_hash::FxHashSet;
 use std::collections::VecDeque;
 
-/// Directories above one another that are followed: paths of 4,096 bytes hold 2,048 names.
+/// The most nested directories that are followed: paths of 4,096 bytes hold 2,048 names.
 const DEPTH_LIMIT: usize = 2048;
 /// After so many opens elsewhere a directory counts as left: several threads work in as many directories.
 pub(crate) const ACTIVE: u64 = 64;
-/// Votes for one way to descend that count at most.
+/// The most votes for one way to descend that count.
 const DESCENT_LIMIT: i32 = 16;
-/// Inodes that one block of 4 KiB holds at least (ext4 with inodes of 256 bytes): where one is in memory, its neighbours are.
+/// The least number of inodes in one block of 4 KiB (ext4 with inodes of 256 bytes): if one is in memory, its
+/// neighbours are.
 const INODES_TOGETHER: u64 = 16;
 /// Blocks of inodes known to be in memory that are remembered.
 const TOUCHED_LIMIT: usize = 1 << 16;
 
-/// Files opened or passed over until a walk can be said to select.
-const TELLING: u32 = 16;
+/// Files opened or passed before it is known whether a walk selects.
+const SELECTION_SAMPLE: u32 = 16;
 /// Files after which older ones count half.
 const RECENT: u32 = 256;
 
-/// The block that holds an inode, by a number.
+/// The number of the block that holds an inode.
 pub(crate) fn inode_block(inode: u64) -> u64 {
     inode.wrapping_sub(1) / INODES_TOGETHER
 }
 
-/// A walk under way.
+/// A live walk.
 #[derive(Clone, Debug)]
 pub(crate) struct Walk {
     pub(crate) top: Key,
@@ -57,16 +59,16 @@ pub(crate) struct Walk {
     /// Opens and look-ups so far: the walk's clock.
     pub(crate) clock: u64,
     pub(crate) account: Account,
-    /// Where the last file was opened.
+    /// The directory of the last opened file.
     pub(crate) cursor: Option<Key>,
     /// The directory opened last.
     pub(crate) opened: Key,
     votes: [Votes; 2],
-    /// Positive: files first; negative: descends on the way.
+    /// Positive: files first; negative: descends in between.
     descent: i32,
-    /// Of each class of files: opened, and passed over.
+    /// For each class of files: opened, and passed.
     tallies: Vec<[u32; 2]>,
-    /// Files that were expected, of late: opened, and passed over.
+    /// Expected files, recently: opened, and passed.
     recent: [u32; 2],
     pub(crate) fetched: u64,
     pub(crate) used: u64,
@@ -75,44 +77,44 @@ pub(crate) struct Walk {
     pub(crate) held: Bytes,
     /// Unanswered listings.
     pub(crate) lists: u32,
-    /// All that were asked for.
+    /// All requested listings.
     pub(crate) listed: u64,
-    /// Files whose place was asked for.
+    /// Files whose addresses were requested.
     pub(crate) places: u32,
-    /// Inodes or blocks of directories on their way.
+    /// Inodes or blocks of directories in flight.
     pub(crate) metadata: Option<FetchId>,
-    /// Contents on their way.
+    /// Contents in flight.
     pub(crate) contents: Option<FetchId>,
-    /// Files opened that had not been fetched, when the last batch was made.
+    /// Opened files that had not been fetched, when the last batch was made.
     pub(crate) files_at_batch: u64,
     /// Files of the last batch.
     pub(crate) batch: u64,
-    /// In a round: what may still be spent on directories and inodes.
+    /// In a round: how much may still be spent on directories and inodes.
     pub(crate) round: Option<Nanos>,
-    /// What was spent on directories and inodes that did not pay by themselves.
+    /// The cost of directories and inodes that did not pay by themselves.
     pub(crate) tried: Nanos,
-    /// The next round begins when the walk has cost so much.
+    /// The walk's cost at which the next round begins.
     pub(crate) next_cost: Nanos,
     pub(crate) pace: Pace,
-    /// What a file of the last batch cost.
+    /// The cost of a file of the last batch.
     pub(crate) price: Option<Nanos>,
     pub(crate) last: Instant,
-    /// When the clock has come so far, it is time to look again what can be fetched.
+    /// The clock at which the next look is due.
     pub(crate) look_at: u64,
     pub(crate) stopped: Stopped,
-    /// Entries placed one after the other that were in memory.
+    /// Consecutively placed entries that were in memory.
     pub(crate) resident: u32,
-    /// Something was not in memory.
+    /// An entry was not in memory.
     pub(crate) missing: bool,
     pub(crate) quiet: Option<Quiet>,
-    /// The round under way looks at some files alone.
+    /// The present round examines only some files.
     pub(crate) sample: Option<Sample>,
-    /// It was quiet once, so that it is not known how many files it opened.
+    /// It was quiet once: the number of its opened files is not known.
     pub(crate) unseen: bool,
     pub(crate) program: Option<u64>,
     /// Blocks of inodes in memory.
     touched: FxHashSet<u64>,
-    /// Directories that were left, and when.
+    /// The left directories, and when they were left.
     pub(crate) left: VecDeque<(Key, u64)>,
 }
 
@@ -164,7 +166,7 @@ impl Walk {
         }
     }
 
-    /// Takes over the sums of a walk whose top turned out to lie below this one.
+    /// Takes over the sums of a walk whose top lies below this one.
     pub(crate) fn join(&mut self, other: &mut Self) {
         self.all.append(&mut other.all);
         self.directories += other.directories;
@@ -211,63 +213,63 @@ impl Walk {
         *counts = counts.saturating_add(count);
     }
 
-    /// Of the files that it was expected to open: one was opened, or passed over.
-    fn restore(&mut self, way: usize) {
+    /// Counts an expected file: 0 for an opened one, 1 for a passed one.
+    fn count_recent(&mut self, way: usize) {
         self.recent[way] += 1;
         if self.recent[0] + self.recent[1] > RECENT {
             self.recent = self.recent.map(|count| count / 2);
         }
     }
 
-    /// Whether it opens fewer of the files that were expected than it passes over.
+    /// Whether it opens fewer of the expected files than it passes.
     pub(crate) fn selects(&self) -> bool {
         let [opened, passed] = self.recent;
-        opened + passed >= TELLING && passed > opened
+        opened + passed >= SELECTION_SAMPLE && passed > opened
     }
 
-    /// The time in which the program goes through so many expected files by itself, of which it opens a part; nothing where that is not
-    /// known.
-    pub(crate) fn by_itself(&self, files: u64) -> Option<Nanos> {
+    /// The time that the program takes for so many expected files, of which it opens a part, without
+    /// prefetching; `None` if it is not known.
+    pub(crate) fn time_without_fetches(&self, files: u64) -> Option<Nanos> {
         let [opened, passed] = self.recent.map(u64::from);
         let used =
-            if opened + passed < u64::from(TELLING) { files } else { files * opened / (opened + passed) };
+            if opened + passed < u64::from(SELECTION_SAMPLE) { files } else { files * opened / (opened + passed) };
         self.pace.cost_of(used)
     }
 
     /// A file of this class was opened.
     pub(crate) fn opened_one(&mut self, class: u8) {
         self.tally(class, 0, 1);
-        self.restore(0);
+        self.count_recent(0);
     }
 
-    /// A file of this class was passed over.
+    /// A file of this class was passed.
     pub(crate) fn passed_one(&mut self, class: u8) {
         if self.wants(class) {
-            self.restore(1);
+            self.count_recent(1);
         }
         self.tally(class, 1, 1);
     }
 
-    /// Whether files of this class are worth fetching: at least a quarter of them is opened. In a sorted
-    /// batch a file costs less than a quarter of what it costs alone.
+    /// Whether files of this class are worth fetching: at least a quarter of them is opened. In a sorted batch
+    /// a file costs less than a quarter of a single read.
     pub(crate) fn wants(&self, class: u8) -> bool {
         let [opened, passed] = self.tallies.get(usize::from(class)).copied().unwrap_or_default();
         (u64::from(opened) + 1) * 4 >= u64::from(opened) + u64::from(passed) + 2
     }
 
-    /// Notes in which order two siblings were opened.
+    /// Records the order in which two siblings were opened.
     pub(crate) fn vote(&mut self, directory: &mut Directory, distances: [i64; 3]) {
         directory.votes.vote(distances);
         self.votes[usize::from(directory.items.len() > LARGE)].vote(distances);
     }
 
-    /// Notes whether files were opened before the walk descended.
+    /// Records whether files were opened before the walk descended.
     pub(crate) fn descend(&mut self, files_first: bool) {
         let vote = if files_first { 1 } else { -1 };
         self.descent = (self.descent + vote).clamp(-DESCENT_LIMIT, DESCENT_LIMIT);
     }
 
-    /// The order of a directory's opens, where it is known.
+    /// The order of a directory's opens, if it is known.
     pub(crate) fn order(&self, directory: &Directory) -> Option<Order> {
         directory.votes.within(&self.votes[usize::from(directory.items.len() > LARGE)])
     }
@@ -290,13 +292,13 @@ impl Walk {
         item.is(flag::INODE_IN) || self.touched.contains(&inode_block(item.inode))
     }
 
-    /// Fetched files of which it is not known yet whether they are used.
+    /// Fetched files that were neither used nor passed yet.
     pub(crate) fn waiting(&self) -> u64 {
         self.fetched.saturating_sub(self.used + self.wasted)
     }
 
-    /// Visits what the walk is expected to open, in order: files that were neither opened nor passed over, and
-    /// directories. It ends when the visitor answers false.
+    /// Visits the entries that the walk is expected to open, in order: files that were neither opened nor
+    /// passed, and directories. It ends when the visitor returns `false`.
     pub(crate) fn expect(&self, tree: &Tree, mut visit: impl FnMut(Key, u32, &Item) -> bool) {
         let Some((mut stack, mut met)) = self.start(tree) else { return };
         while let Some(frame) = stack.last_mut() {
@@ -324,8 +326,8 @@ impl Walk {
             }
             if wanted && item.kind == Kind::Directory {
                 let node = Node { device: directory.node.device, inode: item.inode };
-                // A directory is met once, whatever listings say, and its files are another walk's where it belongs to one: that
-                // walk's books say what is held of them.
+                // A directory is visited once, even if listings repeat it. The files of a directory that
+                // belongs to another walk are that walk's: its account includes their held bytes.
                 let below = tree.key(node).filter(|below| {
                     tree.get(*below).is_some_and(|below| below.walk == directory.walk)
                         && stack.len() < DEPTH_LIMIT
@@ -336,7 +338,7 @@ impl Walk {
         }
     }
 
-    /// The frames from the top to where the walk is, and the directories on that way.
+    /// The frames from the top to the walk's position, and the directories on that path.
     fn start(&self, tree: &Tree) -> Option<(Vec<Frame>, FxHashSet<Key>)> {
         let cursor = self.cursor.filter(|cursor| tree.get(*cursor).is_some()).unwrap_or(self.opened);
         let mut stack = Vec::new();
@@ -371,11 +373,11 @@ impl Walk {
         self.order(directory).unwrap_or(Order { by: crate::order::By::Listing, reversed: false })
     }
 
-    /// The frame of a directory below, unless the walk is through with it.
+    /// The frame of a directory below, unless the walk has finished it.
     fn frame(&self, tree: &Tree, key: Key) -> Option<Frame> {
         let directory = tree.get(key)?;
-        let through = directory.files > 0 && directory.touched + ACTIVE < self.clock;
-        if directory.listing != Listing::Known || through {
+        let finished = directory.files > 0 && directory.touched + ACTIVE < self.clock;
+        if directory.listing != Listing::Known || finished {
             return None;
         }
         let order = self.order_or_listing(directory);
@@ -391,7 +393,7 @@ enum Phase {
     Both,
 }
 
-/// Where the prediction is in one directory.
+/// The position of the prediction in one directory.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     key: Key,

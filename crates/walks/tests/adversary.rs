@@ -1,11 +1,11 @@
-//! An adversary that knows every fetch: it chooses what is opened next, when a walk stops and how walks interleave, and measures
-//! what the disk has done against the cheapest order of what was used.
+//! An adversary that knows every fetch. It chooses the next open, the end of each walk and the interleaving of
+//! walks, and compares the disk's time with the cheapest order of the used data.
 //!
-//! Everything is measured by the disk of `common`, not by the engine's own books: `F`, the requests of fetches; `W`, those of
-//! programs; `OPT`, one pass over what programs used that was not in memory, period by period; `S`, what the same opens cost without
-//! an engine.
+//! All values are measured by the disk of `common`, not by the engine's own account: `F`, the requests of
+//! fetches; `W`, those of programs; `OPT`, one pass over the data that programs used and that was not in
+//! memory, period by period; `S`, the cost of the same opens without an engine.
 
-#![expect(clippy::print_stderr, reason = "ratios and gains are for people")]
+#![expect(clippy::print_stderr, reason = "ratios and gains are printed")]
 
 mod common;
 
@@ -16,10 +16,10 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What the adversary does while walks go on.
+/// A move of the adversary.
 #[derive(Clone, Copy, Debug)]
 enum Move {
-    /// Opens what a walk in order opens next, so many times.
+    /// Opens the next files of a walk in order, so many times.
     Follow(u16),
     /// Follows until something was fetched, and then leaves that walk for good.
     Lure,
@@ -27,9 +27,9 @@ enum Move {
     Nibble(u8),
     /// Opens files that are not in memory, anywhere in listed directories or not.
     Evade(u16),
-    /// Goes on with another of the walks.
+    /// Changes to another walk.
     Switch(u8),
-    /// All walks go on by turns, so many rounds.
+    /// All walks advance in turns, so many rounds.
     Turns(u8),
     /// All walks end.
     Rest,
@@ -50,7 +50,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 
 /// Several trees that share a disk: the subtrees of one root, which itself is never opened.
 struct Adversary {
-    ours: World,
+    engine_world: World,
     stock: World,
     walks: Vec<std::vec::IntoIter<Act>>,
     at: usize,
@@ -64,8 +64,8 @@ impl Adversary {
     fn new(layout: Layout, seed: u64, settings: Settings) -> Self {
         let tree = Tree::new(2500, layout, seed);
         let costs: Arc<dyn DeviceCosts> = Arc::new(Flat);
-        let mut ours = World::new(Arc::clone(&costs), tree.clone(), Some(settings));
-        ours.blind = seed.is_multiple_of(4);
+        let mut engine_world = World::new(Arc::clone(&costs), tree.clone(), Some(settings));
+        engine_world.blind = seed.is_multiple_of(4);
         let stock = World::new(costs, tree.clone(), None);
         let mut dice = Dice(seed);
         let reading =
@@ -83,7 +83,7 @@ impl Adversary {
         });
         let walks = walks.collect();
         Self {
-            ours,
+            engine_world,
             stock,
             walks,
             at: 0,
@@ -99,7 +99,7 @@ impl Adversary {
             Act::Directory(at) => drop(self.seen.insert(at)),
             Act::File(at, nth) | Act::Look(at, nth) => drop(self.opened.insert((at, nth))),
         }
-        self.ours.act(act);
+        self.engine_world.act(act);
         self.stock.act(act);
     }
 
@@ -116,7 +116,7 @@ impl Adversary {
 
     /// Files that were fetched and not opened.
     fn held(&self) -> u64 {
-        self.ours.engine.as_ref().expect("an engine").status().held.get()
+        self.engine_world.engine.as_ref().expect("an engine").status().held.get()
     }
 
     fn make(&mut self, what: Move) {
@@ -124,8 +124,8 @@ impl Adversary {
         match what {
             Move::Follow(count) => while_true(count, || self.follow()),
             Move::Lure => {
-                let before = self.ours.fetches.requests;
-                while_true(400, || self.ours.fetches.requests == before && self.follow());
+                let before = self.engine_world.fetches.requests;
+                while_true(400, || self.engine_world.fetches.requests == before && self.follow());
                 self.walks[self.at] = Vec::new().into_iter();
             }
             Move::Nibble(share) => {
@@ -143,7 +143,7 @@ impl Adversary {
             }
             Move::Switch(to) => self.at = usize::from(to) % self.walks.len(),
             Move::Rest => {
-                self.ours.rest();
+                self.engine_world.rest();
                 self.stock.rest();
             }
         }
@@ -154,8 +154,8 @@ impl Adversary {
         let seen: Vec<usize> = self.seen.iter().copied().collect();
         for _ in 0..40 {
             let Some(at) = seen.get(self.dice.roll(seen.len() as u64) as usize) else { return false };
-            let nth = self.dice.roll(self.ours.tree.directories[*at].files.len() as u64) as usize;
-            if !self.opened.contains(&(*at, nth)) && !self.ours.holds(*at, nth) {
+            let nth = self.dice.roll(self.engine_world.tree.directories[*at].files.len() as u64) as usize;
+            if !self.opened.contains(&(*at, nth)) && !self.engine_world.holds(*at, nth) {
                 self.act(Act::File(*at, nth));
                 return true;
             }
@@ -183,16 +183,16 @@ struct Worst {
     all: f64,
 }
 
-/// Checks the bound, and answers the ratios: fetches less the allowance to the optimum, and all that was done, less it, to
-/// stock.
+/// Checks the bound, and returns two ratios. One is the cost of fetches, less the allowance, to the optimum.
+/// The other is all device time, less the allowance, to that without an engine.
 fn judge(adversary: &Adversary, rho: f64) -> Result<Worst, String> {
-    let (ours, stock) = (&adversary.ours, &adversary.stock);
+    let (engine_world, stock) = (&adversary.engine_world, &adversary.stock);
     let optimum = stock.optimum().get() as f64;
     let allowance = allowance().get() as f64;
-    let fetches = ours.fetches.time.get() as f64;
-    let all = fetches + ours.own.time.get() as f64;
+    let fetches = engine_world.fetches.time.get() as f64;
+    let all = fetches + engine_world.own.time.get() as f64;
     let stock = stock.own.time.get() as f64;
-    let status = ours.engine.as_ref().expect("an engine").status();
+    let status = engine_world.engine.as_ref().expect("an engine").status();
     let books = status.spent.get() as f64;
     let message = || {
         format!(
@@ -224,7 +224,7 @@ fn play(layout: Layout, seed: u64, moves: &[Move], settings: Settings, rho: f64)
         worst.fetches = worst.fetches.max(now.fetches);
         worst.all = worst.all.max(now.all);
     }
-    assert!(adversary.ours.most_held <= settings.budget);
+    assert!(adversary.engine_world.most_held <= settings.budget);
     Ok(worst)
 }
 
@@ -235,9 +235,9 @@ fn layouts() -> impl Strategy<Value = Layout> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// (1) and (3) of the bound, at every moment.
+    /// (1) and (3) of the bound, after each move.
     #[test]
-    fn whatever_the_adversary_does_the_promise_holds(
+    fn the_bound_holds_for_any_adversary(
         layout in layouts(), seed in 0u64..1 << 32, moves in moves(),
     ) {
         if let Err(message) = play(layout, seed, &moves, Settings::default(), 4.0) {
@@ -270,9 +270,9 @@ fn games() -> Vec<(Layout, u64, Vec<Move>)> {
     games
 }
 
-/// The worst ratios, printed.
+/// Prints the worst ratios.
 #[test]
-fn the_worst_ratios_are_within_the_promise() {
+fn the_worst_ratios_are_within_the_bound() {
     let mut worst = Worst::default();
     for (layout, seed, moves) in games() {
         let game = play(layout, seed, &moves, Settings::default(), 4.0).unwrap_or_else(|it| panic!("{it}"));
@@ -287,9 +287,9 @@ fn the_worst_ratios_are_within_the_promise() {
     assert!(worst.fetches > 2.0, "this adversary is too weak to show anything: {worst:?}");
 }
 
-/// The games tell a rule that stays within the bound from one that does not.
+/// The games distinguish a rule within the bound from one beyond it.
 #[test]
-fn an_engine_that_is_allowed_more_breaks_the_promise() {
+fn an_engine_with_a_larger_allowance_breaks_the_bound() {
     let broken = |settings: Settings| {
         games()
             .iter()
@@ -302,14 +302,15 @@ fn an_engine_that_is_allowed_more_breaks_the_promise() {
     assert!(greedy > 0 && rich > 0);
 }
 
-/// The other half of the proof: no rule guarantees a constant times the optimum for all that the device does. The
-/// walk opens files that are not in memory, in dense groups far apart; the ratio grows with the number of files in a group.
+/// The other half of the proof: no rule guarantees a constant times the optimum for all device time. The walk
+/// opens files that are not in memory, in dense groups far apart; the ratio grows with the number of files in a
+/// group.
 #[test]
 fn no_constant_bounds_an_evading_walk_against_the_optimum() {
     let ratio = |files: usize| {
         let mut tree = Tree::default();
         let mut inode = 12;
-        // One directory, whose files lie in 40 groups of so many, each in one piece.
+        // One directory, whose files form 40 contiguous groups of this many.
         let groups = 40;
         let mut files: Vec<common::File> = (0..groups * files)
             .map(|at| {

@@ -1,6 +1,6 @@
-//! What events cost the processor: printed, for people, and not asserted.
+//! The processor time of events: printed, and not asserted.
 
-#![expect(clippy::print_stderr, reason = "ratios and gains are for people")]
+#![expect(clippy::print_stderr, reason = "ratios and gains are printed")]
 
 mod common;
 
@@ -11,7 +11,7 @@ use foreseek_walks::{Commands, Event, Settings, Walks};
 use std::sync::Arc;
 use std::time;
 
-/// A walk over 30,000 files with its engine, against the same without one; and directories opened at rest.
+/// A walk over 30,000 files with its engine, and the same without one; and directories opened at rest.
 #[test]
 #[ignore = "prints times; run with --release --ignored --nocapture"]
 fn an_event_costs_about_a_microsecond() {

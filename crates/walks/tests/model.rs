@@ -1,5 +1,5 @@
-//! What the engine may and may not do, whatever it is told: recognition against a naive model, and bounds under events
-//! that make no sense.
+//! The bounds of the engine under any events: recognition against a naive model, and bounds under senseless
+//! events.
 
 mod common;
 
@@ -19,13 +19,13 @@ fn engine(settings: Settings) -> Walks {
 }
 
 proptest! {
-    /// A walk is the topmost opened directory and all below it that were reached through opened ones, in whatever
-    /// order and by whatever processes they are opened.
+    /// A walk is the topmost opened directory and all below it that were reached through opened ones, for any
+    /// order and processes of the opens.
     #[test]
     fn walks_are_trees_of_opened_directories(
         parents in prop::collection::vec(0usize..40, 1..40), opens in prop::collection::vec((0usize..40, 0u32..3), 1..60),
     ) {
-        // Each directory's parent is one before it; the first has none.
+        // Each directory's parent is an earlier one; the first has none.
         let parent = |at: usize| (at > 0).then(|| parents[at % parents.len()] % at);
         let mut walks = engine(Settings::default());
         let (mut opened, mut out) = (BTreeSet::new(), Commands::new());
@@ -47,21 +47,21 @@ proptest! {
             let model: BTreeMap<Node, u64> =
                 sizes.into_iter().map(|(top, count)| (node(top as u64 + 1), count)).collect();
             let status = walks.status();
-            let ours: BTreeMap<Node, u64> = status.walks.iter().map(|walk| (walk.top, walk.directories)).collect();
-            prop_assert_eq!(ours, model);
+            let found: BTreeMap<Node, u64> = status.walks.iter().map(|walk| (walk.top, walk.directories)).collect();
+            prop_assert_eq!(found, model);
         }
     }
 }
 
 #[derive(Clone, Debug)]
-enum Told {
+enum Action {
     Directory(u64, Option<u64>),
     File(u64, u64),
     Look(u64, u64),
     /// Opens so many files in the order of their names, and answers in between.
     Run(u64, u64, u64),
     Read(u64, u64),
-    /// Answers what was asked for, or something else.
+    /// Answers requests, or something else.
     Answer,
     Nonsense(u64),
     Changed(u64),
@@ -70,25 +70,25 @@ enum Told {
     Overflow,
 }
 
-fn told() -> impl Strategy<Value = Vec<Told>> {
+fn actions() -> impl Strategy<Value = Vec<Action>> {
     let directory = 1u64..12;
     let one = prop_oneof![
-        4 => (directory.clone(), prop::option::of(directory.clone())).prop_map(|(it, above)| Told::Directory(it, above)),
-        20 => (directory.clone(), 0u64..FILES).prop_map(|(it, file)| Told::File(it, file)),
-        2 => (directory.clone(), 0u64..FILES).prop_map(|(it, file)| Told::Look(it, file)),
-        4 => (directory.clone(), 0u64..FILES, 0u64..100).prop_map(|(it, from, count)| Told::Run(it, from, count)),
-        2 => (0u64..2000, 0u64..100_000).prop_map(|(file, end)| Told::Read(file, end)),
-        12 => Just(Told::Answer),
-        2 => any::<u64>().prop_map(Told::Nonsense),
-        1 => directory.prop_map(Told::Changed),
-        1 => (0u64..10_000_000).prop_map(Told::Budget),
-        1 => (0u64..12_000).prop_map(Told::Wait),
-        1 => Just(Told::Overflow),
+        4 => (directory.clone(), prop::option::of(directory.clone())).prop_map(|(it, above)| Action::Directory(it, above)),
+        20 => (directory.clone(), 0u64..FILES).prop_map(|(it, file)| Action::File(it, file)),
+        2 => (directory.clone(), 0u64..FILES).prop_map(|(it, file)| Action::Look(it, file)),
+        4 => (directory.clone(), 0u64..FILES, 0u64..100).prop_map(|(it, from, count)| Action::Run(it, from, count)),
+        2 => (0u64..2000, 0u64..100_000).prop_map(|(file, end)| Action::Read(file, end)),
+        12 => Just(Action::Answer),
+        2 => any::<u64>().prop_map(Action::Nonsense),
+        1 => directory.prop_map(Action::Changed),
+        1 => (0u64..10_000_000).prop_map(Action::Budget),
+        1 => (0u64..12_000).prop_map(Action::Wait),
+        1 => Just(Action::Overflow),
     ];
     prop::collection::vec(one, 0..250)
 }
 
-/// What a program takes for a file: a positioning and a little.
+/// A program's time for a file: a little more than a positioning.
 const OPEN: Nanos = Nanos::from_millis(10);
 /// Files of a directory.
 const FILES: u64 = 150;
@@ -122,7 +122,7 @@ impl Driver {
         }
     }
 
-    fn tell(&mut self, event: Event<'_>) -> Result<(), TestCaseError> {
+    fn notify(&mut self, event: Event<'_>) -> Result<(), TestCaseError> {
         let mut out = Commands::new();
         self.walks.on(self.now, event, &mut out);
         prop_assert!(out.as_slice().len() <= COMMANDS_LIMIT);
@@ -156,7 +156,7 @@ impl Driver {
                 let bytes: Bytes = parts.iter().map(|part| part.pages.len().bytes()).sum();
                 prop_assert!(self.fetched.insert(*fetch, bytes).is_none());
                 let held = self.walks.status().held;
-                // Less memory than before is no reason to give back what is there.
+                // A smaller budget is no reason to release held data.
                 prop_assert!(held <= self.budget, "{held} of {}", self.budget);
                 for part in parts {
                     prop_assert_eq!(part.lba, Lba(place(part.file.node.inode)));
@@ -195,7 +195,7 @@ impl Driver {
                         missing: if it.node.inode % 5 == 0 { &[] } else { extent },
                     })
                     .collect();
-                self.tell(Event::Placed { files: &placed })
+                self.notify(Event::Placed { files: &placed })
             }
             Command::FetchMetadata { fetch, nodes } => self.done(fetch, Bytes(nodes.len() as u64 * 4096)),
             Command::Fetch { fetch, .. } => self.done(fetch, self.fetched[&fetch]),
@@ -207,12 +207,12 @@ impl Driver {
         let outcome = [Outcome::Arrived, Outcome::Arrived, Outcome::Partly, Outcome::Refused]
             [self.dice.roll(4) as usize];
         let fetched_bytes = if outcome == Outcome::Arrived { asked } else { asked / 2 };
-        self.tell(Event::Done { fetch, fetched_bytes, outcome })
+        self.notify(Event::Done { fetch, fetched_bytes, outcome })
     }
 
     fn list(&mut self, directory: u64) -> Result<(), TestCaseError> {
         if self.dice.roll(10) == 0 {
-            return self.tell(Event::Unlistable { directory: node(directory) });
+            return self.notify(Event::Unlistable { directory: node(directory) });
         }
         self.listed.insert(directory);
         let mut entries: Vec<(u64, String, Kind)> = (0..FILES)
@@ -228,55 +228,55 @@ impl Driver {
                 Entry { node: node(*inode), kind: *kind, name: name.as_bytes(), inode_at }
             })
             .collect();
-        self.tell(Event::Listed { directory: node(directory), entries: &entries })
+        self.notify(Event::Listed { directory: node(directory), entries: &entries })
     }
 
-    fn make(&mut self, told: &Told) -> Result<(), TestCaseError> {
+    fn make(&mut self, action: &Action) -> Result<(), TestCaseError> {
         self.now += OPEN;
         let who = ProcessId(1);
-        match *told {
-            Told::Directory(it, above) => {
-                self.tell(Event::DirectoryOpened { who, directory: node(it), parent: above.map(node) })
+        match *action {
+            Action::Directory(it, above) => {
+                self.notify(Event::DirectoryOpened { who, directory: node(it), parent: above.map(node) })
             }
-            Told::File(it, nth) => {
-                self.tell(Event::FileOpened { who, directory: node(it), file: node(file(it, nth)) })
+            Action::File(it, nth) => {
+                self.notify(Event::FileOpened { who, directory: node(it), file: node(file(it, nth)) })
             }
-            Told::Run(it, from, count) => {
+            Action::Run(it, from, count) => {
                 for rank in from..(from + count).min(FILES) {
                     let nth = (0..FILES).find(|nth| nth * 7919 % FILES == rank).unwrap_or(0);
-                    self.tell(Event::FileOpened { who, directory: node(it), file: node(file(it, nth)) })?;
+                    self.notify(Event::FileOpened { who, directory: node(it), file: node(file(it, nth)) })?;
                     self.now += OPEN;
                     self.answer()?;
                 }
                 Ok(())
             }
-            Told::Look(it, nth) => {
-                self.tell(Event::LookedUp { who, directory: node(it), node: node(file(it, nth)) })
+            Action::Look(it, nth) => {
+                self.notify(Event::LookedUp { who, directory: node(it), node: node(file(it, nth)) })
             }
-            Told::Read(it, end) => self.tell(Event::Read { file: node(100 + it), end: Bytes(end) }),
-            Told::Answer => self.answer(),
-            Told::Nonsense(it) => {
+            Action::Read(it, end) => self.notify(Event::Read { file: node(100 + it), end: Bytes(end) }),
+            Action::Answer => self.answer(),
+            Action::Nonsense(it) => {
                 let placed =
                     Placed { file: node(it), length: Bytes(it), resident: Pages::ZERO, missing: &[] };
-                self.tell(Event::Placed { files: &[placed] })?;
-                self.tell(Event::Done {
+                self.notify(Event::Placed { files: &[placed] })?;
+                self.notify(Event::Done {
                     fetch: FetchId(it % 50 + 1000),
                     fetched_bytes: Bytes(1),
                     outcome: Outcome::Arrived,
                 })?;
-                self.tell(Event::Listed { directory: node(it % 20), entries: &[] })
+                self.notify(Event::Listed { directory: node(it % 20), entries: &[] })
             }
-            Told::Changed(it) => self.tell(Event::Changed { directory: node(it) }),
-            Told::Budget(bytes) => {
+            Action::Changed(it) => self.notify(Event::Changed { directory: node(it) }),
+            Action::Budget(bytes) => {
                 self.budget = Bytes(bytes).max(self.budget);
-                self.tell(Event::Budget { bytes: Bytes(bytes) })
+                self.notify(Event::Budget { bytes: Bytes(bytes) })
             }
-            Told::Wait(ms) => {
+            Action::Wait(ms) => {
                 self.now += Nanos::from_millis(ms);
-                self.tell(Event::Tick)
+                self.notify(Event::Tick)
             }
-            Told::Overflow => {
-                self.tell(Event::Overflow)?;
+            Action::Overflow => {
+                self.notify(Event::Overflow)?;
                 prop_assert_eq!(self.walks.status().held, Bytes::ZERO);
                 prop_assert!(self.walks.status().walks.is_empty());
                 Ok(())
@@ -285,7 +285,7 @@ impl Driver {
     }
 }
 
-/// Where a file or directory lies.
+/// The address of a file or directory.
 fn place(inode: u64) -> u64 {
     1_000_000 + inode * 7919 % 1000 * 64
 }
@@ -293,25 +293,25 @@ fn place(inode: u64) -> u64 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// Whatever it is told, in whatever order it is answered: bounded commands about entries that a listing named, books that
-    /// agree, and the bound.
+    /// For any events and any order of answers: bounded commands about entries that a listing named, consistent
+    /// accounts, and the bound.
     #[test]
-    fn whatever_is_told_the_bounds_hold(told in told(), seed in any::<u64>(), sees_reads: bool) {
+    fn the_bounds_hold_for_any_actions(actions in actions(), seed in any::<u64>(), sees_reads: bool) {
         let settings = Settings { sees_reads, budget: Bytes::mib(2), ..Settings::default() };
         let mut driver = Driver::new(settings, seed);
-        for told in &told {
-            driver.make(told)?;
+        for action in &actions {
+            driver.make(action)?;
         }
-        driver.make(&Told::Overflow)?;
+        driver.make(&Action::Overflow)?;
     }
 }
 
-/// A directory that two walks name: one walk has it as its top, a listing of the other names it. What is held of its files is in the
-/// books of one of them alone.
+/// A directory of two walks: it is the top of one walk, and a listing of the other names it. The held bytes of
+/// its files are in the account of only one of them.
 #[test]
-fn a_directory_of_another_walk_is_left_to_that_walk() {
-    use Told::{Answer, Directory, File, Look, Run};
-    let told = [
+fn a_directory_of_another_walk_counts_for_that_walk() {
+    use Action::{Answer, Directory, File, Look, Run};
+    let actions = [
         Directory(6, None),
         File(1, 0),
         Directory(7, Some(6)),
@@ -342,26 +342,26 @@ fn a_directory_of_another_walk_is_left_to_that_walk() {
     ];
     let settings = Settings { budget: Bytes::mib(2), ..Settings::default() };
     let mut driver = Driver::new(settings, 18_286_666_821_320_032_901);
-    for told in &told {
-        driver.make(told).expect("kept");
+    for action in &actions {
+        driver.make(action).expect("kept");
     }
 }
 
-/// Two engines that are told the same say the same.
+/// Two engines with the same events give the same commands.
 #[test]
 fn it_is_deterministic() {
     let run = || {
         let mut driver = Driver::new(Settings::default(), 9);
-        driver.make(&Told::Directory(1, None)).expect("kept");
+        driver.make(&Action::Directory(1, None)).expect("kept");
         let mut all = Vec::new();
         for nth in 0..FILES {
             // In the order of names.
             driver
-                .make(&Told::File(1, (0..FILES).find(|it| it * 7919 % FILES == nth).unwrap_or(0)))
+                .make(&Action::File(1, (0..FILES).find(|it| it * 7919 % FILES == nth).unwrap_or(0)))
                 .expect("kept");
             while !driver.asked.is_empty() {
                 all.extend(driver.asked.iter().map(|command| format!("{command:?}")));
-                driver.make(&Told::Answer).expect("kept");
+                driver.make(&Action::Answer).expect("kept");
             }
         }
         assert!(!driver.fetched.is_empty(), "{:?}", driver.walks.status());
@@ -372,15 +372,15 @@ fn it_is_deterministic() {
     assert_eq!((all, fetched), run());
 }
 
-/// Such drivers do get contents to fetch, so that the bounds above are tried.
+/// Such drivers do get contents to fetch, so that the bounds above are exercised.
 #[test]
-fn a_driver_that_answers_anyhow_is_asked_for_contents() {
+fn a_driver_with_random_answers_gets_fetches_of_contents() {
     let fetched = (0..20).map(|seed| {
         let settings = Settings { budget: Bytes::mib(2), ..Settings::default() };
         let mut driver = Driver::new(settings, seed);
         for directory in 1..6 {
-            driver.make(&Told::Directory(directory, (directory > 1).then_some(1))).expect("kept");
-            driver.make(&Told::Run(directory, 0, 100)).expect("kept");
+            driver.make(&Action::Directory(directory, (directory > 1).then_some(1))).expect("kept");
+            driver.make(&Action::Run(directory, 0, 100)).expect("kept");
         }
         usize::from(!driver.fetched.is_empty())
     });
@@ -390,7 +390,7 @@ fn a_driver_that_answers_anyhow_is_asked_for_contents() {
 
 /// A large directory may take longer to list than a walk without events lasts.
 #[test]
-fn a_listing_that_comes_when_its_walk_is_over_is_forgotten() {
+fn a_listing_that_comes_after_its_walk_is_forgotten() {
     let mut walks = engine(Settings::default());
     let (mut out, who, directory) = (Commands::new(), ProcessId(1), node(1));
     walks.on(Instant(1), Event::DirectoryOpened { who, directory, parent: None }, &mut out);
@@ -405,11 +405,11 @@ fn a_listing_that_comes_when_its_walk_is_over_is_forgotten() {
     out.drain();
     assert!(walks.status().walks.is_empty());
     walks.on(later, Event::Listed { directory, entries: &[] }, &mut out);
-    let said: Vec<Command> = out.drain().collect();
-    assert!(matches!(said[..], [Command::Forget { directory: it }] if it == directory), "{said:?}");
+    let commands: Vec<Command> = out.drain().collect();
+    assert!(matches!(commands[..], [Command::Forget { directory: it }] if it == directory), "{commands:?}");
 }
 
-/// A user who opens directories as fast as possible.
+/// A user that opens directories as fast as possible.
 #[test]
 fn a_million_opened_directories_take_bounded_memory() {
     let mut walks = engine(Settings::default());

@@ -1,7 +1,7 @@
-//! Programs as they are: each order of opens, threads, two programs that walk together, selective ones, and those that
-//! only look. What is fetched for them, and what that costs or gains, in virtual time.
+//! Real programs: each order of opens, threads, two programs that walk together, selective ones, and those that
+//! only look inodes up. Checks the fetches for them, and their cost or gain, in virtual time.
 
-#![expect(clippy::print_stderr, reason = "ratios and gains are for people")]
+#![expect(clippy::print_stderr, reason = "ratios and gains are printed")]
 
 mod common;
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 struct Ran {
     stock: Nanos,
-    ours: Nanos,
+    with_engine: Nanos,
     fetched: Nanos,
     status: Status,
     files: u64,
@@ -21,24 +21,24 @@ struct Ran {
 
 impl Ran {
     fn gain(&self) -> f64 {
-        self.stock.get() as f64 / self.ours.get() as f64
+        self.stock.get() as f64 / self.with_engine.get() as f64
     }
 }
 
 fn run_with(tree: &Tree, acts: &[Act], settings: Settings) -> Ran {
     let mut stock = World::new(Arc::new(Flat), tree.clone(), None);
-    let mut ours = World::new(Arc::new(Flat), tree.clone(), Some(settings));
-    for world in [&mut stock, &mut ours] {
+    let mut with_engine = World::new(Arc::new(Flat), tree.clone(), Some(settings));
+    for world in [&mut stock, &mut with_engine] {
         world.table_blocks = 32;
         acts.iter().for_each(|act| world.act(*act));
     }
-    assert!(ours.most_held <= settings.budget, "{}", ours.most_held);
-    let status = ours.engine.as_ref().expect("an engine").status();
+    assert!(with_engine.most_held <= settings.budget, "{}", with_engine.most_held);
+    let status = with_engine.engine.as_ref().expect("an engine").status();
     let files = acts.iter().filter(|act| matches!(act, Act::File(..))).count() as u64;
     Ran {
         stock: stock.own.time,
-        ours: ours.own.time + ours.fetches.time,
-        fetched: ours.fetches.time,
+        with_engine: with_engine.own.time + with_engine.fetches.time,
+        fetched: with_engine.fetches.time,
         status,
         files,
     }
@@ -57,7 +57,7 @@ fn show(name: &str, ran: &Ran) {
     eprintln!(
         "{name}: stock {}, with fetches {} ({} of fetches), gain {:.2}; {} files, {:?}",
         ran.stock,
-        ran.ours,
+        ran.with_engine,
         ran.fetched,
         ran.gain(),
         ran.files,
@@ -66,7 +66,7 @@ fn show(name: &str, ran: &Ran) {
 }
 
 #[test]
-fn each_order_is_recognised_and_gains_where_it_is_not_that_of_the_disk() {
+fn each_order_is_recognised_and_gains_unless_it_is_disk_order() {
     let tree = fresh();
     for (reading, name) in
         [(Reading::Listing, "listing"), (Reading::Reversed, "listing, reversed"), (Reading::Name, "name")]
@@ -83,9 +83,9 @@ fn each_order_is_recognised_and_gains_where_it_is_not_that_of_the_disk() {
     }
 }
 
-/// Where a program reads in the order of the disk already, there is nothing to gain, and it is left alone but for directories.
+/// If a program already reads in disk order, there is nothing to gain, and only directories are fetched.
 #[test]
-fn a_program_in_the_order_of_the_disk_loses_nothing() {
+fn a_program_in_disk_order_loses_nothing() {
     let tree = fresh();
     let ran = run(&tree, &walk(&tree, Reading::Inode, false));
     show("inode", &ran);
@@ -97,7 +97,7 @@ fn four_threads_are_one_walk() {
     let tree = fresh();
     let mut acts = walk(&tree, Reading::Listing, true);
     let mut dice = Dice(1);
-    // A thread may be overtaken by three others, but nobody opens a file before its directory.
+    // A thread may be overtaken by three others, but no file is opened before its directory.
     for at in 1..acts.len() {
         let to = at - (dice.roll(4) as usize).min(at);
         if acts[to..=at].iter().all(|act| matches!(act, Act::File(..))) {
@@ -140,7 +140,7 @@ fn two_programs_that_walk_together_are_one_walk() {
 
 /// `grep --include=*.c`: a third of the files; and one name in fifty.
 #[test]
-fn selective_programs_get_what_they_select_or_are_left_alone() {
+fn selective_programs_get_their_files_or_nothing() {
     let tree = fresh();
     let all = walk(&tree, Reading::Listing, false);
     let only = |keep: &dyn Fn(&str) -> bool| -> Vec<Act> {
@@ -161,8 +161,8 @@ fn selective_programs_get_what_they_select_or_are_left_alone() {
     assert!(rare.status.walks[0].fetched <= 4 * rare.files, "{:?}", rare.status.walks[0]);
 }
 
-/// `find`, and `du` where look-ups are not seen: directories alone. They lie densely, so that the optimum is small, and `rho` times it
-/// allows little looking ahead.
+/// `find`, and `du` where look-ups are not reported: directories alone. They lie densely, so that the optimum
+/// is small, and `rho` times it allows little look-ahead.
 #[test]
 fn a_walk_of_directories_alone_loses_nothing() {
     for layout in [Layout::Fresh, Layout::Aged(40)] {
@@ -176,9 +176,9 @@ fn a_walk_of_directories_alone_loses_nothing() {
     }
 }
 
-/// `du`, `ls -lR` on a mount, which sees look-ups: inodes, and no contents.
+/// `du`, `ls -lR` on a mount, which reports look-ups: inodes, and no contents.
 #[test]
-fn a_walk_that_looks_has_inodes_fetched() {
+fn a_walk_of_look_ups_has_inodes_fetched() {
     let tree = Tree::new(20_000, Layout::Aged(40), 5);
     let looks = walk(&tree, Reading::Listing, false).into_iter().map(|act| match act {
         Act::File(at, nth) => Act::Look(at, nth),
@@ -191,7 +191,7 @@ fn a_walk_that_looks_has_inodes_fetched() {
 }
 
 #[test]
-fn programs_that_open_little_cost_nothing() {
+fn programs_that_open_few_files_cost_nothing() {
     let tree = fresh();
     let acts = walk(&tree, Reading::Listing, false);
     let mut files = 0;
@@ -201,14 +201,14 @@ fn programs_that_open_little_cost_nothing() {
     });
     let few: Vec<Act> = few.copied().collect();
     let ran = run(&tree, &few);
-    assert_eq!((ran.fetched, ran.ours), (Nanos::ZERO, ran.stock));
+    assert_eq!((ran.fetched, ran.with_engine), (Nanos::ZERO, ran.stock));
     assert_eq!(ran.status.walks[0].stopped, Stopped::TooShort);
 }
 
-/// Where reads are seen, an open alone is no use of contents: a program that opens all and reads nothing gets what the allowance
-/// buys, and one that reads gets everything.
+/// Where reads are reported, an open alone is no use of contents. For a program that opens all and reads
+/// nothing, only the allowance is fetched; for one that reads, everything.
 #[test]
-fn where_reads_are_seen_opens_alone_earn_nothing() {
+fn where_reads_are_reported_opens_alone_earn_nothing() {
     let tree = fresh();
     let acts = walk(&tree, Reading::Listing, false);
     let run = |reads: Bytes| {
@@ -225,7 +225,7 @@ fn where_reads_are_seen_opens_alone_earn_nothing() {
     assert!(read.walks[0].used * 10 >= 6012 * 8, "{read:?}");
 }
 
-/// What an engine does for a tree of which this part is in memory when the walk begins.
+/// An engine's work for a tree of which this part is in memory when the walk begins.
 fn run_warm(tree: &Tree, acts: &[Act], warm: &[Act]) -> World {
     let mut world = World::new(Arc::new(Flat), tree.clone(), Some(Settings::default()));
     world.table_blocks = 32;
@@ -238,7 +238,7 @@ fn run_warm(tree: &Tree, acts: &[Act], warm: &[Act]) -> World {
 }
 
 #[test]
-fn what_is_in_memory_is_neither_fetched_nor_reported() {
+fn files_in_memory_are_neither_fetched_nor_reported() {
     let tree = fresh();
     for files_first in [false, true] {
         let acts = walk(&tree, Reading::Listing, files_first);
@@ -252,7 +252,7 @@ fn what_is_in_memory_is_neither_fetched_nor_reported() {
 }
 
 #[test]
-fn a_walk_that_comes_to_what_is_not_in_memory_is_read_ahead_of() {
+fn a_walk_that_leaves_memory_is_prefetched_again() {
     let tree = fresh();
     let acts = walk(&tree, Reading::Listing, false);
     let (first, rest) = acts.split_at(acts.len() / 3);
@@ -260,17 +260,17 @@ fn a_walk_that_comes_to_what_is_not_in_memory_is_read_ahead_of() {
     stock.table_blocks = 32;
     stock.warm(first);
     acts.iter().for_each(|act| stock.act(*act));
-    let ours = run_warm(&tree, &acts, first);
-    let gain = stock.own.time.get() as f64 / (ours.own.time + ours.fetches.time).get() as f64;
-    // A trial comes as late as 32 directories, of the 350 that are not in memory.
+    let with_engine = run_warm(&tree, &acts, first);
+    let gain = stock.own.time.get() as f64 / (with_engine.own.time + with_engine.fetches.time).get() as f64;
+    // A trial comes at the latest after 32 directories, of the 350 that are not in memory.
     eprintln!("the first third in memory: gain {gain:.1}");
     assert!(gain > 3.0, "{gain}");
-    assert!(ours.reported < (rest.len() + first.len() / 4) as u64, "{}", ours.reported);
+    assert!(with_engine.reported < (rest.len() + first.len() / 4) as u64, "{}", with_engine.reported);
 }
 
 /// One directory of 4,000 files, of which the first are in memory.
 #[test]
-fn the_rest_of_a_large_directory_is_looked_at_before_its_reports_end() {
+fn the_rest_of_a_large_directory_is_sampled_before_its_reports_end() {
     let mut tree = fresh();
     let files: Vec<common::File> =
         tree.directories.iter_mut().flat_map(|it| std::mem::take(&mut it.files)).take(4000).collect();
@@ -287,14 +287,14 @@ fn the_rest_of_a_large_directory_is_looked_at_before_its_reports_end() {
     assert!(world.reported < 200, "{}", world.reported);
 }
 
-/// Walks whose opens were not all seen do not count as short ones.
+/// Walks with unreported opens do not count as short ones.
 #[test]
-fn quiet_walks_teach_nothing_about_lengths() {
+fn quiet_walks_do_not_count_in_the_lengths() {
     let tree = fresh();
     let acts = walk(&tree, Reading::Listing, false);
     let mut world = World::new(Arc::new(Flat), tree.clone(), Some(Settings::default()));
     world.warm(&acts);
-    world.tell(foreseek_walks::Event::Program { who: foreseek_seam::ProcessId(1), name: b"grep" });
+    world.notify(foreseek_walks::Event::Program { who: foreseek_seam::ProcessId(1), name: b"grep" });
     for _ in 0..20 {
         acts.iter().for_each(|act| world.act(*act));
         world.rest();
@@ -305,9 +305,9 @@ fn quiet_walks_teach_nothing_about_lengths() {
     assert!(walk.used * 10 >= tree.files() as u64 * 7, "{walk:?}");
 }
 
-/// A tree ten times the memory: what is held stays within it, and half of the gain is left.
+/// A tree ten times the memory: held bytes stay within it, and half of the gain is left.
 #[test]
-fn memory_bounds_what_is_held() {
+fn memory_bounds_the_held_bytes() {
     let tree = fresh();
     let acts = walk(&tree, Reading::Listing, false);
     let settings = Settings { budget: tree.bytes() / 10, ..Settings::default() };
@@ -316,7 +316,7 @@ fn memory_bounds_what_is_held() {
     assert!(ran.gain() > 2.0, "{}", ran.gain());
 }
 
-/// The allowance is one for the device and all walks together: programs that come and leave spend it once.
+/// The allowance is one for the device and all walks together: programs that come and go spend it once.
 #[test]
 fn the_allowance_is_not_renewed_by_walks_that_begin() {
     let tree = Tree::new(6000, Layout::Aged(20), 3);
@@ -334,10 +334,10 @@ fn the_allowance_is_not_renewed_by_walks_that_begin() {
     assert!(status.ended >= 100);
 }
 
-/// A program opens a directory, and those below it without listing the first: the driver learns which process to look at for the top of the
-/// walk alone.
+/// A program opens a directory, and those below it without listing the first. The driver gets the process to
+/// check only for the top of the walk.
 #[test]
-fn the_driver_is_told_who_may_merely_pass_through_a_directory() {
+fn the_driver_gets_the_process_that_may_pass_through_a_directory() {
     let who = ProcessId(7);
     let node = |inode| Node { device: DeviceNo(1), inode };
     let mut engine = Walks::new(Settings::default(), Arc::new(Flat));

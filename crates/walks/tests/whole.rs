@@ -1,6 +1,6 @@
-//! Whole walks over large trees in virtual time: device time and requests with the engine against stock.
+//! Whole walks over large trees in virtual time: device time and requests with the engine and without it.
 
-#![expect(clippy::print_stderr, reason = "ratios and gains are for people")]
+#![expect(clippy::print_stderr, reason = "ratios and gains are printed")]
 
 mod common;
 
@@ -27,20 +27,20 @@ impl Result {
 fn run(tree: &Tree, acts: &[Act], settings: Settings) -> Result {
     let costs = Arc::new(Profile::builtin("barracuda-500g").expect("built in"));
     let mut stock = World::new(costs.clone(), tree.clone(), None);
-    let mut ours = World::new(costs, tree.clone(), Some(settings));
-    for world in [&mut stock, &mut ours] {
+    let mut with_engine = World::new(costs, tree.clone(), Some(settings));
+    for world in [&mut stock, &mut with_engine] {
         world.table_blocks = 32;
         acts.iter().for_each(|act| world.act(*act));
     }
-    assert!(ours.most_held <= settings.budget);
+    assert!(with_engine.most_held <= settings.budget);
     let result = Result {
         stock: stock.own,
-        own: ours.own,
-        fetches: ours.fetches,
+        own: with_engine.own,
+        fetches: with_engine.fetches,
         optimum: stock.optimum(),
-        batches: ours.batches.len(),
+        batches: with_engine.batches.len(),
     };
-    let status = ours.engine.as_ref().expect("an engine").status();
+    let status = with_engine.engine.as_ref().expect("an engine").status();
     eprintln!(
         "{} files: stock {} ({} requests), own {} ({}), fetches {} ({}) in {} batches {:?}, optimum {}; gain {:.1}, {:.2} optima\n{:?}",
         tree.files(),
@@ -51,13 +51,13 @@ fn run(tree: &Tree, acts: &[Act], settings: Settings) -> Result {
         result.fetches.time,
         result.fetches.requests,
         result.batches,
-        ours.batches,
+        with_engine.batches,
         result.optimum,
         result.gain(),
         (result.own.time + result.fetches.time).get() as f64 / result.optimum.get() as f64,
         status
     );
-    // Golden: about 2.5 on either layout. No engine could do better than 1.
+    // Golden: about 2.5 on either layout. The least possible value is 1.
     let done = (result.own.time + result.fetches.time).get();
     assert!(done * 10 <= result.optimum.get() * 26, "{done} ns, optimum {}", result.optimum);
     assert!(result.own.requests * 20 <= result.stock.requests, "{} requests of its own", result.own.requests);

@@ -1,7 +1,7 @@
 //! Trees on a disk, programs that walk them, and a driver, all in virtual time.
 //!
-//! The disk serves one request at a time: positioning or passing over, then transfer, as the bound counts. Its times are
-//! reckoned here anew and not taken from the engine. What was read stays in memory.
+//! The disk serves one request at a time: positioning or reading through, then transfer, as in the bound. Its
+//! times are computed here and not taken from the engine. Data that was read stays in memory.
 #![allow(dead_code)]
 
 use foreseek_seam::{Extent, ProcessId};
@@ -14,7 +14,7 @@ use foreseek_walks::{
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Numbers that look random, the same each time.
+/// Pseudo-random numbers, the same in each run.
 #[derive(Clone)]
 pub(crate) struct Dice(pub u64);
 
@@ -99,17 +99,17 @@ pub(crate) fn node(inode: u64) -> Node {
 
 /// Sectors of a flexible group: 16 groups of 128 MiB, whose tables of inodes lie in front (ext4's flex_bg).
 const FLEX: u64 = 16 * (128 << 11);
-/// Inodes of one.
+/// Inodes of a flexible group.
 const FLEX_INODES: u64 = 16 * 8192;
 /// Sectors of its tables.
 const TABLES: u64 = FLEX_INODES / 16 * SECTORS_PER_PAGE;
 
-/// Where an inode lies.
+/// The address of an inode.
 pub(crate) fn inode_at(inode: u64) -> u64 {
     inode / FLEX_INODES * FLEX + 2048 + inode % FLEX_INODES / 16 * SECTORS_PER_PAGE
 }
 
-/// How a tree lies on the disk.
+/// The layout of a tree on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// Written at once: inodes and contents in the order of creation.
@@ -119,7 +119,7 @@ pub(crate) enum Layout {
 }
 
 impl Tree {
-    /// A tree of about so many files: directories of 1 to 22, each below one of those before it.
+    /// A tree of about so many files: directories of 1 to 22, each below an earlier one.
     pub(crate) fn new(files: usize, layout: Layout, seed: u64) -> Self {
         let mut dice = Dice(seed);
         let mut tree = Self::default();
@@ -191,7 +191,7 @@ impl Tree {
             }
             Layout::Aged(_) => slots.next().expect("groups enough") * 64,
         };
-        // One directory after the other, each with what lies below it, as a copy is made.
+        // Directories in the order of a copy, each followed by its subtree.
         let mut order = vec![0];
         let mut created = Vec::new();
         while let Some(at) = order.pop() {
@@ -222,7 +222,7 @@ impl Tree {
     }
 }
 
-/// In which order a program opens the entries of a directory.
+/// The order in which a program opens the entries of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
     Listing,
@@ -231,16 +231,16 @@ pub(crate) enum Reading {
     Name,
 }
 
-/// What a program does next.
+/// An action of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     Directory(usize),
     File(usize, usize),
-    /// Looks at the inode of a file.
+    /// Looks up the inode of a file.
     Look(usize, usize),
 }
 
-/// All that a program does which walks a whole tree.
+/// All actions of a program that walks a whole tree.
 pub(crate) fn walk(tree: &Tree, reading: Reading, files_first: bool) -> Vec<Act> {
     let mut acts = Vec::new();
     let mut stack = vec![BELOW];
@@ -276,7 +276,7 @@ pub(crate) fn walk(tree: &Tree, reading: Reading, files_first: bool) -> Vec<Act>
     acts
 }
 
-/// What the disk has done.
+/// The work of the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work {
     pub(crate) time: Nanos,
@@ -284,31 +284,31 @@ pub(crate) struct Work {
     pub(crate) positionings: u64,
 }
 
-/// The disk, memory, a driver and an engine, or none: stock.
+/// The disk, memory, a driver and an engine, or no engine: stock.
 pub(crate) struct World {
     pub(crate) costs: Arc<dyn DeviceCosts>,
     pub(crate) tree: Arc<Tree>,
     pub(crate) engine: Option<Walks>,
     pub(crate) now: Instant,
     head: Lba,
-    /// The driver sees reads, and of each file that is opened, so many bytes are read.
+    /// The driver reports reads, and of each opened file, this many bytes are read.
     pub(crate) reads: Option<Bytes>,
-    /// Nobody knows where directories lie.
+    /// The addresses of directories are not known.
     pub(crate) blind: bool,
     /// Blocks of 4 KiB in memory, by their first sector. Contents, inodes and directories alike.
     memory: BTreeSet<u64>,
-    /// What programs used that was not in memory, in this period.
+    /// Data of this period that programs used and that was not in memory.
     pub(crate) used: BTreeMap<u64, u64>,
-    /// The optimum of the periods before.
+    /// The optimum of earlier periods.
     pub(crate) settled: Nanos,
-    /// By programs, and by fetches.
+    /// Requests by programs, and by fetches.
     pub(crate) own: Work,
     pub(crate) fetches: Work,
-    /// Inodes that one read of a table brings beside its own block: the kernel reads 32 blocks.
+    /// Inodes that one read of a table reads beside its own block: the kernel reads 32 blocks.
     pub(crate) table_blocks: u64,
     directories: HashMap<u64, usize>,
     files: HashMap<u64, (usize, usize)>,
-    /// Directories whose opens of files are reported, and how many were.
+    /// Directories with reported opens, and how many there were.
     attended: BTreeSet<u64>,
     pub(crate) reported: u64,
     pub(crate) last: Vec<Command>,
@@ -316,7 +316,7 @@ pub(crate) struct World {
     pub(crate) batches: Vec<usize>,
     pub(crate) most_held: Bytes,
     pub(crate) most_commands: usize,
-    /// What the engine took of the processor, and for how many events.
+    /// The engine's processor time, and its number of events.
     pub(crate) processor: std::time::Duration,
     pub(crate) events: u32,
 }
@@ -372,8 +372,8 @@ impl World {
         if from < to { positioning.min(self.transfer(from, to.get() - from.get())) } else { positioning }
     }
 
-    /// Reads what is not in memory.
-    fn request(&mut self, lba: u64, blocks: u64, ours: bool) {
+    /// Reads the blocks that are not in memory.
+    fn request(&mut self, lba: u64, blocks: u64, by_fetch: bool) {
         let missing: Vec<u64> = (0..blocks)
             .map(|at| lba + at * SECTORS_PER_PAGE)
             .filter(|at| !self.memory.contains(at))
@@ -385,7 +385,7 @@ impl World {
         self.head = Lba(last);
         self.memory.extend(missing);
         self.now += time;
-        let work = if ours { &mut self.fetches } else { &mut self.own };
+        let work = if by_fetch { &mut self.fetches } else { &mut self.own };
         work.time += time;
         work.requests += 1;
         work.positionings += u64::from(step > Nanos::ZERO);
@@ -410,7 +410,7 @@ impl World {
         self.request(start, self.table_blocks, false);
     }
 
-    /// A program does something: it reads, and the engine hears of it.
+    /// An action of a program: it reads, and the engine gets the events.
     pub(crate) fn act(&mut self, act: Act) {
         match act {
             Act::Directory(at) => {
@@ -419,13 +419,13 @@ impl World {
                 let parent = directory.parent.map(|parent| node(self.tree.directories[parent].inode));
                 self.use_inode(inode);
                 self.use_blocks(lba, 1, 1);
-                self.tell(Event::DirectoryOpened { who: ProcessId(1), directory: node(inode), parent });
+                self.notify(Event::DirectoryOpened { who: ProcessId(1), directory: node(inode), parent });
             }
             Act::Look(at, nth) => {
                 let directory = node(self.tree.directories[at].inode);
                 let inode = self.tree.directories[at].files[nth].inode;
                 self.use_inode(inode);
-                self.tell(Event::LookedUp { who: ProcessId(1), directory, node: node(inode) });
+                self.notify(Event::LookedUp { who: ProcessId(1), directory, node: node(inode) });
             }
             Act::File(at, nth) => {
                 let directory = node(self.tree.directories[at].inode);
@@ -436,9 +436,9 @@ impl World {
                     return;
                 }
                 self.reported += 1;
-                self.tell(Event::FileOpened { who: ProcessId(1), directory, file: node(file.inode) });
+                self.notify(Event::FileOpened { who: ProcessId(1), directory, file: node(file.inode) });
                 if let Some(end) = self.reads.filter(|end| !end.is_zero()) {
-                    self.tell(Event::Read { file: node(file.inode), end });
+                    self.notify(Event::Read { file: node(file.inode), end });
                 }
             }
         }
@@ -459,20 +459,20 @@ impl World {
         self.used.clear();
     }
 
-    /// What was used has been read again by something else: memory is empty.
+    /// Other reads have replaced everything: memory is empty.
     pub(crate) fn evict(&mut self) {
         self.memory.clear();
     }
 
-    /// Nothing happens for so long that all walks are over.
+    /// Without events for so long that all walks are over.
     pub(crate) fn rest(&mut self) {
         self.settled = self.optimum();
         self.used.clear();
         self.now += Nanos::from_secs(100);
-        self.tell(Event::Tick);
+        self.notify(Event::Tick);
     }
 
-    /// The cheapest order of what was used: one pass, a period at a time.
+    /// The cheapest order of the used data: one pass, a period at a time.
     pub(crate) fn optimum(&self) -> Nanos {
         let mut sum = self.settled;
         let mut before: Option<u64> = None;
@@ -484,19 +484,19 @@ impl World {
         sum
     }
 
-    fn hear(&mut self, engine: &mut Walks, event: Event<'_>, out: &mut Commands) {
+    fn pass_event(&mut self, engine: &mut Walks, event: Event<'_>, out: &mut Commands) {
         let begin = std::time::Instant::now();
         engine.on(self.now, event, out);
         self.processor += begin.elapsed();
         self.events += 1;
     }
 
-    /// Tells the engine, and carries out what it asks for until it has no more to say.
-    pub(crate) fn tell(&mut self, event: Event<'_>) {
+    /// Passes an event to the engine, and carries out its commands until there are none.
+    pub(crate) fn notify(&mut self, event: Event<'_>) {
         let Some(mut engine) = self.engine.take() else { return };
         let mut out = Commands::new();
         self.last.clear();
-        self.hear(&mut engine, event, &mut out);
+        self.pass_event(&mut engine, event, &mut out);
         let mut queue: VecDeque<Command> = VecDeque::new();
         let mut answers = 0;
         loop {
@@ -509,7 +509,7 @@ impl World {
                     self.carry_out(&mut engine, command, &mut out);
                 }
                 None if engine.deadline().is_some_and(|it| it <= self.now) => {
-                    self.hear(&mut engine, Event::Tick, &mut out);
+                    self.pass_event(&mut engine, Event::Tick, &mut out);
                 }
                 None => break,
             }
@@ -527,7 +527,7 @@ impl World {
                 let before = self.fetches.requests;
                 nodes.iter().for_each(|it| self.request(inode_at(it.node.inode), 1, true));
                 let fetched_bytes = Bytes((self.fetches.requests - before) * PAGE_SIZE);
-                self.hear(engine, Event::Done { fetch, fetched_bytes, outcome: Outcome::Arrived }, out);
+                self.pass_event(engine, Event::Done { fetch, fetched_bytes, outcome: Outcome::Arrived }, out);
             }
             Command::Place { files } => {
                 assert!(files.is_sorted());
@@ -543,7 +543,7 @@ impl World {
                 }
                 let done =
                     Event::Done { fetch, fetched_bytes: fetched_bytes.bytes(), outcome: Outcome::Arrived };
-                self.hear(engine, done, out);
+                self.pass_event(engine, done, out);
             }
             Command::WatchOpens { directory, on: true } => drop(self.attended.insert(directory.inode)),
             Command::WatchOpens { directory, on: false } | Command::Forget { directory } => {
@@ -575,7 +575,7 @@ impl World {
                 inode_at: Some(Lba(inode_at(inode))),
             })
             .collect();
-        self.hear(engine, Event::Listed { directory, entries: &entries }, out);
+        self.pass_event(engine, Event::Listed { directory, entries: &entries }, out);
     }
 
     fn place(&mut self, engine: &mut Walks, files: impl Iterator<Item = Node>, out: &mut Commands) {
@@ -603,6 +603,6 @@ impl World {
                 missing: if *resident || *blind { &[] } else { extent },
             })
             .collect();
-        self.hear(engine, Event::Placed { files: &placed }, out);
+        self.pass_event(engine, Event::Placed { files: &placed }, out);
     }
 }
