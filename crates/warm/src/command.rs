@@ -1,9 +1,9 @@
-//! The program that reads what was brought: started, passed signals on to, waited for.
+//! The program that reads the fetched files: it is started, gets signals passed on, and is waited for.
 //!
-//! It runs in the same process group, with the same standard streams. A signal that was sent to this
-//! process alone (`kill`) is passed on; one that a terminal sent has reached the program already.
-//! SIGCONT follows each that was passed on, so that a stopped program can act on it. It is never
-//! stopped by us, and goes on if we are killed.
+//! It runs in the same process group, with the same standard streams. A signal sent to this process alone
+//! (`kill`) is passed on; one from a terminal has reached the program already. SIGCONT follows each signal that
+//! is passed on, so that a stopped program can act on it. This process never stops the program, and the program
+//! goes on if this process is killed.
 
 use crate::error::{Error, Result};
 use foreseek_storage::SignalQueue;
@@ -14,7 +14,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
-/// Signals that end a program or that it may have asked for.
+/// Signals that end a program or that the program may handle.
 pub const SIGNALS: [i32; 6] = [
     Signal::INT.as_raw(),
     Signal::TERM.as_raw(),
@@ -24,11 +24,10 @@ pub const SIGNALS: [i32; 6] = [
     Signal::USR2.as_raw(),
 ];
 
-/// How often the program, its signals and its progress are looked at. A disk brings some 2 MB in
-/// that time.
+/// How often the program, its signals and its progress are checked. A disk reads some 2 MB in that time.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
 
-/// A program that runs.
+/// A running program.
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
@@ -36,7 +35,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts a program: its name and its arguments.
+    /// Starts a program, given by its name and its arguments.
     ///
     /// # Errors
     /// [`Error::Start`], [`Error::System`].
@@ -59,7 +58,7 @@ impl Running {
         Ok(Self { child, handle })
     }
 
-    /// Its number.
+    /// Its process id.
     #[must_use]
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
@@ -68,13 +67,13 @@ impl Running {
     /// Passes a signal on.
     pub(crate) fn pass_on(&self, signal: i32) {
         if let Some(signal) = Signal::from_named_raw(signal) {
-            // Where it has ended meanwhile there is nobody to tell.
+            // The program may have ended meanwhile.
             let _ = pidfd_send_signal(&self.handle, signal);
             let _ = pidfd_send_signal(&self.handle, Signal::CONT);
         }
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -86,13 +85,13 @@ impl Running {
     }
 }
 
-/// Waits for the program, passes signals on, and does `meanwhile` in between.
-pub(crate) fn attend(
+/// Waits for the program, passes signals on, and calls `meanwhile` in between.
+pub(crate) fn wait_for_end(
     running: &mut Running,
     signals: &SignalQueue,
     meanwhile: &mut dyn FnMut(),
 ) -> Result<ExitStatus> {
-    // A short program is noticed soon: the pause grows from 1 ms.
+    // The pause grows from 1 ms, so that the end of a short program is noticed soon.
     let mut pause = Duration::from_millis(1);
     loop {
         while let Some(signal) = signals.next() {
@@ -109,18 +108,17 @@ pub(crate) fn attend(
     }
 }
 
-/// Runs a program to its end, with signals passed on to it. `signals` has [`SIGNALS`]. Answers its exit status as
-/// a shell would.
+/// Runs a program to its end and passes signals on to it. `signals` must include [`SIGNALS`]. Returns its exit
+/// status as a shell would report it.
 ///
 /// # Errors
 /// [`Error::Start`], [`Error::System`].
 pub fn run_command(command: Command, signals: &SignalQueue) -> Result<u8> {
     let mut running = Running::spawn(command, signals)?;
-    attend(&mut running, signals, &mut || {}).map(status_of)
+    wait_for_end(&mut running, signals, &mut || {}).map(status_of)
 }
 
-/// The exit status that a shell would report: 128 and the signal's number for a program that a signal
-/// ended.
+/// The exit status that a shell would report: for a program that a signal ended, 128 and the signal's number.
 #[must_use]
 pub fn status_of(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(255);

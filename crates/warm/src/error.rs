@@ -1,45 +1,45 @@
-//! What can go wrong as a whole. What goes wrong with one file is counted and told, and no error.
+//! Errors that end a whole run. Errors of single files are counted and reported, and do not end it.
 
 use rustix::io::Errno;
 use std::path::PathBuf;
 
-/// Why nothing can be done.
+/// The reason why a run ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A tree or list that was named cannot be opened.
+    /// A given tree or list cannot be opened.
     #[error("cannot open {}: {cause}", .path.display())]
     Open {
-        /// Which.
+        /// The path.
         path: PathBuf,
         /// The kernel's reason.
         cause: Errno,
     },
-    /// There is more than can be numbered.
+    /// There are more things than can be numbered.
     #[error("more than {limit} {what}: name smaller trees, one after the other")]
     TooMany {
-        /// Of what.
+        /// The things.
         what: &'static str,
-        /// The most.
+        /// The limit.
         limit: u32,
     },
     /// The command cannot be started.
     #[error("cannot start {}: {cause}", .program.display())]
     Start {
-        /// Which.
+        /// The program.
         program: PathBuf,
         /// The system's reason.
         cause: std::io::Error,
     },
-    /// A system call failed that nothing can be done without.
+    /// An indispensable system call failed.
     #[error("{operation}: {cause}")]
     System {
-        /// What was tried.
+        /// What failed.
         operation: &'static str,
         /// The kernel's reason.
         cause: Errno,
     },
-    /// The user ended it.
+    /// The user interrupted the run.
     #[error("interrupted")]
     Interrupted,
 }

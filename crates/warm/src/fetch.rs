@@ -1,15 +1,15 @@
-//! Brings pieces of files into the page cache, one pass over each disk.
+//! Fetches pieces of files into the page cache, in one pass over each disk.
 //!
-//! One thread for each disk asks for its pieces in order (`WILLNEED`, in calls that the kernel takes
-//! whole). The call waits while the disk's queue is full. That keeps the disk busy and the pass in order. `WILLNEED` reports neither when data comes nor that it cannot be read, so every piece
-//! is looked at afterwards (`mincore`); of a page that is there without its data a byte is read, which
-//! waits for it or learns why its read failed.
+//! One thread for each disk requests its pieces in order (`WILLNEED`, in calls that the kernel does not
+//! shorten). The call waits while the disk's queue is full, which keeps the disk busy and the pass in order.
+//! `WILLNEED` reports neither the arrival of data nor read errors. Every piece is therefore checked afterwards
+//! (`mincore`). Of a page that is in the cache without its data a byte is read, which waits for the data or
+//! returns the error.
 //!
-//! Descriptors: 64 for each disk's thread and 16 for the look at the end, whatever the number of
-//! files.
+//! Descriptors: 64 for each disk's thread and 16 for the check at the end, for any number of files.
 //!
-//! Limits: what vanished, shrank or was replaced meanwhile is passed over in silence. Of files whose
-//! residency this process may not know the last few are read, which waits for the rest.
+//! Limits: files that vanished, shrank or were replaced meanwhile are skipped silently. Of files whose
+//! residency is not visible to this process the last few are read, which waits for the others.
 
 use crate::place::Piece;
 use crate::tree::Tree;
@@ -26,25 +26,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Files that a disk's thread keeps open, for files whose pieces lie among those of others.
 const OPEN: usize = 64;
 
-/// How often a piece is waited for: once for each request that it was asked for in, and a piece has
-/// seldom more under way at a time than the disk's queue holds.
+/// How often a piece is waited for: once for each of its requests. A piece seldom has more of them in flight at
+/// a time than the disk's queue holds.
 const WAITS: usize = 128;
 
-/// The part of the pieces that counts as little.
+/// Up to one in so many pieces may be requested a second time.
 const LITTLE: usize = 16;
 
-/// The pieces that are waited for at the end where residency is not known: twice the requests that a
-/// disk's queue holds.
+/// The pieces that are waited for at the end if residency is not visible: twice the requests that a disk's
+/// queue holds.
 const TAIL: usize = 256;
 
-/// What a pass brought.
+/// The result of a pass.
 #[derive(Debug, Default)]
 pub(crate) struct Fetched {
-    /// Asked for.
+    /// Bytes requested.
     pub(crate) asked: Bytes,
-    /// Asked for, and not in memory afterwards: evicted, or gone with its file.
+    /// Bytes requested and not in memory afterwards: evicted, or gone with their file.
     pub(crate) lost: Bytes,
-    /// What could not be read.
+    /// Read errors.
     pub(crate) errors: ReadErrors,
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn in_order(pieces: &[Piece], tree: &Tree) -> Vec<Piece> {
     stops.into_iter().map(|stop| pieces[stop.what as usize]).collect()
 }
 
-/// The disk of each volume, numbered as they are met.
+/// The disk of each volume, numbered in the order of their first volumes.
 pub(crate) fn disks_of(volumes: &Volumes) -> Vec<(u16, DeviceNumber)> {
     let mut disks: Vec<DeviceNumber> = Vec::new();
     volumes
@@ -81,42 +81,46 @@ pub(crate) fn disks_of(volumes: &Volumes) -> Vec<(u16, DeviceNumber)> {
         .collect()
 }
 
-/// Brings pieces, which are [in order](in_order), and tells `told` how much was asked for so far.
+/// Fetches pieces, which are [in order](in_order), and passes the number of requested bytes to `report`.
+///
+/// Pages that were evicted before the pass ended (kernels with DAMON reclaim pages that look idle) are
+/// requested once more if they are few. If they are many, memory is short, and more requests would evict other
+/// pages.
 ///
 /// What was evicted before the pass ended (kernels with DAMON page out what looks idle) is asked for
 /// once more, if it is little: more of it means that memory is short, and asking would push out others.
-pub(crate) fn bring(
+pub(crate) fn fetch(
     tree: &Tree,
     pieces: &[Piece],
     work: &Work<'_>,
-    told: &(dyn Fn(Bytes) + Sync),
+    report: &(dyn Fn(Bytes) + Sync),
 ) -> Fetched {
-    let mut fetched = Fetched { asked: ask(tree, pieces, work, told), ..Fetched::default() };
-    let mut evicted = look(tree, pieces, work, &mut fetched);
+    let mut fetched = Fetched { asked: request(tree, pieces, work, report), ..Fetched::default() };
+    let mut evicted = check(tree, pieces, work, &mut fetched);
     if !evicted.is_empty() && evicted.len() <= (pieces.len() / LITTLE).max(1) {
-        ask(tree, &evicted, work, &|_| ());
-        evicted = look(tree, &evicted, work, &mut fetched);
+        request(tree, &evicted, work, &|_| ());
+        evicted = check(tree, &evicted, work, &mut fetched);
     }
     fetched.lost = evicted.iter().map(|piece| piece.pages.len().bytes()).sum();
     fetched
 }
 
-/// Asks for pieces, by one thread for each disk; answers how much was asked for.
-fn ask(tree: &Tree, pieces: &[Piece], work: &Work<'_>, told: &(dyn Fn(Bytes) + Sync)) -> Bytes {
+/// Requests pieces, by one thread for each disk; returns how many bytes were requested.
+fn request(tree: &Tree, pieces: &[Piece], work: &Work<'_>, report: &(dyn Fn(Bytes) + Sync)) -> Bytes {
     let disks = disks_of(&tree.volumes);
     let disk_of = |piece: &Piece| disks[usize::from(tree.files()[piece.file as usize].volume)].0;
     let asked = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for part in pieces.chunk_by(|a, b| disk_of(a) == disk_of(b)) {
-            let (asked, told) = (&asked, &told);
+            let (asked, report) = (&asked, &report);
             scope.spawn(move || {
                 let mut files = Files::new(tree);
                 for piece in part {
                     if work.is_stopped() {
                         break;
                     }
-                    let bytes = files.ask(piece);
-                    told(Bytes(asked.fetch_add(bytes.get(), Ordering::Relaxed)) + bytes);
+                    let bytes = files.request(piece);
+                    report(Bytes(asked.fetch_add(bytes.get(), Ordering::Relaxed)) + bytes);
                 }
             });
         }
@@ -135,8 +139,8 @@ impl<'a> Files<'a> {
         Self { tree, open: VecDeque::with_capacity(OPEN) }
     }
 
-    /// Asks for a piece; answers how much was asked for.
-    fn ask(&mut self, piece: &Piece) -> Bytes {
+    /// Requests a piece; returns how many bytes were requested.
+    fn request(&mut self, piece: &Piece) -> Bytes {
         let file = &self.tree.files()[piece.file as usize];
         let call = self.tree.volumes.get(file.volume).backing.call_length();
         let Some(fd) = self.fd(piece.file) else { return Bytes::ZERO };
@@ -145,7 +149,7 @@ impl<'a> Files<'a> {
             Err(Errno::NOSYS) => will_need(fd, range, call, Means::Readahead),
             other => other,
         };
-        // What is refused is read when the program comes to it.
+        // The program itself reads pages whose request was refused.
         asked.unwrap_or_default()
     }
 
@@ -153,7 +157,7 @@ impl<'a> Files<'a> {
         if let Some((_, fd)) = self.open.iter().rev().find(|(known, _)| *known == file) {
             return HostFd::new(fd.as_raw_fd());
         }
-        // Gone or replaced since it was listed: nothing to bring.
+        // The file is gone or was replaced since it was listed.
         let (fd, _) = self.tree.open(&self.tree.files()[file as usize]).ok()?;
         if self.open.len() >= OPEN {
             self.open.pop_front();
@@ -164,18 +168,18 @@ impl<'a> Files<'a> {
     }
 }
 
-/// Waits for what was asked for, and finds what did not come. Answers the pieces that were evicted.
-fn look(tree: &Tree, pieces: &[Piece], work: &Work<'_>, fetched: &mut Fetched) -> Vec<Piece> {
+/// Waits for the requested pieces, and checks them. Returns the evicted ones.
+fn check(tree: &Tree, pieces: &[Piece], work: &Work<'_>, fetched: &mut Fetched) -> Vec<Piece> {
     let mut pending: Vec<Piece> = Vec::new();
     let mut unknown: Vec<Piece> = Vec::new();
     let mut evicted: Vec<Piece> = Vec::new();
-    let looks = parallel::map(pieces, work.stop, |piece| state_of(tree, piece));
-    for (piece, state) in pieces.iter().zip(looks) {
+    let states = parallel::map(pieces, work.stop, |piece| state_of(tree, piece));
+    for (piece, state) in pieces.iter().zip(states) {
         match state {
             State::Unknown => unknown.push(*piece),
-            State::Coming(_) => pending.push(*piece),
+            State::InFlight(_) => pending.push(*piece),
             State::Evicted => evicted.push(*piece),
-            State::There => {}
+            State::Resident => {}
         }
     }
     let failed = pending.iter().filter_map(|piece| Some((piece, wait_for(tree, piece).err()?)));
@@ -188,45 +192,45 @@ fn look(tree: &Tree, pieces: &[Piece], work: &Work<'_>, fetched: &mut Fetched) -
     evicted
 }
 
-/// What became of a piece that was asked for.
+/// The state of a requested piece.
 enum State {
     /// In memory, or gone with its file.
-    There,
-    /// A page of it is on its way, or its read failed.
-    Coming(PageIndex),
+    Resident,
+    /// A page of it is in flight, or its read failed.
+    InFlight(PageIndex),
     /// A page of it is not in memory.
     Evicted,
-    /// This process may not know.
+    /// Not visible to this process.
     Unknown,
 }
 
-/// `cachestat` counts a page when its read begins, `mincore` when its data has come. Neither marks it
-/// as used.
+/// `cachestat` counts a page when its read begins, `mincore` when its data has arrived. Neither marks it as
+/// used.
 fn state_of(tree: &Tree, piece: &Piece) -> State {
-    let Ok((fd, stat)) = tree.open(&tree.files()[piece.file as usize]) else { return State::There };
-    let Some(fd) = HostFd::new(fd.as_raw_fd()) else { return State::There };
+    let Ok((fd, stat)) = tree.open(&tree.files()[piece.file as usize]) else { return State::Resident };
+    let Some(fd) = HostFd::new(fd.as_raw_fd()) else { return State::Resident };
     let size = Bytes(u64::try_from(stat.st_size).unwrap_or(0));
     let end = PageIndex(size.pages_ceil().get()).min(piece.pages.end);
     let pages = Span::new(piece.pages.start, end.max(piece.pages.start));
-    let (mut begun, mut come) = (Vec::new(), Vec::new());
-    // Asked in this order: a page that comes in between is no page that failed.
-    if !Residency::of(fd).runs(fd, pages, &mut begun) || !Residency::Mincore.runs(fd, pages, &mut come) {
+    let (mut begun, mut arrived) = (Vec::new(), Vec::new());
+    // In this order: a page that arrives in between does not look like a failed one.
+    if !Residency::of(fd).runs(fd, pages, &mut begun) || !Residency::Mincore.runs(fd, pages, &mut arrived) {
         return State::Unknown;
     }
-    let has_come = |page: PageIndex| come.iter().any(|run| run.contains(page));
-    let coming = begun.iter().flat_map(|run| run.iter()).find(|page| !has_come(*page));
-    match coming {
-        Some(page) => State::Coming(page),
+    let has_arrived = |page: PageIndex| arrived.iter().any(|run| run.contains(page));
+    let in_flight = begun.iter().flat_map(|run| run.iter()).find(|page| !has_arrived(*page));
+    match in_flight {
+        Some(page) => State::InFlight(page),
         None if begun.iter().map(|run| run.len()).sum::<Pages>() < pages.len() => State::Evicted,
-        None => State::There,
+        None => State::Resident,
     }
 }
 
-/// Waits for a piece that is on its way: reads a byte of a page that has not come, which waits for it
-/// or, where its read failed, learns why.
+/// Waits for a piece in flight: reads a byte of a page that has not arrived, which waits for it or, if its read
+/// failed, returns the error.
 fn wait_for(tree: &Tree, piece: &Piece) -> Result<(), Errno> {
     for _ in 0..WAITS {
-        let State::Coming(page) = state_of(tree, piece) else { break };
+        let State::InFlight(page) = state_of(tree, piece) else { break };
         let Ok((fd, _)) = tree.open(&tree.files()[piece.file as usize]) else { break };
         let Some(fd) = HostFd::new(fd.as_raw_fd()) else { break };
         fd.read_at(&mut [0], page.offset())?;

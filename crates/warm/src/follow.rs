@@ -1,13 +1,12 @@
-//! How far the program that reads a tree has come.
+//! The progress of the program that reads a tree.
 //!
-//! *As root* from fanotify: which files were opened and closed, by whatever program, in whatever
-//! order. A file that was closed is used. *Otherwise* from the command's own account of bytes read
-//! (`rchar` of `/proc/PID/io`, its descendants' included), taken as a position in the expected order
-//! of reading. Where that account stands still (a program that maps its files) residency is asked: a
-//! batch that was not fetched and has pages in memory has been reached.
+//! *As root* by fanotify: files that any program opens and closes, in any order. A closed file counts as used.
+//! *Otherwise* by the command's own count of bytes read (`rchar` of `/proc/PID/io`, with its descendants),
+//! taken as a position in the expected order of reading. If that count does not grow (a program that maps its
+//! files), residency is checked: a batch that was not fetched and has pages in memory has been reached.
 //!
-//! Limits: what is read from pipes and other files counts in the account. Programs that skip files
-//! seem slower than they are, and are then helped less.
+//! Limits: reads from pipes and other files are part of the count. Programs that skip files seem slower than
+//! they are, and profit less.
 
 use crate::tree::Tree;
 use crate::window::Window;
@@ -17,25 +16,25 @@ use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How long the account of bytes read may stand still before residency is asked.
+/// How long the count of bytes read may stay the same before residency is checked.
 const STILL: Duration = Duration::from_millis(500);
 
-/// Descendants of the command whose account is read: each costs three small files of `/proc` a look.
+/// Descendants of the command whose count is read: each costs three small files of `/proc`.
 const DESCENDANTS: usize = 256;
 
-/// How many files of a batch are asked whether they are in memory.
+/// How many files of a batch are checked for residency.
 const PROBED: usize = 4;
 
-/// What a batch of files was made of.
+/// The files and their batches.
 #[derive(Debug)]
-pub(crate) struct Course<'a> {
+pub(crate) struct ReadOrder<'a> {
     /// The files.
     pub(crate) tree: &'a Tree,
-    /// They, in the order in which they will be read.
+    /// The files in the order in which they will be read.
     pub(crate) order: &'a [u32],
     /// The batch of each file, by its number in the tree.
     pub(crate) batch_of: &'a [u32],
-    /// What was to be brought of each file, by its number in the tree.
+    /// The bytes to fetch of each file, by its number in the tree.
     pub(crate) bytes_of: &'a [Bytes],
     /// The size of each file, by its number in the tree.
     pub(crate) sizes: &'a [Bytes],
@@ -44,7 +43,7 @@ pub(crate) struct Course<'a> {
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Follower<'a> {
-    course: Course<'a>,
+    read_order: ReadOrder<'a>,
     by: Means,
     /// Whether a file was used, by its number in the tree.
     used: Vec<bool>,
@@ -60,38 +59,38 @@ enum Means {
     },
     Account {
         process: u32,
-        /// Files of the order before this one are used.
+        /// The files of the order before this one are used.
         next: usize,
-        /// Their sizes.
+        /// The sum of their sizes.
         passed: Bytes,
-        /// When the account last moved, and how far it was.
+        /// The time of the last growth of the count, and its value then.
         moved: (Instant, Bytes),
     },
 }
 
 impl<'a> Follower<'a> {
-    /// By a watch over the file systems of a tree, before the program is started.
+    /// A follower by opens, watched on the file systems of a tree. Create it before the program starts.
     #[must_use]
-    pub(crate) fn by_opens(course: Course<'a>, watch: OpenWatch) -> Self {
-        let files = course.tree.files();
+    pub(crate) fn by_opens(read_order: ReadOrder<'a>, watch: OpenWatch) -> Self {
+        let files = read_order.tree.files();
         let mut sorted: Vec<u32> = (0..files.len() as u32).collect();
         sorted.sort_unstable_by_key(|index| (files[*index as usize].volume, files[*index as usize].inode));
-        Self::new(course, Means::Opens { watch, sorted })
+        Self::new(read_order, Means::Opens { watch, sorted })
     }
 
-    /// By the account of a process and its descendants.
+    /// A follower by the read count of a process and its descendants.
     #[must_use]
-    pub(crate) fn by_account(course: Course<'a>, process: u32) -> Self {
+    pub(crate) fn by_account(read_order: ReadOrder<'a>, process: u32) -> Self {
         let moved = (Instant::now(), Bytes::ZERO);
-        Self::new(course, Means::Account { process, next: 0, passed: Bytes::ZERO, moved })
+        Self::new(read_order, Means::Account { process, next: 0, passed: Bytes::ZERO, moved })
     }
 
-    fn new(course: Course<'a>, by: Means) -> Self {
-        let used = vec![false; course.tree.files().len()];
-        Self { course, by, used, count: 0 }
+    fn new(read_order: ReadOrder<'a>, by: Means) -> Self {
+        let used = vec![false; read_order.tree.files().len()];
+        Self { read_order, by, used, count: 0 }
     }
 
-    /// How many files were used.
+    /// The number of used files.
     #[must_use]
     pub(crate) fn used(&self) -> u64 {
         self.count
@@ -106,20 +105,20 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Looks how far the program has come, and tells the window.
+    /// Updates the window with the program's progress.
     pub(crate) fn look(&mut self, window: &mut Window) {
-        let (course, used, count) = (&self.course, &mut self.used, &mut self.count);
+        let (read_order, used, count) = (&self.read_order, &mut self.used, &mut self.count);
         let mut use_file = |file: u32| {
             if !std::mem::replace(&mut used[file as usize], true) {
                 *count += 1;
-                window.used(course.batch_of[file as usize] as usize, course.bytes_of[file as usize]);
+                window.used(read_order.batch_of[file as usize] as usize, read_order.bytes_of[file as usize]);
             }
         };
         match &mut self.by {
             Means::Opens { watch, sorted } => {
-                let files = course.tree.files();
+                let files = read_order.tree.files();
                 while watch.take(|event| {
-                    let Some(volume) = course.tree.volumes.find(event.device) else { return };
+                    let Some(volume) = read_order.tree.volumes.find(event.device) else { return };
                     let key = |index: &u32| (files[*index as usize].volume, files[*index as usize].inode);
                     let begin = sorted.partition_point(|index| key(index) < (volume, event.inode));
                     let links =
@@ -131,8 +130,8 @@ impl<'a> Follower<'a> {
             }
             Means::Account { process, next, passed, moved } => {
                 let read = bytes_read(*process);
-                while let Some(file) = course.order.get(*next) {
-                    let size = course.sizes[*file as usize];
+                while let Some(file) = read_order.order.get(*next) {
+                    let size = read_order.sizes[*file as usize];
                     if *passed + size > read {
                         break;
                     }
@@ -150,15 +149,15 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Whether a batch that was not fetched has pages in memory: then the program is there.
+    /// Checks whether a batch that was not fetched has pages in memory: then the program has reached it.
     fn probe(&self, window: &mut Window) {
         let Some(batch) = window.unfetched() else { return };
-        let course = &self.course;
-        let mut files = course.order.iter().filter(|file| {
-            course.batch_of[**file as usize] as usize == batch && !course.bytes_of[**file as usize].is_zero()
+        let read_order = &self.read_order;
+        let mut files = read_order.order.iter().filter(|file| {
+            read_order.batch_of[**file as usize] as usize == batch && !read_order.bytes_of[**file as usize].is_zero()
         });
-        let there = files.by_ref().take(PROBED).any(|file| is_in_memory(course.tree, *file, course.sizes));
-        if there {
+        let reached = files.by_ref().take(PROBED).any(|file| is_in_memory(read_order.tree, *file, read_order.sizes));
+        if reached {
             window.reached(batch);
         }
     }
@@ -172,7 +171,7 @@ fn is_in_memory(tree: &Tree, file: u32, sizes: &[Bytes]) -> bool {
     Residency::of(fd).runs(fd, whole, &mut runs) && !runs.is_empty()
 }
 
-/// The bytes that a process and its descendants have read, those that have ended included.
+/// The bytes that a process and its descendants have read, including those that have ended.
 fn bytes_read(process: u32) -> Bytes {
     let mut waiting = vec![process];
     let mut total = Bytes::ZERO;
@@ -194,8 +193,8 @@ fn bytes_read(process: u32) -> Bytes {
 }
 
 fn read_in(io: &str) -> Bytes {
-    let told = io.lines().find_map(|line| line.strip_prefix("rchar: ")?.trim().parse().ok());
-    Bytes(told.unwrap_or(0))
+    let value = io.lines().find_map(|line| line.strip_prefix("rchar: ")?.trim().parse().ok());
+    Bytes(value.unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
-//! Trees and lists of files in the order in which they lie on their disk, and into memory.
+//! Fetches trees and lists of files into memory, or prints them, in disk order.
 //!
-//! A program that reads a tree of small files from a disk waits for a seek a file: it reads in the
-//! order in which directories list, which is none of the disk's. This crate finds the files
-//! ([`Tree`]), their places ([`Places`]), and either prints them in physical order ([`in_physical_order`])
-//! or brings them into the page cache in that order ([`warm`]), ahead of a program that then reads them
-//! from memory. Directories and inodes are brought first ([`foreseek_places::Metadata`]), since on ext4 they are half of
-//! the seeks.
+//! A program that reads a tree of small files from a disk waits for about one seek a file: it reads in the
+//! order of the directories' listings, which is not that of the disk. This crate finds the files ([`Tree`]) and
+//! their addresses ([`Places`]). It prints them in physical order ([`in_physical_order`]), or fetches them into
+//! the page cache in that order ([`warm`]) ahead of a program that then reads them from memory. Directories and
+//! inodes are fetched first ([`foreseek_places::Metadata`]), since on ext4 they are half of the seeks.
 //!
-//! Nothing is written and nothing is evicted. What a program reads stays what it was.
+//! Nothing is written and nothing is evicted. The data that a program reads is the same.
 #![forbid(unsafe_code)]
 
 mod command;
@@ -31,12 +30,12 @@ pub use window::{Window, batches};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How work is reported and ended.
+/// How work is reported and stopped.
 #[derive(Clone, Copy)]
 pub struct Work<'a> {
     /// Set to end it.
     pub stop: &'a AtomicBool,
-    /// Told the share of the whole that is done, and what is being done.
+    /// Gets the finished share of the whole, and the present step.
     pub progress: &'a (dyn Fn(f64, &str) + Sync),
 }
 
@@ -49,7 +48,7 @@ impl Work<'_> {
         if self.is_stopped() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    fn tell(&self, share: f64, what: &str) {
+    fn report(&self, share: f64, what: &str) {
         (self.progress)(share, what);
     }
 }

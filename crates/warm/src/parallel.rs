@@ -1,22 +1,21 @@
-//! Work on many things by several threads, with the results in the order of the things.
+//! Work on many items by several threads, with the results in the order of the items.
 //!
-//! Threads take the things in order, a few at a time: a disk's queue then holds several requests
-//! that lie near each other. No thread outlives the call.
+//! Threads take the items in order, a few at a time: a disk's queue then holds several requests that lie near
+//! each other. No thread outlives the call.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// How many threads wait for a disk at a time. Half of a SATA disk's queue (32): enough for the disk
-/// to choose the nearest, and others' requests find room.
+/// The number of threads that wait for a disk at a time. Half of a SATA disk's queue (32): enough for the disk
+/// to choose the nearest request, and other programs' requests have room.
 pub(crate) const THREADS: usize = 16;
 
-/// How many things a thread takes at a time: few enough that what the threads have in hand lies
-/// close together.
+/// How many items a thread takes at a time: few, so that the threads' present items lie close together.
 const TAKEN: usize = 4;
 
-/// Below so many things one thread is as fast.
+/// For fewer items one thread is as fast.
 const FEW: usize = 8;
 
-/// Applies `work` to every thing. Where `stop` is set meanwhile, the rest is left out.
+/// Applies `work` to every item. If `stop` is set meanwhile, the rest is left out.
 pub(crate) fn map<T: Sync, R: Send>(
     things: &[T],
     stop: &AtomicBool,

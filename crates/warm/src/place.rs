@@ -1,8 +1,8 @@
-//! Where files lie: FIEMAP of every file, asked in the order of inodes by several threads.
+//! The addresses of files: FIEMAP of every file, in the order of inodes, by several threads.
 //!
-//! What each file tells is in [`foreseek_places::Map`]. A file with several links is placed once.
+//! [`foreseek_places::Map`] holds the result for a file. A file with several links is placed once.
 //!
-//! Where the file system tells no places a file is one piece, ordered by its inode.
+//! If the file system does not report addresses, a file is one piece, ordered by its inode.
 //!
 //! Memory: 32 bytes a piece; an unfragmented file is one piece.
 
@@ -19,39 +19,39 @@ use std::os::fd::AsRawFd;
 /// Files that are mapped between two reports of progress.
 const REPORTED: usize = 2048;
 
-/// A piece of a file that lies in one piece.
+/// A contiguous piece of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// The file, by its number in the tree.
     pub file: u32,
-    /// Which pages.
+    /// Its pages.
     pub pages: PageSpan,
-    /// The first sector on the disk; `None` where it is not known.
+    /// The first sector on the disk; `None` if it is not known.
     pub lba: Option<Lba>,
 }
 
-/// What is known of the places of a tree's files.
+/// The addresses of a tree's files.
 #[derive(Debug, Default)]
 pub struct Places {
-    /// What has to be read, in no order.
+    /// The pieces to read, in no order.
     pub pieces: Vec<Piece>,
     /// The size of each file, by its number in the tree; zero for further links of one.
     pub sizes: Vec<Bytes>,
-    /// In memory already.
+    /// Bytes that are in memory already.
     pub resident: Bytes,
-    /// Neither in memory nor placed: delayed, inline or encoded, and holes.
+    /// Bytes that are neither in memory nor at an address: delayed, inline or encoded extents, and holes.
     pub placeless: Bytes,
     /// Further links of files.
     pub links: u64,
     /// Files with more extents than are placed.
     pub cut_short: u64,
-    /// Whether the residency of some file could not be known.
+    /// Whether the residency of a file was not visible.
     pub residency_unknown: bool,
-    /// Files that could not be looked at.
+    /// Files that could not be examined.
     pub errors: ReadErrors,
 }
 
-/// What one file told.
+/// The result for one file.
 struct Mapped {
     device: DeviceNumber,
     inode: u64,
@@ -61,7 +61,7 @@ struct Mapped {
 }
 
 impl Places {
-    /// Finds the places of all files of a tree. Volumes that tell no places become known as such.
+    /// Finds the addresses of all files of a tree. Marks volumes that do not report addresses.
     pub fn of(tree: &mut Tree, cached: Cached, work: &Work<'_>) -> Self {
         let mut places = Self { sizes: vec![Bytes::ZERO; tree.files().len()], ..Self::default() };
         let mut order: Vec<u32> = (0..tree.files().len() as u32).collect();
@@ -72,7 +72,7 @@ impl Places {
         let mut seen: FxHashSet<(DeviceNumber, u64)> = FxHashSet::default();
         for (number, part) in order.chunks(REPORTED).enumerate() {
             let share = (number * REPORTED) as f64 / order.len() as f64;
-            work.tell(share, &format!("finding the places of {} files", order.len()));
+            work.report(share, &format!("finding the addresses of {} files", order.len()));
             let shared: &Tree = tree;
             let mapped =
                 parallel::map(part, work.stop, |index| map(shared, &shared.files()[*index as usize], cached));
@@ -118,7 +118,7 @@ impl Places {
             }
             Ok(_) | Err(_) if matches!(about.by, OrderBy::InMemory | OrderBy::None) => {}
             Ok(_) | Err(_) => {
-                // Any other error is that of one file.
+                // Any other error belongs to one file.
                 let never = [Errno::OPNOTSUPP, Errno::NOTTY, Errno::INVAL, Errno::NOSYS];
                 if map.layout.is_err_and(|error| never.contains(&error)) {
                     volumes.set_unmapped(volume);

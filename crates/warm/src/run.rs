@@ -1,23 +1,24 @@
-//! The two jobs: print files in physical order, and bring them into memory ahead of a program.
+//! The two jobs: print files in physical order, and fetch them into memory ahead of a program.
 //!
-//! *Bringing* has six steps:
+//! *Fetching* has six steps:
 //! 1. List the trees; read directories and their inodes beforehand, level by level.
-//! 2. Bring the inodes of all files.
-//! 3. Find the places of what is not in memory.
-//! 4. Cut it into batches by the order in which it will be read ([`crate::window`]).
-//! 5. Fetch the first batch in the order of the disk, then start the program.
+//! 2. Fetch the inodes of all files.
+//! 3. Find the addresses of all pages that are not in memory.
+//! 4. Cut these into batches by the order in which they will be read ([`crate::window`]).
+//! 5. Fetch the first batch in disk order, then start the program.
 //! 6. Fetch each further batch when there is room for it.
 //!
-//! What fits into the share of memory is one batch, and the program starts when that has come.
+//! If all pages fit into the share of memory, they are one batch, and the program starts when it has been
+//! fetched.
 //!
-//! Limits: without a program, what exceeds the share of memory is left out, and said. Where all does
-//! not fit, of each file at most a quarter of the window is brought: the rest of so long a file is
-//! read in sequence, which the kernel's own read-ahead does well.
+//! Limits: without a program, files beyond the share of memory are skipped, with a message. If not everything
+//! fits, at most a quarter of the window is fetched of each file. The rest of such a long file is read in
+//! sequence, where the kernel's own read-ahead is good.
 
-use crate::command::{LOOK, Running, attend, status_of};
+use crate::command::{LOOK, Running, wait_for_end, status_of};
 use crate::error::Result;
 use crate::fetch::{self, Fetched};
-use crate::follow::{Course, Follower};
+use crate::follow::{ReadOrder, Follower};
 use crate::place::{Piece, Places};
 use crate::tree::{Limits, Reading, Tree};
 use crate::trouble::ReadErrors;
@@ -33,10 +34,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Instant;
 
-/// The part of the window that one file may take where all does not fit.
+/// The divisor for the part of the window that one file may take if not everything fits.
 const ONE_FILE: u64 = 4;
 
-/// What is to be read.
+/// The files to read.
 pub enum Source<'a> {
     /// Trees and files.
     Trees(&'a [PathBuf]),
@@ -53,89 +54,90 @@ impl std::fmt::Debug for Source<'_> {
     }
 }
 
-/// What is wanted of [`warm`].
+/// The options of [`warm`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What is listed.
+    /// The limits of the listing.
     pub limits: Limits,
-    /// Directories and inodes alone.
+    /// Whether to fetch only directories and inodes.
     pub metadata_only: bool,
-    /// The part of the memory for cached pages that may hold what was brought and not used yet.
+    /// The part of the memory for cached pages that may hold fetched and unused ones.
     pub share: f64,
-    /// At most so much, whatever the share is.
+    /// The most bytes for these, whatever the share is.
     pub memory: Option<Bytes>,
     /// The order in which the program reads.
     pub reading: Reading,
-    /// The program that reads: its name and its arguments.
+    /// The program that reads, by its name and its arguments.
     pub command: Option<Vec<OsString>>,
 }
 
-/// How the program ended.
+/// The end of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Ended {
     /// Its exit status, or 128 and the signal that ended it.
     pub status: u8,
 }
 
-/// What was done.
+/// The results.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
-    /// Regular files that were found.
+    /// Regular files found.
     pub files: u64,
-    /// Directories that were listed.
+    /// Directories listed.
     pub directories: u64,
     /// The sizes of all files.
     pub size_bytes: u64,
-    /// In memory already.
+    /// Bytes in memory already.
     pub resident_bytes: u64,
-    /// Without an address on the device: holes, delayed, inline and encoded extents.
+    /// Bytes without an address on the device: holes, delayed, inline and encoded extents.
     pub unmapped_bytes: u64,
     /// Pieces that had to be read.
     pub extents: u64,
-    /// What they hold.
+    /// Their bytes.
     pub wanted_bytes: u64,
-    /// Fetched: advice was given for them.
+    /// Bytes fetched: advice was given for them.
     pub fetched_bytes: u64,
-    /// Fetched and evicted before use, or gone.
+    /// Bytes fetched and evicted before use, or gone.
     pub evicted_bytes: u64,
-    /// Skipped, since memory had no room.
+    /// Bytes skipped, since memory had no room.
     pub skipped_bytes: u64,
-    /// Read of the block device for inodes and directories.
+    /// Bytes of inodes and directories read from the block device.
     pub metadata_bytes: u64,
     /// The extents in which they lie.
     pub metadata_extents: u64,
     /// The window.
     pub window_bytes: u64,
-    /// Batches in which it was fetched.
+    /// Batches that were fetched.
     pub batches: u64,
     /// Files and directories that could not be read.
     pub unreadable: u64,
-    /// Seconds for listing, bringing inodes included.
+    /// Seconds for listing, with the fetches of inodes.
     pub list_seconds: f64,
-    /// Seconds for finding places.
+    /// Seconds for finding addresses.
     pub map_seconds: f64,
-    /// Seconds for reading, before the program was started.
+    /// Seconds for reading, before the program started.
     pub read_seconds: f64,
-    /// Seconds that the program took.
+    /// Run time of the program in seconds.
     pub command_seconds: Option<f64>,
-    /// Files that the program used, where that was followed.
+    /// Files that the program used, if that was followed.
     pub used_files: Option<u64>,
-    /// Processor time of this process, in seconds; the program's is not in it.
+    /// Processor time of this process, in seconds, without the program's.
     pub processor_seconds: f64,
-    /// How often a file system was asked where a file lies.
+    /// Requests to file systems for the addresses of a file.
     pub fiemap_calls: u64,
-    /// What the kernel took back on the whole machine meanwhile, at most as much as was fetched: what others may have lost by it.
+    /// Bytes that the kernel reclaimed on the whole machine meanwhile, at most as many as were fetched: the
+    /// most that other programs may have lost.
     pub reclaimed_bytes: u64,
-    /// How it ended.
+    /// The end of the program.
     pub command: Option<Ended>,
-    /// Warnings: what works less well than it might.
+    /// Warnings: limitations of this run.
     pub notes: Vec<String>,
     /// The first errors of files that could not be read.
     pub errors: Vec<String>,
 }
 
 impl Report {
-    /// Whether all that was wanted was fetched.
+    /// Whether everything was fetched.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.unreadable == 0 && self.skipped_bytes == 0 && self.evicted_bytes == 0
@@ -149,9 +151,8 @@ fn list(source: Source<'_>, limits: Limits, metadata: &mut Metadata, work: &Work
     }
 }
 
-/// The files of a source in physical order, by their numbers in the tree; what could not be placed
-/// stays in, at the end of its device. Then what was done with less than was wished for, and what
-/// could not be read.
+/// The files of a source in physical order, by their numbers in the tree. Files without an address stay at the
+/// end of their device. Also returns notes on limitations, and read errors.
 ///
 /// # Errors
 /// As [`Tree::list`] and [`Tree::of_list`].
@@ -165,7 +166,7 @@ pub fn in_physical_order(
     prefetch_inodes(&tree, &mut metadata);
     let mut places = Places::of(&mut tree, Cached::Kept, work);
     work.check()?;
-    // The first piece of each file is where it begins: they come file by file.
+    // The first piece of each file is its beginning: pieces are grouped by file.
     places.pieces.dedup_by_key(|piece| piece.file);
     let disks = fetch::disks_of(&tree.volumes);
     let mut stops: Vec<Stop> = (0u32..)
@@ -183,26 +184,26 @@ pub fn in_physical_order(
     }
     c_look(&mut stops, None);
     let mut notes = metadata.notes;
-    notes.extend(notes_on(&tree, false));
+    notes.extend(notes_about(&tree, false));
     let mut errors = std::mem::take(&mut tree.errors);
     errors.absorb(places.errors);
     Ok((tree, stops.into_iter().map(|stop| stop.what).collect(), notes, errors))
 }
 
-/// What a user should know of the file systems, one line each.
-fn notes_on(tree: &Tree, reading: bool) -> Vec<String> {
+/// Notes for the user about the file systems, one line each.
+fn notes_about(tree: &Tree, reading: bool) -> Vec<String> {
     let mut notes = Vec::new();
     for (_, volume) in tree.volumes.iter() {
         let (name, device) = (volume.name, volume.device);
         match volume.by {
             OrderBy::Inode => notes.push(format!(
-                "{name} (device {device}) does not show where files lie on a disk: they are taken in the order of their \
+                "{name} (device {device}) does not report disk addresses of files: they are taken in the order of their \
                  inode numbers"
             )),
             OrderBy::InMemory if reading => {
                 notes.push(format!("{name} (device {device}) is in memory: nothing is read of it"));
             }
-            OrderBy::None => notes.push(format!("{name} (device {device}) is made up by the kernel: left alone")),
+            OrderBy::None => notes.push(format!("{name} (device {device}) is made up by the kernel: skipped")),
             _ => {}
         }
         if volume.backing.rotational == Some(false) {
@@ -212,7 +213,7 @@ fn notes_on(tree: &Tree, reading: bool) -> Vec<String> {
     notes
 }
 
-/// Asks for the inodes of all files where that can be done; whether it can on every volume.
+/// Requests the inodes of all files where possible; returns whether it was possible on every volume.
 fn prefetch_inodes(tree: &Tree, metadata: &mut Metadata) -> bool {
     let mut all = true;
     for (index, volume) in tree.volumes.iter() {
@@ -226,11 +227,9 @@ fn prefetch_inodes(tree: &Tree, metadata: &mut Metadata) -> bool {
     all
 }
 
-/// Brings a source into memory; see the module's documentation. `signals` has [`crate::SIGNALS`].
+/// Fetches a source into memory; see the module's documentation. `signals` must include [`crate::SIGNALS`].
 ///
-/// # Errors
-/// Where a path that was named cannot be opened, the program cannot be started, or a signal came
-/// before it was.
+/// A given path cannot be opened, the program cannot be started, or a signal came before that.
 pub fn warm(
     source: Source<'_>,
     options: &Options,
@@ -253,7 +252,7 @@ pub fn warm(
     Ok(report)
 }
 
-/// Runs `job` while a thread turns signals into `stop`.
+/// Runs `job` while a thread sets `stop` at a signal.
 fn until_done<T>(signals: &SignalQueue, stop: &AtomicBool, job: impl FnOnce() -> T) -> T {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -265,7 +264,7 @@ fn until_done<T>(signals: &SignalQueue, stop: &AtomicBool, job: impl FnOnce() ->
                 std::thread::park_timeout(LOOK);
             }
         });
-        // Dropped on a panic as well: the thread ends in any case.
+        // It is dropped on a panic as well: the thread ends in any case.
         let _end = SetWhenDropped(&done);
         job()
     })
@@ -279,7 +278,7 @@ impl Drop for SetWhenDropped<'_> {
     }
 }
 
-/// A source that was listed and placed, and the first batch of it in memory.
+/// A listed and placed source, with its first batch in memory.
 struct Prepared {
     tree: Tree,
     order: Vec<u32>,
@@ -300,9 +299,9 @@ fn prepare(
     let begun = Instant::now();
     let mut metadata = Metadata::default();
     let mut tree = list(source, options.limits, &mut metadata, work)?;
-    let foreseen = prefetch_inodes(&tree, &mut metadata);
+    let prefetched = prefetch_inodes(&tree, &mut metadata);
     if options.metadata_only {
-        bring_metadata(&tree, &mut metadata, foreseen, work)?;
+        fetch_metadata(&tree, &mut metadata, prefetched, work)?;
     }
     report.files = tree.files().len() as u64;
     report.directories = tree.directories() as u64;
@@ -311,18 +310,18 @@ fn prepare(
     report.notes = std::mem::take(&mut metadata.notes);
     report.list_seconds = begun.elapsed().as_secs_f64();
     if options.metadata_only {
-        report.notes.extend(notes_on(&tree, true));
-        report_troubles(std::mem::take(&mut tree.errors), report);
+        report.notes.extend(notes_about(&tree, true));
+        report_errors(std::mem::take(&mut tree.errors), report);
         return Ok(None);
     }
     let begun = Instant::now();
     let mut places = Places::of(&mut tree, Cached::LeftOut, work);
     work.check()?;
     report.map_seconds = begun.elapsed().as_secs_f64();
-    report.notes.extend(notes_on(&tree, true));
+    report.notes.extend(notes_about(&tree, true));
     let mut errors = std::mem::take(&mut tree.errors);
     errors.absorb(std::mem::take(&mut places.errors));
-    report_troubles(errors, report);
+    report_errors(errors, report);
     report_places(&places, report);
     let mut prepared = plan(tree, places, options, report);
     let begun = Instant::now();
@@ -330,16 +329,16 @@ fn prepare(
         let fetched = prepared.fetch(first, work, report.wanted_bytes);
         work.check()?;
         prepared.window.fetched(first, fetched.asked);
-        report_brought(fetched, report);
+        report_fetched(fetched, report);
     }
     report.read_seconds = begun.elapsed().as_secs_f64();
     Ok(Some(prepared))
 }
 
-/// Waits for inodes that were asked for, or looks at every file, in the order of inodes.
-fn bring_metadata(tree: &Tree, metadata: &mut Metadata, foreseen: bool, work: &Work<'_>) -> Result<()> {
+/// Waits for requested inodes, or looks every file up, in the order of inodes.
+fn fetch_metadata(tree: &Tree, metadata: &mut Metadata, prefetched: bool, work: &Work<'_>) -> Result<()> {
     metadata.wait();
-    if !foreseen {
+    if !prefetched {
         let mut order: Vec<u32> = (0..tree.files().len() as u32).collect();
         order.sort_unstable_by_key(|index| {
             let file = &tree.files()[*index as usize];
@@ -350,7 +349,7 @@ fn bring_metadata(tree: &Tree, metadata: &mut Metadata, foreseen: bool, work: &W
     work.check()
 }
 
-fn report_troubles(errors: ReadErrors, report: &mut Report) {
+fn report_errors(errors: ReadErrors, report: &mut Report) {
     report.unreadable += errors.count;
     let mut all = ReadErrors { count: 0, first: std::mem::take(&mut report.errors) };
     all.absorb(errors);
@@ -372,23 +371,23 @@ fn report_places(places: &Places, report: &mut Report) {
     }
     if places.residency_unknown {
         report.notes.push(
-            "what is in memory of other users' files cannot be seen (cachestat): they are asked for whole; root sees it"
+            "the residency of other users' files is not visible (cachestat): they are fetched whole; as root it is visible"
                 .to_owned(),
         );
     }
 }
 
-fn report_brought(fetched: Fetched, report: &mut Report) {
+fn report_fetched(fetched: Fetched, report: &mut Report) {
     report.fetched_bytes += fetched.asked.get();
     report.evicted_bytes += fetched.lost.get();
-    report_troubles(fetched.errors, report);
+    report_errors(fetched.errors, report);
 }
 
 fn bytes_in(pieces: &[Piece]) -> Bytes {
     pieces.iter().map(|piece| piece.pages.len().bytes()).sum()
 }
 
-/// Cuts what has to be read into batches.
+/// Cuts the pieces to read into batches.
 fn plan(tree: Tree, places: Places, options: &Options, report: &mut Report) -> Prepared {
     let Places { mut pieces, sizes, .. } = places;
     let share = available().bytes.scale(options.share);
@@ -397,7 +396,7 @@ fn plan(tree: Tree, places: Places, options: &Options, report: &mut Report) -> P
     let fits = bytes_in(&pieces) <= budget;
     let mut bytes_of = vec![Bytes::ZERO; tree.files().len()];
     let most = if fits { Bytes(u64::MAX) } else { budget / ONE_FILE };
-    // Pieces come file by file, from each file's start on.
+    // Pieces are grouped by file, each from the file's start on.
     pieces.retain(|piece| {
         let taken = &mut bytes_of[piece.file as usize];
         let fits = *taken + piece.pages.len().bytes() <= most || taken.is_zero();
@@ -410,7 +409,7 @@ fn plan(tree: Tree, places: Places, options: &Options, report: &mut Report) -> P
     let in_order: Vec<Bytes> = order.iter().map(|file| bytes_of[*file as usize]).collect();
     let mut cut = batches(&in_order, budget);
     if options.command.is_none() && cut.len() > 1 {
-        // Nobody makes room for more: as much as fits, from the start.
+        // No program makes room for more: take as much as fits, from the start.
         let mut held = Bytes::ZERO;
         let end = in_order.iter().take_while(|bytes| {
             held += **bytes;
@@ -440,12 +439,12 @@ impl Prepared {
     fn fetch(&self, batch: usize, work: &Work<'_>, all: u64) -> Fetched {
         let begun = Instant::now();
         let before: u64 = self.pieces[..batch].iter().map(|batch| bytes_in(batch).get()).sum();
-        let told = |asked: Bytes| {
+        let report = |asked: Bytes| {
             let rate = asked.get() as f64 / 1e6 / begun.elapsed().as_secs_f64().max(1e-3);
             let share = (before + asked.get()) as f64 / (all.max(1)) as f64;
-            work.tell(share, &format!("reading {} of {}, {rate:.0} MB/s", asked, Bytes(all)));
+            work.report(share, &format!("reading {} of {}, {rate:.0} MB/s", asked, Bytes(all)));
         };
-        fetch::bring(&self.tree, &self.pieces[batch], work, &told)
+        fetch::fetch(&self.tree, &self.pieces[batch], work, &report)
     }
 }
 
@@ -460,14 +459,14 @@ fn follow(
     let begun = Instant::now();
     let Some(mut prepared) = prepared.filter(|prepared| prepared.pieces.len() > 1) else {
         let mut running = Running::start(words, signals)?;
-        let status = attend(&mut running, signals, &mut || ())?;
+        let status = wait_for_end(&mut running, signals, &mut || ())?;
         return conclude(status, begun, report);
     };
     let watch = watch_of(&prepared.tree);
     let mut running = Running::start(words, signals)?;
     let mut window = prepared.window.clone();
     let order = std::mem::take(&mut prepared.order);
-    let course = Course {
+    let read_order = ReadOrder {
         tree: &prepared.tree,
         order: &order,
         batch_of: &prepared.batch_of,
@@ -475,33 +474,33 @@ fn follow(
         sizes: &prepared.sizes,
     };
     let mut follower = match watch {
-        Ok(watch) => Follower::by_opens(course, watch),
+        Ok(watch) => Follower::by_opens(read_order, watch),
         Err(error) => {
             report.notes.push(format!(
-                "which files the command reads cannot be seen (fanotify: {error}): its progress is taken from \
-                 /proc/PID/io; root sees it"
+                "which files the command reads is not visible (fanotify: {error}): its progress is taken from \
+                 /proc/PID/io; as root it is visible"
             ));
-            Follower::by_account(course, running.id())
+            Follower::by_account(read_order, running.id())
         }
     };
     let (ask, asked) = mpsc::sync_channel::<usize>(1);
-    let (tell, told) = mpsc::channel();
+    let (results, done) = mpsc::channel();
     let silent = Work { stop: work.stop, progress: &|_, _| () };
     let status = std::thread::scope(|scope| {
         let prepared = &prepared;
         scope.spawn(move || {
             for batch in asked {
                 let fetched = prepared.fetch(batch, &silent, 0);
-                if tell.send((batch, fetched)).is_err() {
+                if results.send((batch, fetched)).is_err() {
                     return;
                 }
             }
         });
         let mut busy = false;
-        let status = attend(&mut running, signals, &mut || {
-            if let Ok((batch, fetched)) = told.try_recv() {
+        let status = wait_for_end(&mut running, signals, &mut || {
+            if let Ok((batch, fetched)) = done.try_recv() {
                 window.fetched(batch, fetched.asked);
-                report_brought(fetched, report);
+                report_fetched(fetched, report);
                 busy = false;
             }
             follower.look(&mut window);
@@ -509,7 +508,7 @@ fn follow(
                 busy = ask.try_send(next).is_ok();
             }
         });
-        // The program has ended: nobody needs the rest.
+        // The program has ended: the rest is not needed.
         work.stop.store(true, Ordering::Relaxed);
         drop(ask);
         status
@@ -519,7 +518,7 @@ fn follow(
     if follower.overflows() > 0 {
         report
             .notes
-            .push(format!("the kernel lost events {} times: some files were not seen", follower.overflows()));
+            .push(format!("the kernel lost events {} times: some files were missed", follower.overflows()));
     }
     let left: Bytes = (0..prepared.pieces.len())
         .filter(|batch| !window.is_fetched(*batch))

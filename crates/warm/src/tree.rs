@@ -1,14 +1,14 @@
-//! The files of trees and lists: who they are, without looking into them.
+//! The files of trees and lists, without their contents.
 //!
-//! *Trees* are listed breadth first, level by level: the directories of a level in the order of
-//! their inodes, by several threads. What a directory tells is enough (name, kind, inode number):
-//! no file is looked at here. Where the blocks of inodes and directories can be read beforehand
-//! ([`Metadata`]), they are, level by level. *Lists* are looked at in the order of their paths.
+//! *Trees* are listed breadth first, level by level: the directories of a level in the order of their inodes,
+//! by several threads. A directory lists name, kind and inode number, which is enough: no file is looked up.
+//! Where the blocks of inodes and directories can be read beforehand ([`Metadata`]), they are, level by level.
+//! The files of *lists* are looked up in the order of their paths.
 //!
-//! Only regular files count. Symbolic links are not followed, but for the roots themselves; paths
-//! below a root are opened without following any link at any step (`openat2`). A directory that is
-//! its own ancestor (a damaged file system) is passed over. Hard links are kept. File systems
-//! mounted below a root are walked as well, other than those that are made up (`/proc`).
+//! Only regular files count. Symbolic links are not followed, except for the roots themselves; paths below a
+//! root are opened without following any link at any step (`openat2`). A directory that is its own ancestor (a
+//! damaged file system) is skipped. Hard links are kept. File systems mounted below a root are walked as well,
+//! except those made up by the kernel (`/proc`).
 //!
 //! Memory: 24 bytes a file and its name, 56 a directory and its name.
 //!
@@ -30,17 +30,17 @@ use std::path::{Path, PathBuf};
 /// How many entries of a file system are tried until one can be opened.
 const TRIED: usize = 16;
 
-/// No directory: the name is a path as it was given.
+/// No directory: the name is a given path.
 const NONE: u32 = u32::MAX;
 
-/// What to list.
+/// Limits of the listing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
     /// Stay on the file system of each root.
     pub one_file_system: bool,
 }
 
-/// In which order a program reads the entries of a directory.
+/// The order in which a program reads the entries of a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reading {
     /// As the directory lists them: grep -r, find, tar, du.
@@ -97,15 +97,15 @@ pub struct Tree {
     roots: Vec<Root>,
     directories: Vec<Directory>,
     files: Vec<File>,
-    /// In the order in which paths were given: files and roots.
+    /// The given files and roots, in the given order.
     given: Vec<Given>,
     /// Their file systems.
     pub volumes: Volumes,
-    /// What could not be listed.
+    /// Directories that could not be listed.
     pub errors: ReadErrors,
-    /// What is neither a file nor a directory: links, devices, pipes.
+    /// Entries that are neither files nor directories: links, devices, pipes.
     pub others: u64,
-    /// Directories that were left alone: their file system is made up.
+    /// Skipped directories of file systems made up by the kernel.
     pub made_up: u64,
 }
 
@@ -115,10 +115,10 @@ enum Given {
     Directory(u32),
 }
 
-/// What one directory told.
+/// The listing of one directory.
 struct Listed {
     inode: u64,
-    /// Of a file system that its parent does not lie on.
+    /// Set if the directory is on another file system than its parent.
     volume: Option<Box<Volume>>,
     entries: Entries,
 }
@@ -126,16 +126,15 @@ struct Listed {
 enum Outcome {
     Listed(Listed),
     Failed(Errno),
-    /// Left alone, for the reason given.
+    /// Skipped: made up by the kernel.
     MadeUp,
     Elsewhere,
 }
 
 impl Tree {
-    /// Lists trees, and takes files that are given as they are.
+    /// Lists trees, and takes given files as they are.
     ///
-    /// # Errors
-    /// [`Error::Open`] where a path that was given cannot be opened, [`Error::Interrupted`].
+    /// [`Error::Open`] if a given path cannot be opened, [`Error::Interrupted`].
     pub fn list(paths: &[PathBuf], limits: Limits, metadata: &mut Metadata, work: &Work<'_>) -> Result<Self> {
         let mut tree = Self::default();
         for path in paths {
@@ -145,7 +144,7 @@ impl Tree {
         while !level.is_empty() {
             let next = tree.list_level(level, limits, metadata, work)?;
             work.check()?;
-            work.tell(0.0, &format!("listing, {} files in {} directories", tree.files.len(), next.start));
+            work.report(0.0, &format!("listing, {} files in {} directories", tree.files.len(), next.start));
             level = next;
         }
         Ok(tree)
@@ -185,7 +184,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Lists the directories of one level; answers those of the next.
+    /// Lists the directories of one level; returns those of the next.
     fn list_level(
         &mut self,
         level: Range<u32>,
@@ -198,7 +197,7 @@ impl Tree {
             let directory = &self.directories[*index as usize];
             (directory.volume, directory.inode)
         });
-        self.bring_directories(&order, metadata, work);
+        self.prefetch_directories(&order, metadata, work);
         let outcomes = parallel::map(&order, work.stop, |index| self.read(*index, limits));
         work.check()?;
         let mut outcomes: Vec<(u32, Outcome)> = order.into_iter().zip(outcomes).collect();
@@ -217,8 +216,8 @@ impl Tree {
         Ok(level.end..self.directories.len() as u32)
     }
 
-    /// Asks for the blocks of these directories and of their inodes, in order, where that can be done.
-    fn bring_directories(&self, order: &[u32], metadata: &mut Metadata, work: &Work<'_>) {
+    /// Requests the blocks of these directories and of their inodes, in order, where possible.
+    fn prefetch_directories(&self, order: &[u32], metadata: &mut Metadata, work: &Work<'_>) {
         for (volume, about) in self.volumes.iter() {
             if !metadata.reads(volume, about) {
                 continue;
@@ -351,7 +350,7 @@ impl Tree {
                 Ok(Some((device, inode))) => {
                     let volume = match tree.volumes.find(device) {
                         Some(volume) => volume,
-                        // The first of its file system; gone meanwhile, it is passed over.
+                        // The first of its file system; if it is gone meanwhile, it is skipped.
                         None => match open_for_path(tree.name(name)) {
                             Ok(fd) => tree.volumes.index_of(fd.as_fd(), device),
                             Err(_) => continue,
@@ -386,7 +385,7 @@ impl Tree {
         &self.names[name.start as usize..][..usize::from(name.length)]
     }
 
-    /// A file's path, as it would be named by a walk from the path that was given.
+    /// A file's path, as a walk from the given path names it.
     #[must_use]
     pub fn path(&self, file: &File) -> Vec<u8> {
         if file.directory == NONE {
@@ -427,11 +426,10 @@ impl Tree {
         open_below(root.fd.as_fd(), &path, OFlags::DIRECTORY)
     }
 
-    /// Opens a file for reading: a regular file, no link at any step below its root, without a new
-    /// access time where that is permitted.
+    /// Opens a file for reading: a regular file, no link at any step below its root, without a new access time
+    /// where permitted.
     ///
-    /// # Errors
-    /// What the kernel said; ENXIO where it is no regular file any more.
+    /// The kernel's error; ENXIO if it is no regular file any more.
     pub fn open(&self, file: &File) -> Result<(OwnedFd, Stat), Errno> {
         let fd = if file.directory == NONE {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -450,21 +448,21 @@ impl Tree {
         }
     }
 
-    /// Looks a file up, which brings its inode into memory, without opening it.
+    /// Looks a file up without opening it, which reads its inode into memory.
     pub(crate) fn look(&self, file: &File) {
         if file.directory == NONE {
-            // It was looked at when the list was read.
+            // It was looked up when the list was read.
             return;
         }
         let mut path = Vec::new();
         self.push_below(file.directory, &mut path);
         push(&mut path, self.name(file.name));
         let root = &self.roots[self.directories[file.directory as usize].root as usize];
-        // What cannot be looked up has no inode that is needed.
+        // A file that cannot be looked up needs no inode.
         let _ = rustix::fs::statat(&root.fd, &path, AtFlags::SYMLINK_NOFOLLOW);
     }
 
-    /// A descriptor of something on a file system, to watch it.
+    /// A descriptor of a directory on a file system, to watch it.
     pub(crate) fn somewhere_on(&self, volume: u16) -> Option<OwnedFd> {
         let directories = (0u32..).zip(&self.directories).filter(|(_, known)| known.volume == volume);
         directories.take(TRIED).find_map(|(index, _)| self.open_directory(index).ok()).or_else(|| {
@@ -481,8 +479,8 @@ impl Tree {
         rustix::fs::open(above, flags, Mode::empty()).ok()
     }
 
-    /// The files in the order in which a program reads them: what was given in its order, trees
-    /// depth first, the entries of each directory as `reading` says.
+    /// The files in the order in which a program reads them: given paths in their order, trees depth first, the
+    /// entries of each directory by `reading`.
     #[must_use]
     pub fn in_order_of(&self, reading: Reading) -> Vec<u32> {
         let mut order = Vec::with_capacity(self.files.len());
@@ -539,7 +537,7 @@ fn push(path: &mut Vec<u8>, name: &[u8]) {
     path.extend(name);
 }
 
-/// Opens without changing the access time, where that is permitted (the owner and root).
+/// Opens without changing the access time, where permitted (for the owner and root).
 fn open_quietly(open: impl Fn(OFlags) -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno> {
     match open(OFlags::CLOEXEC | OFlags::NOATIME) {
         Err(Errno::PERM) => open(OFlags::CLOEXEC),
@@ -547,18 +545,18 @@ fn open_quietly(open: impl Fn(OFlags) -> Result<OwnedFd, Errno>) -> Result<Owned
     }
 }
 
-/// Opens something below a root, following no link on the way and at the end.
+/// Opens something below a root without following any link.
 fn open_below(root: BorrowedFd<'_>, path: &[u8], extra: OFlags) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | extra;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     open_quietly(|extra| match rustix::fs::openat2(root, path, flags | extra, Mode::empty(), resolve) {
-        // A filter of system calls that does not know it: the last step at least follows no link.
+        // With a system-call filter that forbids it, at least the last step follows no link.
         Err(Errno::NOSYS) => rustix::fs::openat(root, path, flags | extra, Mode::empty()),
         other => other,
     })
 }
 
-/// A regular file's device and inode; nothing for what is no regular file.
+/// A regular file's device and inode; `None` for anything else.
 type Look = Result<Option<(DeviceNumber, u64)>, Errno>;
 
 fn look_at(path: &[u8]) -> Look {

@@ -1,16 +1,16 @@
-//! What could not be read: counted, the first of them by name.
+//! Read errors: their number, and the first of them by name.
 
 use rustix::io::Errno;
 
 /// How many are named: as many as a screen shows.
 const NAMED: usize = 20;
 
-/// Things that were passed over.
+/// Skipped files and directories.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadErrors {
     /// How many.
     pub count: u64,
-    /// The first of them: what was tried, on what, and why it failed.
+    /// The first of them: the operation, the path and the cause.
     pub first: Vec<String>,
 }
 
@@ -22,7 +22,7 @@ impl ReadErrors {
         }
     }
 
-    /// Adds what others met.
+    /// Adds the errors of another list.
     pub(crate) fn absorb(&mut self, others: Self) {
         self.count += others.count;
         self.first.extend(others.first);
@@ -30,7 +30,7 @@ impl ReadErrors {
     }
 }
 
-/// A path as one line of text, whatever bytes it has.
+/// A path as one line of text, for any bytes.
 #[must_use]
 pub fn shown(path: &[u8]) -> String {
     String::from_utf8_lossy(path)
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_of_any_bytes_is_one_line() {
+    fn a_name_of_any_bytes_becomes_one_line() {
         assert_eq!(shown(b"a \"b\"/\xff\nc"), "a \"b\"/\u{fffd}\\nc");
         let mut errors = ReadErrors::default();
         for _ in 0..NAMED + 5 {

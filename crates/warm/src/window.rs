@@ -1,26 +1,25 @@
-//! How far ahead of its reader a tree is brought into memory.
+//! How far ahead of its reader a tree is fetched into memory.
 //!
-//! What is to be read is cut into *batches*, in the order in which it will be read. If all of it fits
-//! into the budget there is one batch. Otherwise each batch is half of the budget, and one is fetched
-//! while the one before is read. Within a batch the order is that of the disk; larger batches are cheaper, a
-//! file in a batch of 2,000 costs five times as much as in one of 30,000.
+//! The data is cut into *batches*, in the order in which it will be read. If all of it fits into the budget
+//! there is one batch. Otherwise each batch is half of the budget, and one is fetched while the last one is
+//! read. A batch is fetched in disk order. Larger batches are cheaper: a file in a batch of 2,000 costs five
+//! times as much as in one of 30,000.
 //!
-//! A batch is fetched when it and all that was brought and not used yet fit into the budget. So
-//! nothing is brought that would push out something that waits to be used. The reader has *reached*
-//! a batch when it has used a sixteenth of it. What it left unused in batches before that one is
-//! not waited for any more: it passed it over.
+//! A batch is fetched when it and all fetched and unused data fit into the budget. Nothing is therefore fetched
+//! that would evict data that waits to be used. The reader has *reached* a batch when it has used a sixteenth
+//! of it. Unused data of earlier batches is then not waited for: the reader has skipped it.
 //!
-//! Pure: events go in, the number of a batch to be fetched comes out.
+//! It is pure: its inputs are events, its output is the number of the batch to fetch.
 
 use foreseek_units::Bytes;
 use std::ops::Range;
 
-/// The part of a batch whose use shows that the reader is there: some files of the next batch are
-/// opened early by readers with several threads, and a sixteenth is more than those have open.
+/// The part of a batch whose use shows that the reader has reached it. Readers with several threads open some
+/// files of the next batch early, and a sixteenth is more than those have open.
 const REACHED: u64 = 16;
 
-/// The budget's part that one batch takes where all does not fit: with two, one is read while
-/// the other is fetched, and larger ones could not be.
+/// The divisor for the part of the budget that one batch takes if not everything fits. With two, one is read
+/// while the other is fetched; batches could not be larger.
 const BATCHES: u64 = 2;
 
 /// Cuts items, given in the order of reading, into batches: ranges of their indices.
@@ -45,11 +44,11 @@ pub fn batches(sizes: &[Bytes], budget: Bytes) -> Vec<Range<usize>> {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Batch {
-    /// All of it.
+    /// Its size.
     bytes: Bytes,
-    /// Brought by us.
+    /// Bytes that were fetched.
     fetched_bytes: Bytes,
-    /// Used by the reader, whoever brought it.
+    /// Bytes that the reader has used, fetched or not.
     used: Bytes,
     fetched: bool,
 }
@@ -79,9 +78,9 @@ impl Window {
         Self { budget, batches }
     }
 
-    /// The batch to be fetched now; `None` while it would push out what waits to be used, or when
-    /// there is none left. Batches before the reader are not fetched any more. The first batch is
-    /// always fetched: its size is bounded where it was cut.
+    /// The batch to fetch now. `None` while it would evict data that waits to be used, or if there is none
+    /// left. Batches before the reader are not fetched. The first batch is always fetched: its size was bounded
+    /// by the cut.
     #[must_use]
     pub fn next(&self) -> Option<usize> {
         let next = self.unfetched()?;
@@ -89,19 +88,19 @@ impl Window {
         (held.is_zero() || held + self.batches[next].bytes <= self.budget).then_some(next)
     }
 
-    /// The batch that the reader is in: the last that it reached.
+    /// The reader's batch: the last one that it has reached.
     #[must_use]
     pub fn reader(&self) -> usize {
         self.batches.iter().rposition(Batch::is_reached).unwrap_or(0)
     }
 
-    /// What was brought, will be used and has not been yet.
+    /// Fetched bytes that will be used and were not used yet.
     #[must_use]
     pub fn held(&self) -> Bytes {
         self.batches[self.reader().min(self.batches.len())..].iter().map(Batch::unused).sum()
     }
 
-    /// A batch was fetched; so much of it had to be brought.
+    /// A batch was fetched; `fetched_bytes` of it came from the disk.
     pub fn fetched(&mut self, batch: usize, fetched_bytes: Bytes) {
         if let Some(batch) = self.batches.get_mut(batch) {
             batch.fetched = true;
@@ -109,14 +108,14 @@ impl Window {
         }
     }
 
-    /// The reader used so much of a batch.
+    /// The reader has used `bytes` of a batch.
     pub fn used(&mut self, batch: usize, bytes: Bytes) {
         if let Some(batch) = self.batches.get_mut(batch) {
             batch.used = (batch.used + bytes).min(batch.bytes);
         }
     }
 
-    /// The first batch from the reader on that was not fetched, whether there is room for it or not.
+    /// The first batch from the reader on that was not fetched, whether or not there is room for it.
     #[must_use]
     pub fn unfetched(&self) -> Option<usize> {
         (self.reader()..self.batches.len()).find(|index| !self.batches[*index].fetched)
@@ -128,14 +127,14 @@ impl Window {
         self.batches.get(batch).is_some_and(|batch| batch.fetched)
     }
 
-    /// The reader was seen in a batch.
+    /// The reader was found in a batch.
     pub fn reached(&mut self, batch: usize) {
         if let Some(batch) = self.batches.get_mut(batch).filter(|batch| !batch.is_reached()) {
             batch.used = batch.bytes.min(batch.bytes / REACHED + Bytes(1));
         }
     }
 
-    /// What was brought and not used so far.
+    /// Fetched bytes that were not used yet.
     #[must_use]
     pub fn unused(&self) -> Bytes {
         self.batches.iter().map(Batch::unused).sum()
@@ -153,7 +152,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn batches_hold_every_item_once_and_no_more_than_they_may(sizes in sizes(), budget in 200..5000u64) {
+        fn batches_hold_every_item_once_within_their_limit(sizes in sizes(), budget in 200..5000u64) {
             let budget = Bytes(budget);
             let cut = batches(&sizes, budget);
             let mut at = 0;
@@ -168,9 +167,9 @@ mod tests {
             prop_assert_eq!(at, sizes.len());
         }
 
-        /// Whatever the reader does, what waits to be used stays within the budget.
+        /// For any reader, the bytes that wait to be used stay within the budget.
         #[test]
-        fn what_waits_to_be_used_stays_within_the_budget(
+        fn bytes_that_wait_to_be_used_stay_within_the_budget(
             sizes in sizes(), budget in 200..2000u64,
             acts in prop::collection::vec((any::<bool>(), 0..40usize, 0..400u64), 0..200),
         ) {
@@ -194,9 +193,9 @@ mod tests {
             }
         }
 
-        /// A reader in order, which uses all, sees every batch fetched before it comes there.
+        /// For a reader in order that uses everything, each batch is fetched before it is reached.
         #[test]
-        fn a_reader_in_order_finds_every_batch(sizes in sizes(), budget in 200..2000u64) {
+        fn a_reader_in_order_finds_every_batch_fetched(sizes in sizes(), budget in 200..2000u64) {
             let budget = Bytes(budget);
             let cut = batches(&sizes, budget);
             let bytes = |range: &Range<usize>| sizes[range.clone()].iter().copied().sum::<Bytes>();
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_reader_passed_over_is_not_waited_for() {
+    fn batches_that_a_reader_skipped_are_not_waited_for() {
         let mut window = Window::new(Bytes(100), [Bytes(50); 4]);
         for batch in [0, 1] {
             assert_eq!(window.next(), Some(batch));
@@ -228,7 +227,7 @@ mod tests {
         // It reads a little of the second without the first.
         window.used(1, Bytes(5));
         assert_eq!((window.next(), window.held()), (Some(2), Bytes(45)));
-        // It is beyond the third already: that would be late.
+        // It is beyond the third already, which would be late.
         window.used(3, Bytes(5));
         assert_eq!(window.next(), Some(3));
         assert_eq!(window.unused(), Bytes(95));
