@@ -1,6 +1,7 @@
 //! Gives the shared object its name, so that programs linked with it find it by that name.
 
-/// The number in that name: it grows when a program that was linked with the library before would not run with this one.
+/// The number in that name. It grows when a program linked with an older library would not run with the new
+/// one.
 pub const ABI: u32 = 0;
 
 fn main() {

@@ -1,9 +1,9 @@
-/* What an intercepted read costs: nanoseconds of a pread of one page that is in memory, the least of several rounds.
+/* The cost of an intercepted read: nanoseconds of a pread of one page in memory, the least of several rounds.
  *
  *     cost MODE FILE OTHER      (scripts/bench-intercept compiles and runs it)
  *
  * MODE: `idle`, no client is registered; `other`, a client watches another file; `tracked`, a client watches this one and its list names
- * each read. The library comes by LD_PRELOAD: without it `idle` is a read of the C library.
+ * each read. The library is preloaded (LD_PRELOAD): without it, `idle` is a read of the C library.
  */
 #include <fcntl.h>
 #include <libprefetch.h>

@@ -2,7 +2,7 @@
  *
  *     sequential MODE BLOCK FILE      (scripts/bench-libprefetch sequential compiles and runs it)
  *
- * MODE: `stock`, no client; `tracked`, a client watches the file, whose callback lists all pages to come in order, as for any other order.
+ * MODE: `stock`, no client; `tracked`, a client watches the file, and its callback lists all coming pages in order, as for any other order.
  * BLOCK: bytes of a read.
  */
 #include <fcntl.h>
@@ -20,8 +20,8 @@
 static client_t client;
 static loff_t length;
 
-/* Tells all pages from the requested one on. */
-static void tell_rest(void *arg, int marked_fd, loff_t marked, int fd, loff_t offset) {
+/* Announces all pages from the requested one on. */
+static void announce_rest(void *arg, int marked_fd, loff_t marked, int fd, loff_t offset) {
     struct access_entry list[BATCH];
     int mode = PF_SET;
     (void)arg, (void)marked_fd, (void)marked;
@@ -52,7 +52,7 @@ int main(int argc, char **argv) {
         return fail(argv[3]);
     length = stat.st_size;
     if (strcmp(argv[1], "tracked") == 0 &&
-        ((client = register_client(tell_rest, NULL)) == NULL || register_region(client, file, 0, length) == NULL))
+        ((client = register_client(announce_rest, NULL)) == NULL || register_region(client, file, 0, length) == NULL))
         return fail("libprefetch");
     uint64_t sum = 0;
     loff_t done = 0;

@@ -1,10 +1,10 @@
-/* Reads every page of a file once, in an order of its own, and tells libprefetch about it.
+/* Reads every page of a file once, in an order of its own, and announces the order to libprefetch.
  *
  *     cc scan.c -o scan $(pkg-config --cflags --libs libprefetch)
  *     ./scan FILE [SEED]
  *
  * The callback is that of the paper's figure 7. Prints the number of pages and a sum over their
- * contents in the order read, which is the same with FORESEEK_DISABLE=1, only later.
+ * contents in the order of the reads. With FORESEEK_DISABLE=1 the output is the same, only later.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,8 +27,8 @@ struct scan {
     size_t *position; /* where in the order a page comes */
 };
 
-/* Tells the rest of the order, from the requested page on. */
-static void tell_rest(void *arg, int marked_fd, loff_t marked_offset, int fd, loff_t offset) {
+/* Announces the rest of the order, from the requested page on. */
+static void announce_rest(void *arg, int marked_fd, loff_t marked_offset, int fd, loff_t offset) {
     struct scan *scan = arg;
     struct access_entry accesses[BATCH_SIZE];
     size_t next = scan->position[offset / PAGE_SIZE];
@@ -46,7 +46,7 @@ static void tell_rest(void *arg, int marked_fd, loff_t marked_offset, int fd, lo
             mode |= PF_DONE;
         ssize_t accepted = request_prefetching(scan->client, accesses, n, mode);
         if (accepted < (ssize_t)n || next == scan->pages)
-            return; /* the list is full, or there is no more to tell */
+            return; /* the list is full, or everything has been announced */
         mode = PF_APPEND;
     }
 }
@@ -86,7 +86,7 @@ int main(int argc, char **argv) {
         return fail("cannot hold the order of", argv[1]);
     shuffle(&scan, argc > 2 ? strtoull(argv[2], NULL, 10) : 1);
 
-    scan.client = register_client(tell_rest, &scan);
+    scan.client = register_client(announce_rest, &scan);
     if (!scan.client || (scan.pages && !register_region(scan.client, scan.fd, 0, stat.st_size)))
         return fail("cannot watch", argv[1]);
 

@@ -14,12 +14,12 @@
 
 static uint32_t across, down;
 
-/* Which tile comes at a place of the pass. */
+/* The tile at a position of the pass. */
 static uint32_t tile_at(int columns, uint32_t place) {
     return columns ? place % down * across + place / down : place;
 }
 
-/* Blurs a tile in the direction of the pass, on from the tile before; answers its part of the sum. */
+/* Blurs a tile in the direction of the pass, starting from the last tile; returns its part of the sum. */
 static uint64_t blur(int columns, const uint8_t *tile, uint32_t *last) {
     uint64_t sum = 0;
     for (int y = 0; y < SIDE; y++)

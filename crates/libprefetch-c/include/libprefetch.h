@@ -33,22 +33,22 @@ typedef __loff_t loff_t;
 #define PF_SET 2
 
 /*
- Replace what follows the most recently accessed marked entry of the access list.
+ Replace the entries after the most recently accessed marked entry of the access list.
  */
 #define PF_SET_FROM_MARK 4
 
 /*
- There is no more to tell for now. To be combined with one of the other three.
+ There are no more entries for now. Combine it with one of the other three.
  */
 #define PF_DONE 8
 
 /*
- What a client_t points to; it has no contents.
+ The target of a client_t; it has no contents.
  */
 struct prefetch_client;
 
 /*
- What a region_t points to; it has no contents.
+ The target of a region_t; it has no contents.
  */
 struct prefetch_region;
 
@@ -59,15 +59,15 @@ typedef struct prefetch_client *client_t;
 
 /*
  Called by a read of a registered region when the access list has ended, or when the read is not on
- it, so that the application brings the list up to date with request_prefetching.
+ it. The application then updates the list with request_prefetching.
 
- arg is what register_client was given. lastMarkedFD and lastMarkedOffset tell the most recently
+ arg is the argument of register_client. lastMarkedFD and lastMarkedOffset are the most recently
  accessed marked entry (an entry counts as accessed when a later one was); both are -1 if there is
- none. requestedFD and requestedOffset tell the read that led to the call.
+ none. requestedFD and requestedOffset are the read that led to the call.
 
- It runs in the reading thread. Reads and closes that it makes itself pass the library unseen, as
- between ignore_accesses and unignore_accesses. It may call every function of this library. It must
- return: no longjmp, no C++ exception, no pthread_exit.
+ It runs in the reading thread. Its own reads and closes pass the library unseen, as between
+ ignore_accesses and unignore_accesses. It may call every function of this library. It must return:
+ no longjmp, no C++ exception, no pthread_exit.
  */
 typedef void (*callback_t)(void *arg,
                            int lastMarkedFD,
@@ -85,7 +85,7 @@ typedef struct prefetch_region *region_t;
  */
 struct access_entry {
   /*
-   Offset of any byte of the page that will be read.
+   Offset of any byte of the page.
    */
   loff_t pageOffset;
   /*
@@ -93,7 +93,7 @@ struct access_entry {
    */
   int fd;
   /*
-   Whether the entry is a landmark that the callback is told about.
+   Whether the entry is a landmark, which is passed to the callback.
    */
   bool mark;
 };
@@ -103,8 +103,8 @@ extern "C" {
 #endif // __cplusplus
 
 /*
- Makes a client with an empty access list. cb may be NULL: then the application brings the list up
- to date of its own accord.
+ Creates a client with an empty access list. cb may be NULL: then the application updates the list
+ without being called.
 
  Several clients may be registered, as long as their regions do not overlap. A forked child
  inherits none.
@@ -114,15 +114,15 @@ extern "C" {
 client_t register_client(callback_t cb, void *arg);
 
 /*
- Ends a client and its regions. A callback of it that runs in another thread is not waited for.
+ Ends a client and its regions. It does not wait for a callback of the client in another thread.
 
  Returns 0, or -1 with errno EINVAL if there is no such client.
  */
 int unregister_client(client_t c);
 
 /*
- Watches the reads of the bytes from start up to and without end of a file, through whichever of
- its descriptors. The file may be shorter. The region outlives the descriptor.
+ Watches the reads of a file's bytes from start up to, but not including, end, through any of its
+ descriptors. The file may be shorter. The region outlives the descriptor.
 
  Returns NULL with errno EINVAL (no such client, start negative or not below end, or neither a
  regular file nor a block device, or opened with O_DIRECT), EBADF (not open for reading), EBUSY (it
@@ -138,19 +138,19 @@ region_t register_region(client_t c, int fd, loff_t start, loff_t end);
 int unregister_region(client_t c, region_t r);
 
 /*
- Tells what will be read: n entries in order of access. type is one of PF_SET, PF_APPEND and
- PF_SET_FROM_MARK, with PF_DONE if there is no more to tell for now. PF_DONE alone counts as
+ Announces coming reads: n entries in order of access. type is one of PF_SET, PF_APPEND and
+ PF_SET_FROM_MARK, with PF_DONE if there are no more entries for now. PF_DONE alone counts as
  PF_APPEND | PF_DONE.
 
- Returns how many entries were taken: fewer than n once the access list is full; the callback
- will then be called when there is room. Returns -1 with errno EINVAL (no such client, another
- type, a negative offset), EFAULT (no entries given) or EBADF (an entry of a file of which this
- client has no region) if none was taken.
+ Returns how many entries were accepted: fewer than n once the access list is full; the callback is
+ then called when there is room. If none was accepted, returns -1 with errno EINVAL (no such
+ client, another type, a negative offset), EFAULT (no entries given) or EBADF (an entry of a file
+ without a region of this client).
  */
 ssize_t request_prefetching(client_t c, const struct access_entry *a, size_t n, int type);
 
 /*
- From now on this thread's reads of the client's regions are not taken as progress through the
+ From now on this thread's reads of the client's regions do not count as progress through the
  access list, until unignore_accesses; the two nest. Returns 0, or -1 with errno EINVAL if there is
  no such client.
  */

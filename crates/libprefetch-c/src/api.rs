@@ -1,5 +1,5 @@
 //! The interface of ATC'09 figure 6. `include/libprefetch.h` is generated from this file: its names
-//! are the paper's, its comments are for readers of C.
+//! are those of the paper, its comments are for C programmers.
 #![allow(unsafe_code, non_camel_case_types, non_snake_case, clippy::missing_safety_doc)]
 
 use crate::clients::{self, Ask, Registered, Unregistered};
@@ -14,26 +14,26 @@ use std::sync::Arc;
 pub const PF_APPEND: c_int = 1;
 /// Replace the access list.
 pub const PF_SET: c_int = 2;
-/// Replace what follows the most recently accessed marked entry of the access list.
+/// Replace the entries after the most recently accessed marked entry of the access list.
 pub const PF_SET_FROM_MARK: c_int = 4;
-/// There is no more to tell for now. To be combined with one of the other three.
+/// There are no more entries for now. Combine it with one of the other three.
 pub const PF_DONE: c_int = 8;
 
 /// One intended read.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct access_entry {
-    /// Offset of any byte of the page that will be read.
+    /// Offset of any byte of the page.
     pub pageOffset: loff_t,
     /// Any open descriptor of the file.
     pub fd: c_int,
-    /// Whether the entry is a landmark that the callback is told about.
+    /// Whether the entry is a landmark, which is passed to the callback.
     pub mark: bool,
 }
 
-/// What a client_t points to; it has no contents.
+/// The target of a client_t; it has no contents.
 pub struct prefetch_client(());
-/// What a region_t points to; it has no contents.
+/// The target of a region_t; it has no contents.
 pub struct prefetch_region(());
 
 /// A client: one access list and its regions.
@@ -42,15 +42,15 @@ pub type client_t = *mut prefetch_client;
 pub type region_t = *mut prefetch_region;
 
 /// Called by a read of a registered region when the access list has ended, or when the read is not on
-/// it, so that the application brings the list up to date with request_prefetching.
+/// it. The application then updates the list with request_prefetching.
 ///
-/// arg is what register_client was given. lastMarkedFD and lastMarkedOffset tell the most recently
+/// arg is the argument of register_client. lastMarkedFD and lastMarkedOffset are the most recently
 /// accessed marked entry (an entry counts as accessed when a later one was); both are -1 if there is
-/// none. requestedFD and requestedOffset tell the read that led to the call.
+/// none. requestedFD and requestedOffset are the read that led to the call.
 ///
-/// It runs in the reading thread. Reads and closes that it makes itself pass the library unseen, as
-/// between ignore_accesses and unignore_accesses. It may call every function of this library. It must
-/// return: no longjmp, no C++ exception, no pthread_exit.
+/// It runs in the reading thread. Its own reads and closes pass the library unseen, as between
+/// ignore_accesses and unignore_accesses. It may call every function of this library. It must return:
+/// no longjmp, no C++ exception, no pthread_exit.
 pub type callback_t = Option<
     unsafe extern "C" fn(
         arg: *mut c_void,
@@ -61,8 +61,8 @@ pub type callback_t = Option<
     ),
 >;
 
-/// Makes a client with an empty access list. cb may be NULL: then the application brings the list up
-/// to date of its own accord.
+/// Creates a client with an empty access list. cb may be NULL: then the application updates the list
+/// without being called.
 ///
 /// Several clients may be registered, as long as their regions do not overlap. A forked child
 /// inherits none.
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn register_client(cb: callback_t, arg: *mut c_void) -> cl
     }
 }
 
-/// Ends a client and its regions. A callback of it that runs in another thread is not waited for.
+/// Ends a client and its regions. It does not wait for a callback of the client in another thread.
 ///
 /// Returns 0, or -1 with errno EINVAL if there is no such client.
 #[unsafe(no_mangle)]
@@ -92,8 +92,8 @@ pub extern "C" fn unregister_client(c: client_t) -> c_int {
     }
 }
 
-/// Watches the reads of the bytes from start up to and without end of a file, through whichever of
-/// its descriptors. The file may be shorter. The region outlives the descriptor.
+/// Watches the reads of a file's bytes from start up to, but not including, end, through any of its
+/// descriptors. The file may be shorter. The region outlives the descriptor.
 ///
 /// Returns NULL with errno EINVAL (no such client, start negative or not below end, or neither a
 /// regular file nor a block device, or opened with O_DIRECT), EBADF (not open for reading), EBUSY (it
@@ -124,14 +124,14 @@ pub extern "C" fn unregister_region(c: client_t, r: region_t) -> c_int {
     answer.map_or_else(fail, |()| 0)
 }
 
-/// Tells what will be read: n entries in order of access. type is one of PF_SET, PF_APPEND and
-/// PF_SET_FROM_MARK, with PF_DONE if there is no more to tell for now. PF_DONE alone counts as
+/// Announces coming reads: n entries in order of access. type is one of PF_SET, PF_APPEND and
+/// PF_SET_FROM_MARK, with PF_DONE if there are no more entries for now. PF_DONE alone counts as
 /// PF_APPEND | PF_DONE.
 ///
-/// Returns how many entries were taken: fewer than n once the access list is full; the callback
-/// will then be called when there is room. Returns -1 with errno EINVAL (no such client, another
-/// type, a negative offset), EFAULT (no entries given) or EBADF (an entry of a file of which this
-/// client has no region) if none was taken.
+/// Returns how many entries were accepted: fewer than n once the access list is full; the callback is
+/// then called when there is room. If none was accepted, returns -1 with errno EINVAL (no such
+/// client, another type, a negative offset), EFAULT (no entries given) or EBADF (an entry of a file
+/// without a region of this client).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn request_prefetching(
     c: client_t,
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn request_prefetching(
     }
 }
 
-/// From now on this thread's reads of the client's regions are not taken as progress through the
+/// From now on this thread's reads of the client's regions do not count as progress through the
 /// access list, until unignore_accesses; the two nest. Returns 0, or -1 with errno EINVAL if there is
 /// no such client.
 #[unsafe(no_mangle)]
@@ -185,7 +185,7 @@ pub extern "C" fn unignore_accesses(c: client_t) -> c_int {
 /// How many entries are converted at a time: 192 KiB of them.
 const BATCH: usize = 8192;
 
-/// Passes entries on in batches; how many were taken.
+/// Passes entries on in batches; returns how many were accepted.
 fn request(
     registered: &Registered,
     mode: HintMode,
@@ -227,13 +227,13 @@ fn call(
     let signed = |offset: ByteOffset| loff_t::try_from(offset.get()).unwrap_or(loff_t::MAX);
     let (marked_fd, marked_offset) = want.marked.map_or((-1, -1), |(fd, offset)| (fd, signed(offset)));
     let (requested_fd, requested_offset) = want.requested;
-    // SAFETY: the application registered this function with this argument, to be called so.
+    // SAFETY: the application registered this function with this argument, for this call.
     unsafe {
         cb(argument as *mut c_void, marked_fd, marked_offset, requested_fd, signed(requested_offset));
     }
 }
 
-/// Does the work of a call of the application.
+/// Runs the work of a call of the application.
 fn api<T>(work: impl FnOnce() -> T) -> Option<T> {
     quietly(|| {
         let _inside = ReentryGuard::enter();

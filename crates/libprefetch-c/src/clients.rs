@@ -1,4 +1,4 @@
-//! The clients of this process, as the C interface and the replaced functions find them.
+//! The clients of this process, for the C interface and the replaced functions.
 
 use foreseek_libprefetch::guest::{self, ReentryGuard};
 use foreseek_libprefetch::{CallbackRequest, Client, Settings};
@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Once, OnceLock, RwLock, RwLockWriteGuard, TryLockError, TryLockResult};
 use std::time::Duration;
 
-/// Clients in one process: each is looked at on every read, and a program has one for each of its
-/// threads at most.
+/// The most clients in one process. Each read checks all of them; a program has at most one for each of its
+/// threads.
 pub(crate) const CLIENTS_LIMIT: usize = 256;
 
-/// How often the list is tried, a millisecond apart, before its holder is taken to be gone.
+/// How often the list is tried, a millisecond apart, before its holder counts as gone.
 const LOCK_TRIES: u32 = 1000;
 
-/// What asks the application on behalf of a client.
+/// Asks the application on behalf of a client.
 pub(crate) type Ask = Box<dyn Fn(CallbackRequest) + Send + Sync>;
 
 /// A registered client.
@@ -26,9 +26,9 @@ pub(crate) struct Registered {
 }
 
 static CLIENTS: RwLock<Vec<Arc<Registered>>> = RwLock::new(Vec::new());
-/// How many there are, for the fast way out.
+/// Their number, for the fast path.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// Whose they are: a forked child's they are not.
+/// The process that they belong to: a forked child is another one.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 static NEXT_NUMBER: AtomicUsize = AtomicUsize::new(1);
 
@@ -38,29 +38,29 @@ pub(crate) fn any() -> bool {
     COUNT.load(Ordering::Relaxed) != 0
 }
 
-/// Whether the replaced functions of this thread have anything to do: there is a client, it belongs
-/// to this process, and the thread is not within the library.
+/// Whether the replaced functions of this thread have anything to do: there is a client of this process, and
+/// the thread is not within the library.
 fn is_seen() -> bool {
     !guest::is_inside() && !guest::is_aside() && PROCESS.load(Ordering::Relaxed) == guest::process_id()
 }
 
-/// Why there is no client.
+/// Why no client was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unregistered {
     TooMany,
     Lost,
 }
 
-/// Makes a client.
+/// Creates a client.
 pub(crate) fn register(ask: Option<Ask>) -> Result<usize, Unregistered> {
     static HOOK: Once = Once::new();
-    // This is the panic hook of the library's own copy of the standard library, not of a host in
-    // Rust. A panic is told in the one line of stepping aside.
+    // This is the panic hook of the library's own copy of the standard library, not of a host in Rust. The one
+    // line of stepping aside reports a panic.
     HOOK.call_once(|| std::panic::set_hook(Box::new(|_| {})));
     let mut clients = write().ok_or(Unregistered::Lost)?;
     let process = guest::renew_process_id();
     if PROCESS.swap(process, Ordering::Relaxed) != process {
-        // What a forked child inherited is not its own.
+        // A forked child does not own the inherited clients.
         clients.clear();
     }
     if clients.len() >= CLIENTS_LIMIT {
@@ -72,26 +72,26 @@ pub(crate) fn register(ask: Option<Ask>) -> Result<usize, Unregistered> {
     Ok(number)
 }
 
-/// Ends a client; whether there was one.
+/// Ends a client; returns whether there was one.
 pub(crate) fn unregister(number: usize) -> bool {
     let Some(mut clients) = write() else { return true };
     let Some(at) = clients.iter().position(|known| known.number == number) else { return false };
     let gone = clients.swap_remove(at);
     COUNT.store(clients.len(), Ordering::Relaxed);
     drop(clients);
-    // Its last holder drops it; that may be a read that is under way.
+    // Its last holder drops it; that may be a read in progress.
     drop(gone);
     true
 }
 
 /// The client of a number.
 pub(crate) fn find(number: usize) -> Option<Arc<Registered>> {
-    // Not waited for without end: see `try_briefly`.
+    // The wait is limited: see `try_briefly`.
     let clients = try_briefly(|| CLIENTS.try_read())?;
     clients.iter().find(|known| known.number == number).cloned()
 }
 
-/// The list, to be changed.
+/// The list, for changes.
 fn write() -> Option<RwLockWriteGuard<'static, Vec<Arc<Registered>>>> {
     try_briefly(|| CLIENTS.try_write())
 }
@@ -109,8 +109,8 @@ fn try_briefly<G>(mut take: impl FnMut() -> TryLockResult<G>) -> Option<G> {
     None
 }
 
-/// The settings of every client, from the environment. What can't be used is said once, and the
-/// clients do nothing: the host is not to suffer for it.
+/// The settings of every client, from the environment. An invalid value is reported once, and the clients do
+/// nothing, so that the host is not affected.
 fn settings() -> Settings {
     static SETTINGS: OnceLock<Settings> = OnceLock::new();
     SETTINGS
@@ -125,12 +125,12 @@ fn settings() -> Settings {
         .clone()
 }
 
-/// Where a read starts.
+/// The start of a read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum At {
-    /// Where the last one ended.
+    /// At the end of the last one.
     Position,
-    /// Here.
+    /// At this offset.
     Offset(i64),
 }
 
@@ -141,7 +141,7 @@ pub(crate) fn before_read(fd: RawFd, at: At, length: Bytes) {
     }
     let start = match at {
         At::Offset(offset) => u64::try_from(offset).ok().map(ByteOffset),
-        // For a pipe or a socket, this is the end of it.
+        // For a pipe or a socket, this returns `None`.
         At::Position => guest::position(fd),
     };
     let Some(start) = start.filter(|start| start.get().checked_add(length.get()).is_some()) else { return };
@@ -157,7 +157,8 @@ pub(crate) fn before_read(fd: RawFd, at: At, length: Bytes) {
 
 /// Descriptors are about to be closed.
 pub(crate) fn before_close(first: RawFd, last: RawFd) {
-    // A child of `vfork` closes descriptors of its own before it runs another program, and has its parent's memory: the kernel is asked.
+    // A child of `vfork` closes its own descriptors before it runs another program, and shares its parent's
+    // memory. Therefore the kernel is asked for the process id.
     if is_seen() && PROCESS.load(Ordering::Relaxed) == std::process::id() {
         for_each(|registered| {
             if first == last {
@@ -169,11 +170,11 @@ pub(crate) fn before_close(first: RawFd, last: RawFd) {
     }
 }
 
-/// Does something for each client, without holding the list meanwhile.
+/// Calls `work` for each client, without holding the list meanwhile.
 fn for_each(mut work: impl FnMut(&Registered)) {
     for index in 0..CLIENTS_LIMIT {
         let next = {
-            // A signal handler that reads must not wait for this lock in vain.
+            // A signal handler that reads must not wait for this lock, which its own thread holds.
             let _inside = ReentryGuard::enter();
             let Ok(clients) = CLIENTS.read() else { return };
             clients.get(index).cloned()

@@ -1,8 +1,8 @@
-//! The calls that close descriptors: the clients let go of them first, since afterwards the number
-//! may be another file's.
+//! The calls that close descriptors: the clients release them first, since afterwards the number may belong to
+//! another file.
 //!
-//! `dup` and `fcntl(F_DUPFD)` need no replacement: a new descriptor of a known file is recognised by
-//! the file when it is first read or hinted through.
+//! `dup` and `fcntl(F_DUPFD)` need no replacement: a new descriptor of a known file is identified when it is
+//! first read or hinted through.
 #![allow(unsafe_code, clippy::missing_safety_doc, missing_docs)]
 
 use crate::clients;
@@ -31,7 +31,7 @@ pub unsafe extern "C-unwind" fn dup2(old: c_int, new: c_int) -> c_int {
     call_next!(c"dup2", fn(old: c_int, new: c_int) -> c_int, else raw_dup2(old, new))
 }
 
-/// `dup2` where the C library's can't be had; newer architectures have no such system call.
+/// `dup2` if the C library's is not available; newer architectures have no such system call.
 ///
 /// # Safety
 /// None beyond that of `dup2`.

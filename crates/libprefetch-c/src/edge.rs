@@ -1,4 +1,4 @@
-//! The edge between the host and us: errno, cancellation and panics stay on their side.
+//! The edge between the host and the library: errno, cancellation and panics stay on their side.
 #![allow(unsafe_code)]
 
 use foreseek_libprefetch::guest::step_aside;
@@ -17,14 +17,14 @@ pub(crate) fn errno() -> c_int {
     unsafe { *libc::__errno_location() }
 }
 
-/// Sets it.
+/// Sets the calling thread's errno.
 pub(crate) fn set_errno(code: c_int) {
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = code }
 }
 
-/// Does our own work: errno is the same afterwards, the thread is not cancelled within, and no panic
-/// gets out. `None` after a panic; then the library has stepped aside.
+/// Does the library's work: errno is the same afterwards, the thread is not cancelled within, and no panic gets
+/// out. `None` after a panic; then the library has stepped aside.
 pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> Option<T> {
     let saved = errno();
     let mut cancellation = 0;
@@ -40,7 +40,7 @@ pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> Option<T> {
     outcome.ok()
 }
 
-/// Fails with a code: sets errno and answers -1.
+/// Fails with a code: sets errno and returns -1.
 pub(crate) fn fail(code: c_int) -> c_int {
     set_errno(code);
     -1

@@ -1,8 +1,8 @@
-//! The functions that ours replace: the next of that name in the order of loading.
+//! The replaced functions: the next one of that name in the order of loading.
 //!
-//! Each is looked up once, at its first call. The look-up may itself come back to us (an auditor, a
-//! debugging allocator), and may happen before anything of ours was initialised; then, and where
-//! there is no next function, the caller makes the system call itself.
+//! Each is looked up once, at its first call. The look-up may itself call the library (an auditor, a debugging
+//! allocator), and may happen before the library is initialised. Then, and if there is no next function, the
+//! caller makes the system call itself.
 #![allow(unsafe_code)]
 
 use crate::edge::{errno, set_errno};
@@ -14,13 +14,13 @@ thread_local! {
     static LOOKING_UP: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A function to be found at its first call.
+/// A function that is looked up at its first call.
 pub(crate) struct Next {
     name: &'static CStr,
     address: AtomicPtr<c_void>,
 }
 
-/// Stands for a function that there is not: an address that none has.
+/// Stands for a missing function: an address that no function has.
 const NONE: *mut c_void = std::ptr::without_provenance_mut(1);
 
 impl Next {
@@ -28,7 +28,7 @@ impl Next {
         Self { name, address: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
-    /// Its address; `None` where there is none, or it is being looked up by this thread.
+    /// Its address; `None` if it does not exist, or while this thread looks it up.
     #[inline]
     pub(crate) fn address(&self) -> Option<*mut c_void> {
         let known = self.address.load(Ordering::Relaxed);
@@ -52,7 +52,7 @@ impl Next {
     }
 }
 
-/// Calls the next function of a name with the given arguments, or does what is given instead.
+/// Calls the next function of a name with the given arguments, or the fallback.
 macro_rules! call_next {
     ($name:literal, fn($($argument:ident: $type:ty),*) -> $result:ty, else $fallback:expr) => {{
         static NEXT: $crate::next::Next = $crate::next::Next::new($name);

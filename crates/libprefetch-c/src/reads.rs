@@ -1,8 +1,8 @@
 //! The reads that are replaced.
 //!
-//! Each tells the clients what is about to be read, if there are clients, and then calls the C
-//! library's own. Nothing with a destructor is alive at that call, so that a cancelled thread
-//! unwinds through these frames as through C.
+//! Each notifies the clients of the coming read, if there are clients, and then calls the C library's function.
+//! Nothing with a destructor is alive at that call, so that a cancelled thread unwinds through these frames as
+//! through C.
 #![allow(unsafe_code, clippy::missing_safety_doc, missing_docs)]
 
 use crate::clients::{self, At};
@@ -131,7 +131,7 @@ pub unsafe extern "C-unwind" fn preadv64(
 /// As `before_vector`.
 #[inline]
 unsafe fn before_vector2(fd: c_int, iov: *const iovec, count: c_int, offset: i64, flags: c_int) {
-    // A read that must not wait is a question about the cache, not an access.
+    // A read that must not wait is a query of the cache, not an access.
     if flags & libc::RWF_NOWAIT == 0 {
         let at = if offset == -1 { At::Position } else { At::Offset(offset) };
         // SAFETY: the caller's promise.

@@ -1,4 +1,4 @@
-//! The committed header is what the source says. `make header` (UPDATE_HEADER=1) writes it anew.
+//! The committed header is generated from the source. `make header` (UPDATE_HEADER=1) updates it.
 
 use std::path::Path;
 
@@ -19,5 +19,5 @@ fn the_header_is_generated_from_the_source() {
         std::fs::write(&path, &generated).unwrap();
     }
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(committed == generated, "include/libprefetch.h is not what src/api.rs says: run `make header`");
+    assert!(committed == generated, "include/libprefetch.h is not generated from src/api.rs: run `make header`");
 }

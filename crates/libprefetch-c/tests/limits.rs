@@ -13,13 +13,13 @@ use std::process::{Child, Command, Stdio};
 const LIMIT_BYTES: u64 = 32 << 20;
 const FILE_PAGES: usize = 12_000; // 47 MiB
 
-/// A memory control group of this test's own, removed at its end.
+/// A memory control group for this test, removed at its end.
 struct Group {
     path: PathBuf,
 }
 
 impl Group {
-    /// Below the group of this process; `None`, and says so, where that can't be.
+    /// Below the group of this process; `None`, with a message, if that is not possible.
     fn make(name: &str) -> Option<Self> {
         let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let own = |controller: &str| {
@@ -54,7 +54,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A group goes when its last process is gone.
+        // A group can be removed when its last process is gone.
         for _ in 0..200 {
             if fs::remove_dir(&self.path).is_ok() || !self.path.exists() {
                 return;
@@ -64,7 +64,7 @@ impl Drop for Group {
     }
 }
 
-/// What is run in a group: the example, which reads each page of a file once in an order of its own.
+/// The example, to be run in a group: it reads each page of a file once in an order of its own.
 struct Scans {
     prefix: tempfile::TempDir,
     program: PathBuf,
@@ -81,7 +81,7 @@ impl Scans {
         Some(Self { prefix, program })
     }
 
-    /// A scan that enters the group and begins when a line comes on its standard input.
+    /// A scan that enters the group, and begins when a line comes on its standard input.
     fn start(&self, group: &Group, file: &Path, stats: &Path, disable: &str) -> Child {
         let script = "echo $$ > \"$0/cgroup.procs\" && read line && exec \"$@\"";
         Command::new("sh")
@@ -99,7 +99,7 @@ impl Scans {
     }
 }
 
-/// Lets them begin together, and waits for them: what they say.
+/// Lets them begin together, and waits for them; returns their output.
 fn finish(mut scans: Vec<Child>) -> Vec<String> {
     for scan in &mut scans {
         scan.stdin.take().unwrap().write_all(b"\n").unwrap();
@@ -114,7 +114,7 @@ fn counters(stats: &Path) -> Value {
 }
 
 #[test]
-fn a_scan_in_a_limited_group_uses_its_share_and_no_more() {
+fn a_scan_in_a_limited_group_stays_within_its_share() {
     let Some(scans) = Scans::new() else { return };
     let file = numbered_file(scans.prefix.path(), FILE_PAGES);
     let Some(group) = Group::make("one") else { return };
@@ -133,11 +133,11 @@ fn a_scan_in_a_limited_group_uses_its_share_and_no_more() {
     assert!(count("rounds") >= 2, "the file does not fit");
     let wanted = count("fetched_pages") - count("infill_pages");
     assert!(wanted >= FILE_PAGES as u64 * 9 / 10 && wanted <= FILE_PAGES as u64 * 3 / 2, "{wanted}");
-    assert!(count("evicted_pages") <= FILE_PAGES as u64 / 20, "the buffer was kept until it was read");
+    assert!(count("evicted_pages") <= FILE_PAGES as u64 / 20, "the buffer stayed in memory until it was read");
 }
 
 #[test]
-fn two_programs_in_one_group_both_gain_and_take_little_from_each_other() {
+fn two_programs_in_one_group_both_gain_and_evict_little_of_each_other() {
     let Some(scans) = Scans::new() else { return };
     let folders = [0, 1].map(|at| {
         let folder = scans.prefix.path().join(at.to_string());
@@ -147,17 +147,17 @@ fn two_programs_in_one_group_both_gain_and_take_little_from_each_other() {
     let files = folders.each_ref().map(|folder| numbered_file(folder, FILE_PAGES));
     let Some(group) = Group::make("two") else { return };
     let start = |at: usize| scans.start(&group, &files[at], &folders[at].join("stats.json"), "0");
-    let said = finish(vec![start(0), start(1)]);
-    assert_eq!(said[0], said[1], "the files are the same");
+    let outputs = finish(vec![start(0), start(1)]);
+    assert_eq!(outputs[0], outputs[1], "the files are the same");
     let both = folders.each_ref().map(|folder| counters(&folder.join("stats.json")));
     let (pages, limit_pages) = (FILE_PAGES as u64, LIMIT_BYTES / 4096);
     for counters in &both {
         let count = |name: &str| counters[name].as_u64().unwrap();
         assert_eq!(count("reads"), pages);
         assert!(count("misses") <= pages / 10, "it gains: without the library nearly every read misses");
-        assert!(count("evicted_pages") <= pages / 20, "the other takes little of what was fetched");
-        // What the halved buffers let go of is fetched once more.
-        assert!(count("fetched_pages") <= pages * 2, "it does not fetch all the time what it loses");
+        assert!(count("evicted_pages") <= pages / 20, "the other evicts few of the fetched pages");
+        // Pages that the halved buffers released are fetched once more.
+        assert!(count("fetched_pages") <= pages * 2, "it does not fetch evicted pages again and again");
         assert!(count("buffer_pages") >= limit_pages / 10, "its share did not collapse");
     }
 }

@@ -1,4 +1,4 @@
-//! Programs that know nothing of the library, with the library loaded before all others.
+//! Unmodified programs, with the library preloaded.
 #![allow(clippy::print_stdout)]
 
 mod common;
@@ -7,7 +7,7 @@ use common::*;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// What the library exports: figure 6, and what it replaces.
+/// The exports of the library: figure 6, and the replaced functions.
 const EXPORTED: [&str; 23] = [
     "__pread64_chk",
     "__pread_chk",
@@ -35,7 +35,7 @@ const EXPORTED: [&str; 23] = [
 ];
 
 #[test]
-fn it_exports_what_it_should_and_nothing_else() {
+fn it_exports_exactly_its_functions() {
     if !has("nm") {
         return;
     }
@@ -62,7 +62,7 @@ fn both_ways(folder: &Path, command: &[&str]) -> (Output, Output) {
 fn behaves_the_same(folder: &Path, command: &[&str]) {
     let (without, with) = both_ways(folder, command);
     assert_eq!(without.status.code(), with.status.code(), "{command:?}");
-    assert!(without.stdout == with.stdout, "{command:?} writes something else");
+    assert!(without.stdout == with.stdout, "{command:?} writes other output");
     assert_eq!(
         String::from_utf8_lossy(&without.stderr),
         String::from_utf8_lossy(&with.stderr),
@@ -145,7 +145,7 @@ fn a_program_that_never_registers_writes_no_counters() {
     assert!(!stats.exists());
 }
 
-/// A host in another language, with threads of its own and a callback that takes the host's locks.
+/// A host in another language, with its own threads and a callback that takes the host's locks.
 #[test]
 fn python_is_a_host_too() {
     if !has("python3") {
@@ -167,11 +167,11 @@ lib.register_region.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong
 fd = os.open('numbered', os.O_RDONLY)
 order = list(range(200))
 random.Random(1).shuffle(order)
-def tell(arg, mark_fd, mark, fd, offset):
+def announce(arg, mark_fd, mark, fd, offset):
     rest = order[order.index(offset // 4096):]
     entries = (Entry * len(rest))(*[Entry(page * 4096, fd, False) for page in rest])
     assert lib.request_prefetching(client, entries, len(rest), 2 | 8) == len(rest)
-callback = Callback(tell)
+callback = Callback(announce)
 client = lib.register_client(callback, None)
 assert client and lib.register_region(client, fd, 0, 200 * 4096)
 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -186,7 +186,7 @@ os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 [thread.join() for thread in threads]
 print('done')
 ";
-    // A hang is a failure, not a wait for ever.
+    // A hang is a failure, not an endless wait.
     let output = Command::new("timeout")
         .args(["60", "python3", "-c", script])
         .current_dir(folder.path())

@@ -78,13 +78,13 @@ fn the_example_reads_the_same_with_and_without() {
     let environment = [("FORESEEK_STATS", none.to_str().unwrap()), ("FORESEEK_DISABLE", "1")];
     succeed(&run(prefix.path(), &program, &[file], &environment));
     assert!(!none.exists());
-    // A file that is not there is the program's own error.
+    // A missing file is the program's own error.
     let output = run(prefix.path(), &program, &["/no/such/file"], &[]);
     assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]
-fn settings_that_cannot_be_used_are_said_and_the_program_goes_on() {
+fn unusable_settings_are_reported_and_the_program_goes_on() {
     if !has_compiler() {
         return;
     }
@@ -97,16 +97,16 @@ fn settings_that_cannot_be_used_are_said_and_the_program_goes_on() {
     let wrong = [("FORESEEK_PROFILE", "no-such-disk")];
     let output = run(prefix.path(), &program, &[file], &wrong);
     assert_eq!(succeed(&output), right);
-    let said = String::from_utf8(output.stderr).unwrap();
+    let output_text = String::from_utf8(output.stderr).unwrap();
     assert!(
-        said.starts_with("libprefetch: FORESEEK_PROFILE=no-such-disk") && said.lines().count() == 1,
-        "{said}"
+        output_text.starts_with("libprefetch: FORESEEK_PROFILE=no-such-disk") && output_text.lines().count() == 1,
+        "{output_text}"
     );
     let quiet = run(prefix.path(), &program, &[file], &[wrong[0], ("FORESEEK_QUIET", "1")]);
     assert_eq!((succeed(&quiet), quiet.stderr.len()), (right, 0));
 }
 
-/// A program with more rights than its user must not write where its user's environment says.
+/// A program with more rights than its user must not write files named by its user's environment.
 #[test]
 fn a_set_user_id_program_writes_no_files_for_its_user() {
     use std::os::unix::fs::{PermissionsExt, chown};
@@ -131,7 +131,7 @@ fn a_set_user_id_program_writes_no_files_for_its_user() {
         [("FORESEEK_STATS", stats.to_str().unwrap()), ("FORESEEK_RECORD", recording.to_str().unwrap())];
     let output = std::process::Command::new(&program).envs(environment).output();
     match output.map(|output| succeed(&output)) {
-        Ok(said) if said == "secure\n" => assert!(!stats.exists() && !recording.exists()),
+        Ok(output_text) if output_text == "secure\n" => assert!(!stats.exists() && !recording.exists()),
         other => println!("SKIPPED: set-user-id has no effect here: {other:?}"),
     }
     // The same program without the bit does write them: the test can fail.
@@ -154,7 +154,7 @@ fn every_read_is_seen_and_leaves_errno_alone() {
     let environment = [("FORESEEK_STATS", stats.to_str().unwrap())];
     let linked = succeed(&run(prefix.path(), &program, &[file], &environment));
     assert_eq!(counters(&stats)["clients"][0]["reads"].to_string(), linked.trim());
-    // The same where the library was loaded before all others.
+    // The same with the library preloaded.
     let library = library();
     let environment = [environment[0], ("LD_PRELOAD", library.to_str().unwrap())];
     std::fs::remove_file(&stats).unwrap();

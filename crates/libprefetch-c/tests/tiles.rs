@@ -1,4 +1,4 @@
-//! An image program and the change to it: it says the same, and its reads are foreseen.
+//! An image program and the change to it: its output is the same, and its reads are predicted.
 #![allow(clippy::print_stdout)]
 
 mod common;
@@ -23,19 +23,19 @@ fn has_libtiff() -> bool {
 }
 
 #[test]
-fn a_column_pass_over_a_tiled_image_is_foreseen() {
+fn a_column_pass_over_a_tiled_image_is_predicted() {
     if !["cc", "patch", "pkg-config"].into_iter().all(has) || !has_libtiff() {
         return;
     }
     let prefix = folder();
     install(prefix.path());
-    let changed = prefix.path().join("told.c");
+    let changed = prefix.path().join("announcing.c");
     let mut patch = Command::new("patch");
     patch.args(["-s", "-o"]).arg(&changed).args([source("examples/tiles.c"), source("examples/tiles.patch")]);
     succeed(&patch.output().unwrap());
     let build =
         |source: PathBuf| compile(prefix.path(), source.to_str().unwrap(), &["-Wl,--no-as-needed", "-ltiff"]);
-    let (stock, told) = (build(source("examples/tiles.c")), build(changed));
+    let (stock, announcing) = (build(source("examples/tiles.c")), build(changed));
     let image = prefix.path().join("image");
     let image = image.to_str().unwrap();
     succeed(&run(prefix.path(), &stock, &["make", image, ACROSS, DOWN], &[]));
@@ -45,7 +45,7 @@ fn a_column_pass_over_a_tiled_image_is_foreseen() {
         // A quarter of the image.
         let environment = [("FORESEEK_STATS", stats.to_str().unwrap()), ("FORESEEK_MEMORY", "2M")];
         drop_from_memory(image.as_ref());
-        let with = succeed(&run(prefix.path(), &told, &[pass, image], &environment));
+        let with = succeed(&run(prefix.path(), &announcing, &[pass, image], &environment));
         assert_eq!(with, succeed(&run(prefix.path(), &stock, &[pass, image], &[])), "{pass}");
         let json: Value = serde_json::from_str(&std::fs::read_to_string(&stats).unwrap()).unwrap();
         let counters = &json["clients"][0];
@@ -59,7 +59,7 @@ fn a_column_pass_over_a_tiled_image_is_foreseen() {
     }
 }
 
-/// The page shows the change, and says how long it is.
+/// The page shows the change, and states its length.
 #[test]
 fn the_page_shows_the_change() {
     let read = |name: &str| std::fs::read_to_string(source(name)).unwrap();

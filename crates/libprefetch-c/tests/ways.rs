@@ -1,4 +1,5 @@
-//! Each way to read a file, on a watched one: whether the library sees it. The table of docs/use/libprefetch.md says the same.
+//! Each way to read a file, on a watched one: whether the library sees it, as in the table of
+//! docs/use/libprefetch.md.
 #![allow(clippy::print_stdout)]
 
 mod common;
@@ -10,7 +11,7 @@ use std::path::Path;
 
 const PAGES: u64 = 64;
 
-/// A way by the name that `tests/c/ways.c` has for it, and the row of the page.
+/// A way by its name in `tests/c/ways.c`, and its row of the page.
 struct Way {
     name: &'static str,
     row: &'static str,
@@ -45,7 +46,7 @@ const WAYS: [Way; 16] = [
 ];
 
 #[test]
-fn each_way_to_read_is_seen_or_not_as_the_page_says() {
+fn each_way_to_read_is_seen_or_not_as_the_page_shows() {
     if !has("cc") {
         return;
     }
@@ -60,18 +61,18 @@ fn each_way_to_read_is_seen_or_not_as_the_page_says() {
     }
 }
 
-/// The counters of a program that has read the file in this way; `None` where the machine has no such way.
+/// The counters of a program that has read the file in this way; `None` if the machine does not have it.
 fn counters_of(prefix: &Path, program: &Path, file: &Path, way: &str) -> Option<Value> {
     let stats = prefix.join("stats.json");
     drop_from_memory(file);
     let environment = [("FORESEEK_STATS", stats.to_str().unwrap())];
     let output = run(prefix, program, &[way, file.to_str().unwrap()], &environment);
-    let said = succeed(&output);
-    if let Some(why) = said.strip_prefix("cannot: ") {
+    let printed = succeed(&output);
+    if let Some(why) = printed.strip_prefix("cannot: ") {
         println!("SKIPPED: {way}: {why}");
         return None;
     }
-    assert_eq!(said.trim(), PAGES.to_string(), "{way}");
+    assert_eq!(printed.trim(), PAGES.to_string(), "{way}");
     let lines =
         String::from_utf8_lossy(&output.stderr).lines().filter(|line| line.contains("O_DIRECT")).count();
     assert_eq!(lines, usize::from(way == "direct"), "{way}");
@@ -96,14 +97,15 @@ fn check(way: &Way, counters: &Value) {
     } else if count("misses") == 0 {
         println!("SKIPPED in part: the file stays in memory, nothing can be fetched");
     } else {
-        // All of it is told at the first miss and read while it is there, but for a page that the kernel takes.
+        // All of it is announced at the first miss and read while it is in memory, except for a page that the
+        // kernel evicts.
         assert!(count("fetched_pages") >= PAGES && count("misses") <= 3, "{name}: {counters}");
     }
     assert_eq!(count("direct"), if name == "direct" { PAGES } else { 0 }, "{name}: {counters}");
 }
 
 #[test]
-fn the_page_says_of_each_way_whether_it_is_seen() {
+fn the_page_shows_for_each_way_whether_it_is_seen() {
     let page = fs::read_to_string(source("../../docs/use/libprefetch.md")).unwrap();
     for Way { row, is_seen, .. } in WAYS {
         let begins = format!("| {row} | {} |", if is_seen { "yes" } else { "no" });

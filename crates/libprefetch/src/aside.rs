@@ -1,5 +1,5 @@
-//! Stepping aside: after an internal failure every call does nothing for the rest of the process,
-//! and the host reads on as without the library.
+//! Stepping aside: after an internal failure every call does nothing for the rest of the process, and the host
+//! reads as without the library.
 
 use crate::settings;
 use foreseek_storage::HostFd;
@@ -10,8 +10,8 @@ use std::time::Duration;
 
 static ASIDE: AtomicBool = AtomicBool::new(false);
 
-/// How often a lock that is held for microseconds is tried, a millisecond apart, before whoever
-/// holds it is taken to be gone (a thread that a fork did not copy).
+/// How often a briefly held lock is tried, a millisecond apart, before its holder counts as gone (a thread that
+/// a fork did not copy).
 const LOCK_TRIES: u32 = 1000;
 
 /// Whether the library has stepped aside.
@@ -20,25 +20,25 @@ pub fn is_aside() -> bool {
     ASIDE.load(Ordering::Relaxed)
 }
 
-/// Does nothing from now on, and says why, once.
+/// Switches the library off from now on, and prints why, once.
 pub fn step_aside(why: &str) {
     if !ASIDE.swap(true, Ordering::Relaxed) {
         print_line(&format!("{why}; prefetching is off for the rest of this process"));
     }
 }
 
-/// Says one line on standard error, unless `FORESEEK_QUIET` forbids it or the number of standard
-/// error has become another file's.
+/// Prints one line on standard error, unless `FORESEEK_QUIET` forbids it or the number of standard error
+/// belongs to another file.
 pub fn print_line(line: &str) {
     let takes_messages = HostFd::new(libc::STDERR_FILENO).is_some_and(HostFd::takes_messages);
     if takes_messages && !settings::is_quiet() {
-        // In one write, so that lines of several threads don't mix. A closed standard error is the
-        // host's choice.
+        // In one write, so that lines of several threads don't mix. A closed standard error is the host's
+        // choice.
         let _ = std::io::stderr().write_all(format!("libprefetch: {line}\n").as_bytes());
     }
 }
 
-/// Takes a lock that is only ever held briefly; `None`, and steps aside, where it can't be had.
+/// Takes a lock that is only ever held briefly. If it cannot be taken, steps aside and returns `None`.
 pub(crate) fn lock_briefly<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     for _ in 0..LOCK_TRIES {
         match mutex.try_lock() {

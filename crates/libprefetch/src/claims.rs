@@ -1,4 +1,4 @@
-//! Which client of the process watches what: the regions of two clients must not overlap (section
+//! The regions that each client of the process watches: the regions of two clients must not overlap (section
 //! 4.1).
 
 use crate::aside::lock_briefly;
@@ -6,12 +6,12 @@ use foreseek_storage::Identity;
 use foreseek_units::ByteSpan;
 use std::sync::Mutex;
 
-/// Regions in one process. Each read looks through those of its client, so that more would make
-/// every read slow; a database of a thousand files watches each of them whole.
+/// The most regions in one process. Each read searches those of its client, therefore more would make every
+/// read slow; a database of a thousand files watches each of them whole.
 pub(crate) const REGIONS_LIMIT: usize = 4096;
 
 struct Claim {
-    /// A forked child's they are not.
+    /// Another process number means that the claim is from before a fork.
     process: u32,
     client: u64,
     region: u64,
@@ -28,7 +28,7 @@ pub(crate) enum Refused {
     TooMany,
 }
 
-/// Claims a range of a file for a client. `None` where the library has stepped aside.
+/// Claims a range of a file for a client. `None` if the library has stepped aside.
 pub(crate) fn claim(
     client: u64,
     region: u64,
@@ -50,7 +50,7 @@ pub(crate) fn claim(
     })
 }
 
-/// Gives one region of a client back, or all of them.
+/// Releases one region of a client, or all of them.
 pub(crate) fn release(client: u64, region: Option<u64>) {
     if let Some(mut claims) = lock_briefly(&CLAIMS) {
         claims.retain(|claim| claim.client != client || region.is_some_and(|region| claim.region != region));

@@ -1,4 +1,4 @@
-//! A client: one access list, the regions whose reads it expects, and the driver that fetches.
+//! A client: one access list, the regions whose reads it watches, and the driver that fetches.
 
 use crate::claims::{self, REGIONS_LIMIT, Refused};
 use crate::shared::{Shared, Watched, Watches};
@@ -11,12 +11,17 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How often the application is asked about one read. An answer that leaves the read unexplained is
-/// worth one more try; after a few the read goes on without.
+/// How often the application is asked about one read. After an answer without that read it is asked again;
+/// after a few questions the read passes without prefetching.
 const QUESTIONS_PER_READ: u32 = 4;
 
-/// One access list and its regions. `Send` and `Sync`; any number of threads may read through it,
-/// and while one of them fetches the next buffer, those that read the same client's regions wait.
+/// One access list and its regions. `Send` and `Sync`. Any number of threads may read through it. While one of
+/// them fetches the next buffer, those that read regions of the same client wait.
+///
+/// Files are identified by device and inode number, so that every descriptor of a file counts as the file.
+/// Descriptors are borrowed: the client never opens, duplicates or closes one of a file.
+///
+/// After a fork the client does nothing in the child; a child that wants to prefetch creates its own.
 ///
 /// Files are known by device and inode number, so that every descriptor of a file counts as the
 /// file. Descriptors are borrowed: the client never opens, duplicates or closes one of a file.
@@ -39,8 +44,8 @@ impl Client {
         Self { shared }
     }
 
-    /// Watches the reads of a range of a file through any of its descriptors (figure 6:
-    /// `register_region`). A part beyond the end of the file counts when the file has grown there.
+    /// Watches the reads of a range of a file through any of its descriptors (figure 6: `register_region`). A
+    /// part beyond the end of the file counts once the file has grown to it.
     ///
     /// # Errors
     /// A descriptor that is no readable file or block device, or was opened with `O_DIRECT`; an empty
@@ -69,7 +74,7 @@ impl Client {
                 return Err(Error::TooMany { operation: "watch", what: "regions", limit: REGIONS_LIMIT });
             }
         }
-        shared.descriptors.note(fd);
+        shared.descriptors.record_use(fd);
         shared.with_state(|state| {
             state
                 .get_or_insert_with(|| State::new(&shared.settings, &identity, shared.recording.clone()))
@@ -79,7 +84,7 @@ impl Client {
         Ok(Region(region))
     }
 
-    /// Ends it (figure 6: `unregister_region`).
+    /// Ends the watch of a region (figure 6: `unregister_region`).
     ///
     /// # Errors
     /// A region that is not this client's.
@@ -99,12 +104,11 @@ impl Client {
         Ok(())
     }
 
-    /// Tells what will be read, in order (figure 6: `request_prefetching`). Answers how many of the
-    /// entries were taken: fewer than given once the list is full. `done`: there is no more to tell
-    /// for now. Entries beyond the end of their file count as taken and are left out.
+    /// Announces coming reads, in order (figure 6: `request_prefetching`). Returns how many of the entries were
+    /// accepted: fewer than given once the list is full. `done`: there are no more for now. Entries beyond the
+    /// end of their file count as accepted and are left out.
     ///
-    /// # Errors
-    /// An entry of a file that this client does not watch; then none is taken.
+    /// An entry of a file that this client does not watch; then none is accepted.
     pub fn hint(&self, mode: HintMode, accesses: &[Entry], done: bool) -> Result<usize, Error> {
         let _inside = ReentryGuard::enter();
         let shared = &*self.shared;
@@ -119,7 +123,7 @@ impl Client {
             },
         });
         if let Some(Ok(_)) = answer {
-            accesses.iter().for_each(|entry| shared.descriptors.note(entry.fd));
+            accesses.iter().for_each(|entry| shared.descriptors.record_use(entry.fd));
         }
         answer.unwrap_or(Ok(accesses.len()))
     }
@@ -131,16 +135,17 @@ impl Client {
         self.shared.ignore();
     }
 
-    /// Ends [`Client::ignore`]. Answers whether there was one to end.
+    /// Ends [`Client::ignore`]. Returns whether there was one to end.
     pub fn unignore(&self) -> bool {
         let _inside = ReentryGuard::enter();
         self.shared.unignore()
     }
 
-    /// To be called before each read: finds out whether the pages are there, fetches the next
-    /// buffer where they are not, and asks the application through `ask` where the list has ended or
-    /// been left. `ask` may call any function of the client; the reads that it makes itself on this
-    /// thread pass unseen.
+    /// Call it before each read. It checks whether the pages are in memory, and fetches the next buffer if they
+    /// are not. If the list has ended, or the read is not on it, it asks the application through `ask`. `ask`
+    /// may call any function of the client; its own reads on this thread pass unseen.
+    ///
+    /// A descriptor or range that is not watched costs almost nothing.
     ///
     /// A descriptor or range that is not watched costs next to nothing.
     pub fn before_read(&self, fd: RawFd, range: ByteSpan, ask: &mut dyn FnMut(&Client, CallbackRequest)) {
@@ -157,7 +162,7 @@ impl Client {
             host.identify().map(|(identity, length)| (identity, length, shared.watches(&identity, range)));
         let Some((identity, length, Watches::Range)) = watched else {
             if !matches!(watched, Some((.., Watches::File))) {
-                shared.descriptors.is_unwatched(fd);
+                shared.descriptors.set_unwatched(fd);
             }
             return;
         };
@@ -173,7 +178,7 @@ impl Client {
             shared.unseen.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        shared.descriptors.note(fd);
+        shared.descriptors.record_use(fd);
         let mut next =
             shared.with_state(|state| state.as_mut().map(|s| s.read(host, identity, length, range)));
         for _ in 0..QUESTIONS_PER_READ {
@@ -186,7 +191,7 @@ impl Client {
         }
     }
 
-    /// To be called before a descriptor is closed, so that it is not used any more. Never waits.
+    /// Call it before a descriptor is closed, so that the client stops using it. Never waits.
     pub fn closed(&self, fd: RawFd) {
         let shared = &*self.shared;
         if shared.has_regions() && !thread::is_inside() && shared.is_on() {
@@ -210,7 +215,8 @@ impl Client {
         self.shared.has_regions() && self.shared.is_on()
     }
 
-    /// Whether all that was hinted has been fetched, and memory has room for all of it. Then reads need not pass through the client.
+    /// Whether all hints have been fetched, and memory has room for all of them. Then reads need not pass
+    /// through the client.
     #[must_use]
     pub fn has_fetched_all(&self) -> bool {
         let _inside = ReentryGuard::enter();
@@ -239,7 +245,7 @@ impl Drop for Client {
     }
 }
 
-/// While it lives, the application is being asked.
+/// While it lives, a question to the application is open.
 struct Asking<'a>(&'a AtomicBool);
 
 impl<'a> Asking<'a> {
@@ -261,7 +267,7 @@ mod tests {
     use crate::aside::is_aside;
     use std::process::Command;
 
-    /// Stepping aside is for the rest of the process: the test runs itself in one of its own.
+    /// Stepping aside is for the rest of the process: the test runs itself in a process of its own.
     #[test]
     fn an_internal_failure_steps_aside_for_good() {
         let run = |quiet: &str| {
@@ -271,8 +277,8 @@ mod tests {
                 .output()
                 .unwrap();
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-            let said = String::from_utf8(output.stderr).unwrap();
-            said.lines().filter(|line| line.starts_with("libprefetch:")).count()
+            let text = String::from_utf8(output.stderr).unwrap();
+            text.lines().filter(|line| line.starts_with("libprefetch:")).count()
         };
         assert_eq!(run(""), 1);
         assert_eq!(run("1"), 0);

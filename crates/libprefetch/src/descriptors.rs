@@ -1,44 +1,45 @@
-//! Which descriptor numbers a client has seen, and which of them the host is about to close:
-//! answered without a lock, so that closing anything else costs next to nothing, and kept without
-//! waiting for a round of prefetching that is under way.
+//! The descriptor numbers that a client has seen, and those of them that the host is about to close. Look-ups
+//! take no lock, so that closing any other descriptor costs almost nothing. Updates do not wait for a round of
+//! prefetching in progress.
 //!
-//! What a look at a descriptor has found holds for its next [`PASSES`] reads:
+//! The result of a check of a descriptor is valid for its next [`PASSES`] reads:
 //!
-//! - It is of no watched file: those reads pass. To look what file it is costs several times as much as the rest of a read that has nothing
-//!   to do with the client. A new region ends that. Where the C library closes by itself (`fclose`), the number may name a watched
-//!   file before: of that file so many reads at most are not seen.
-//! - Its reads go through the page cache: they are looked at without a question whether it has `O_DIRECT`. A host that gives it `O_DIRECT`
-//!   meanwhile (`F_SETFL`) has so many reads at most taken for what they are not.
+//! - *It belongs to no watched file*: those reads pass. To identify the file costs several times as much as the
+//!   rest of an unrelated read. A new region ends that. If the C library closes the descriptor internally
+//!   (`fclose`), the number may belong to a watched file earlier: up to this many reads of that file pass
+//!   unseen.
+//! - *Its reads use the page cache*: `O_DIRECT` is not checked again. If the host sets `O_DIRECT` meanwhile
+//!   (`F_SETFL`), up to this many reads are treated as cached ones.
 //!
-//! Closing it ends both.
+//! Closing the descriptor ends both.
 
 use std::os::fd::RawFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-/// Descriptors below this number have a bit of their own; higher ones always count as seen. It is
-/// four times the usual limit of a process (1024) and takes 512 bytes, and 8 KiB for what was found.
+/// Descriptors below this number have a bit of their own; higher ones always count as seen. It is four times
+/// the usual limit of a process (1024) and takes 512 bytes, and 8 KiB for the results of checks.
 const TRACKED: usize = 4096;
 
-/// Reads of a descriptor before it is looked at again.
+/// Reads of a descriptor before it is checked again.
 const PASSES: u8 = 64;
 
-/// Closed numbers that are kept until the client looks; more are left to be found out when they are
-/// next looked at. Each close goes through them, and a server may close sockets by the ten thousand.
+/// Closed numbers that are kept until the client takes them. Further ones are noticed at their next check. Each
+/// close searches this list, and a server may close sockets by the ten thousand.
 const CLOSING_LIMIT: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Descriptors {
     seen: [AtomicU64; TRACKED / 64],
-    /// It is of no watched file.
+    /// It belongs to no watched file.
     unwatched: Passes,
-    /// Its reads go through the page cache.
+    /// Its reads use the page cache.
     buffered: Passes,
     any_closing: AtomicBool,
     closing: Mutex<Vec<RawFd>>,
 }
 
-/// How many reads of each descriptor what was found of it still holds for.
+/// For how many reads of each descriptor the result of its check is valid.
 #[derive(Debug)]
 struct Passes([AtomicU8; TRACKED]);
 
@@ -53,7 +54,7 @@ impl Passes {
         self.0.get(usize::try_from(fd).ok()?)
     }
 
-    /// Whether there is one left, which is then taken.
+    /// Takes one of them, and returns whether there was one.
     fn take(&self, fd: RawFd) -> bool {
         let Some(left) = self.of(fd) else { return false };
         match left.load(Ordering::Relaxed) {
@@ -63,7 +64,7 @@ impl Passes {
         }
     }
 
-    fn give(&self, fd: RawFd, reads: u8) {
+    fn allow(&self, fd: RawFd, reads: u8) {
         if let Some(left) = self.of(fd) {
             left.store(reads, Ordering::Relaxed);
         }
@@ -88,35 +89,35 @@ impl Descriptors {
         Some((&self.seen[fd / 64], 1 << (fd % 64)))
     }
 
-    /// Whether a read of it passes without a look, of which it then has one fewer.
+    /// Whether a read of it passes without a check. Uses up one of its passes.
     pub(crate) fn pass(&self, fd: RawFd) -> bool {
         self.unwatched.take(fd)
     }
 
-    /// It is of no watched file.
-    pub(crate) fn is_unwatched(&self, fd: RawFd) {
-        self.unwatched.give(fd, PASSES);
+    /// Records that it belongs to no watched file.
+    pub(crate) fn set_unwatched(&self, fd: RawFd) {
+        self.unwatched.allow(fd, PASSES);
     }
 
-    /// There is another region: every descriptor is to be looked at.
-    pub(crate) fn look_at_all(&self) {
+    /// There is a new region: every descriptor must be checked again.
+    pub(crate) fn check_all(&self) {
         self.unwatched.0.iter().for_each(|left| left.store(0, Ordering::Relaxed));
     }
 
-    /// Whether its reads go past the page cache, which `look` says where it is not known.
+    /// Whether its reads bypass the page cache; `look` checks this if it is not known.
     pub(crate) fn is_direct(&self, fd: RawFd, look: impl FnOnce() -> bool) -> bool {
         if self.buffered.take(fd) {
             return false;
         }
         let is_direct = look();
         if !is_direct {
-            self.buffered.give(fd, PASSES);
+            self.buffered.allow(fd, PASSES);
         }
         is_direct
     }
 
-    /// The client uses this descriptor.
-    pub(crate) fn note(&self, fd: RawFd) {
+    /// Records that the client uses this descriptor.
+    pub(crate) fn record_use(&self, fd: RawFd) {
         if let Some((word, bit)) = self.word_and_bit(fd)
             && word.load(Ordering::Relaxed) & bit == 0
         {
@@ -126,15 +127,15 @@ impl Descriptors {
 
     /// The host is about to close it; kept for [`Descriptors::take_closing`] if it was ever used.
     pub(crate) fn close(&self, fd: RawFd) {
-        self.unwatched.give(fd, 0);
-        self.buffered.give(fd, 0);
+        self.unwatched.allow(fd, 0);
+        self.buffered.allow(fd, 0);
         let was_seen = match self.word_and_bit(fd) {
             Some((word, bit)) => {
                 word.load(Ordering::Relaxed) & bit != 0 && word.fetch_and(!bit, Ordering::Relaxed) & bit != 0
             }
             None => fd >= 0,
         };
-        // A lost note is harmless: each use of a descriptor looks at what it refers to.
+        // A lost record is harmless: each use of a descriptor checks its file.
         if was_seen && let Ok(mut closing) = self.closing.lock() {
             if closing.len() >= CLOSING_LIMIT || closing.contains(&fd) {
                 return;
@@ -144,14 +145,14 @@ impl Descriptors {
         }
     }
 
-    /// The same for those from `first` to `last`. Numbers without a bit of their own are left to be
-    /// found out when they are next looked at.
+    /// The same for those from `first` to `last`. Numbers without a bit of their own are noticed at their next
+    /// check.
     pub(crate) fn close_range(&self, first: RawFd, last: RawFd) {
         let last = last.min(TRACKED as RawFd - 1);
         (first.max(0)..=last).for_each(|fd| self.close(fd));
     }
 
-    /// Takes out what was closed since the last time.
+    /// Takes the descriptors that were closed since the last call.
     pub(crate) fn take_closing(&self) -> Vec<RawFd> {
         if !self.any_closing.swap(false, Ordering::Acquire) {
             return Vec::new();
@@ -168,14 +169,14 @@ mod tests {
     fn only_descriptors_that_were_used_are_kept_and_each_once() {
         let descriptors = Descriptors::default();
         for fd in [3, 64, 4095] {
-            descriptors.note(fd);
+            descriptors.record_use(fd);
         }
         for fd in [-1, 0, 3, 3, 5, 64, 5000, 5000] {
             descriptors.close(fd);
         }
         assert_eq!(descriptors.take_closing(), [3, 64, 5000]);
         assert_eq!(descriptors.take_closing(), []);
-        [3, 7, 9, 4095].into_iter().for_each(|fd| descriptors.note(fd));
+        [3, 7, 9, 4095].into_iter().for_each(|fd| descriptors.record_use(fd));
         descriptors.close_range(7, RawFd::MAX);
         assert_eq!(descriptors.take_closing(), [7, 9, 4095]);
         descriptors.close_range(-5, 4);
@@ -187,23 +188,23 @@ mod tests {
         let descriptors = Descriptors::default();
         let passed = |fd| (0..1000).take_while(|_| descriptors.pass(fd)).count();
         assert_eq!(passed(5), 0);
-        let ends: [fn(&Descriptors); 3] = [|_| {}, |known| known.close(5), Descriptors::look_at_all];
+        let ends: [fn(&Descriptors); 3] = [|_| {}, |known| known.close(5), Descriptors::check_all];
         for end in ends {
-            descriptors.is_unwatched(5);
-            descriptors.is_unwatched(6);
+            descriptors.set_unwatched(5);
+            descriptors.set_unwatched(6);
             assert!(descriptors.pass(5));
             end(&descriptors);
             let left = passed(5);
             assert!(left == 0 || left == usize::from(PASSES) - 1, "{left}");
         }
         assert_eq!(passed(5), 0);
-        // A number beyond those with a place of their own is looked at each time.
-        descriptors.is_unwatched(TRACKED as RawFd);
+        // A number without an entry of its own is checked each time.
+        descriptors.set_unwatched(TRACKED as RawFd);
         assert_eq!((passed(TRACKED as RawFd), passed(-1)), (0, 0));
     }
 
     #[test]
-    fn a_descriptor_is_asked_for_o_direct_once_in_a_while_and_after_it_was_closed() {
+    fn o_direct_is_checked_once_in_a_while_and_after_a_close() {
         let descriptors = Descriptors::default();
         let mut looks = 0;
         let mut read = |fd, is_direct| {
@@ -218,11 +219,11 @@ mod tests {
         assert_eq!(read(5, false), (false, 1));
         (0..PASSES).for_each(|_| assert_eq!(read(5, true), (false, 1)));
         assert_eq!(read(5, true), (true, 2));
-        assert_eq!(read(5, false), (false, 3), "one that is direct is asked each time");
+        assert_eq!(read(5, false), (false, 3), "one that is direct is checked each time");
         descriptors.close(5);
         assert_eq!(read(5, true), (true, 4));
         assert_eq!(read(TRACKED as RawFd, false), (false, 5));
-        assert_eq!(read(TRACKED as RawFd, false), (false, 6), "it has no place of its own");
+        assert_eq!(read(TRACKED as RawFd, false), (false, 6), "it has no entry of its own");
     }
 
     #[test]

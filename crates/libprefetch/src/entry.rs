@@ -1,4 +1,4 @@
-//! What passes between an application and its client: coming accesses, regions, questions.
+//! Data that passes between an application and its client: coming accesses, regions, questions.
 
 use foreseek_units::ByteOffset;
 use std::os::fd::RawFd;
@@ -19,20 +19,20 @@ pub struct Entry {
 pub struct Region(pub(crate) u64);
 
 impl Region {
-    /// Its number within its client, from 1 on and never used again: for an ABI.
+    /// Its number within its client, from 1 on and never reused: for an ABI.
     #[must_use]
     pub const fn number(self) -> u64 {
         self.0
     }
 
-    /// The region of a number; one that the client does not have is refused where it is used.
+    /// The region of a number. A number that the client does not have is refused when it is used.
     #[must_use]
     pub const fn from_number(number: u64) -> Self {
         Self(number)
     }
 }
 
-/// The question to the application: what will you read (section 4.1)?
+/// The question to the application about its coming reads (section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallbackRequest {
     /// The most recently accessed marked entry; its page's first byte.

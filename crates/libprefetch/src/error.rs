@@ -1,4 +1,4 @@
-//! What can go wrong in a call of the application. A failed prefetch is a counter, never an error.
+//! Errors in calls of the application. A failed prefetch is a counter, never an error.
 
 use foreseek_units::ByteSpan;
 use std::os::fd::RawFd;
@@ -10,11 +10,11 @@ pub enum Error {
     /// The descriptor can't be watched.
     #[error("{operation}: descriptor {fd}: {reason}")]
     Descriptor {
-        /// Which call.
+        /// The call.
         operation: &'static str,
         /// The descriptor.
         fd: RawFd,
-        /// Why not, and what would help.
+        /// The reason, and a remedy.
         reason: String,
     },
     /// The region overlaps one of another client.
@@ -25,28 +25,28 @@ pub enum Error {
     Overlap {
         /// The descriptor.
         fd: RawFd,
-        /// The range that was asked for.
+        /// The given range.
         range: ByteSpan,
     },
-    /// A hint names a file of which this client watches nothing.
+    /// A hint names a file without a region of this client.
     #[error(
         "hint: entry {index}: descriptor {fd} belongs to no file that this client watches: watch it first"
     )]
     NotWatched {
-        /// Which of the entries.
+        /// The index of the entry.
         index: usize,
         /// Its descriptor.
         fd: RawFd,
     },
-    /// The region is not one of this client's, or no longer.
+    /// The region is not, or not any more, one of this client's.
     #[error("unwatch: no such region of this client")]
     NoSuchRegion,
     /// A bound of the library is reached.
     #[error("{operation}: more than {limit} {what} in one process: release some first")]
     TooMany {
-        /// Which call.
+        /// The call.
         operation: &'static str,
-        /// Of what.
+        /// The things.
         what: &'static str,
         /// The bound.
         limit: usize,
@@ -56,9 +56,9 @@ pub enum Error {
     Setting {
         /// The variable.
         variable: &'static str,
-        /// What it holds.
+        /// Its value.
         value: String,
-        /// Why not, and what is accepted.
+        /// The reason, and the accepted values.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What is written when the process ends: counters (`FORESEEK_STATS`) and the rest of recordings.
+//! Output at the end of the process: counters (`FORESEEK_STATS`) and the rest of recordings.
 #![allow(unsafe_code)]
 
 use crate::aside::{lock_briefly, print_line};
@@ -7,14 +7,14 @@ use crate::thread::ReentryGuard;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Once};
 
-/// Clients whose counters are kept after their end; a program that makes a client for each of many
-/// jobs reports the first of them.
+/// The most clients whose counters are kept after their end; of a program with a client for each of many jobs,
+/// the first ones are reported.
 const CLIENTS_LIMIT: usize = 1024;
 
 static REPORTED: Mutex<Vec<Arc<Shared>>> = Mutex::new(Vec::new());
 static AT_EXIT: Once = Once::new();
 
-/// Has a client's counters and recording written when the process ends.
+/// Registers a client, so that its counters and recording are written at the end of the process.
 pub(crate) fn register(shared: &Arc<Shared>) {
     let Some(mut reported) = lock_briefly(&REPORTED) else { return };
     reported.retain(|client| client.is_own_process());
@@ -24,8 +24,8 @@ pub(crate) fn register(shared: &Arc<Shared>) {
     reported.push(Arc::clone(shared));
     drop(reported);
     AT_EXIT.call_once(|| {
-        // SAFETY: `at_exit` is a function of the same shared object; where that is unloaded, the C
-        // library runs the function first.
+        // SAFETY: `at_exit` is a function of the same shared object; if that is unloaded, the C library runs
+        // the function first.
         if unsafe { libc::atexit(at_exit) } != 0 {
             print_line("cannot write counters and recordings at the end of the process (atexit)");
         }
@@ -34,7 +34,7 @@ pub(crate) fn register(shared: &Arc<Shared>) {
 
 extern "C" fn at_exit() {
     let _inside = ReentryGuard::enter();
-    // Whatever goes wrong, the host is on its way out.
+    // The host is ending: errors are ignored.
     let _ = std::panic::catch_unwind(write);
 }
 

@@ -1,4 +1,4 @@
-//! How a client works, from the program or from the environment.
+//! Settings of a client, from the program or from the environment.
 
 use crate::Error;
 use foreseek_device::Profile;
@@ -13,35 +13,34 @@ use std::sync::OnceLock;
 /// Variables that name a file.
 const NAMES_FILE: [&str; 3] = ["FORESEEK_STATS", "FORESEEK_RECORD", "FORESEEK_PROFILE"];
 
-/// How a client works.
+/// Settings of a client.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Settings {
     /// `FORESEEK_DISABLE=1`: every call of the client does nothing and succeeds.
     pub disabled: bool,
-    /// The policy's choices. `FORESEEK_MEMORY=512M` sets `memory`: at most this much page cache, below
-    /// what the machine and the control groups allow. `FORESEEK_ORDER=disk|file` sets `order`,
-    /// `FORESEEK_MODE=blocking|pipelined` sets `mode`, `FORESEEK_SHARE=stock|probing|paper|N%` sets
-    /// `share`. Its `infill` is overridden by [`Settings::infill`].
+    /// The settings of the policy. `FORESEEK_MEMORY=512M` sets `memory`: at most this much page cache, below
+    /// the limits of the machine and the control groups. `FORESEEK_ORDER=disk|file` sets `order`,
+    /// `FORESEEK_MODE=blocking|pipelined` sets `mode`, `FORESEEK_SHARE=stock|probing|paper|N%` sets `share`.
+    /// Its `infill` is overridden by [`Settings::infill`].
     pub policy: foreseek_hints::Settings,
-    /// The largest gap between two pages that is read rather than skipped; `FORESEEK_PROFILE=name|path`
-    /// sets it to what that device profile says. `None`: none on a device
-    /// that does not seek, the policy's own on others.
+    /// The largest gap between two pages that is read rather than skipped; `FORESEEK_PROFILE=name|path` sets it
+    /// to that of the device profile. `None`: zero on a device that does not seek, the policy's value on
+    /// others.
     pub infill: Option<Bytes>,
-    /// `FORESEEK_STATS=path`: where the process's counters go as JSON when it ends. `%p` in it
-    /// becomes the process id.
+    /// `FORESEEK_STATS=path`: the file for the process's counters, written as JSON when the process ends. `%p`
+    /// in it becomes the process id.
     pub stats: Option<PathBuf>,
-    /// `FORESEEK_RECORD=path`: where the engine's events and commands go, for a replay. `%p` becomes
-    /// the process id; the second client and later ones of a process, up to 64, append `.2` and so on.
+    /// `FORESEEK_RECORD=path`: the file for the engine's events and commands, for a replay. `%p` becomes the
+    /// process id; the second client and later ones of a process, up to 64, append `.2` and so on.
     pub record: Option<PathBuf>,
 }
 
 impl Settings {
-    /// The defaults, overridden by the environment. An empty variable counts as none. In a program
-    /// that gained rights when it was started (set-user-id), variables that name files do not count.
+    /// The defaults, overridden by the environment. An empty variable counts as unset. In a program that gained
+    /// rights when it was started (set-user-id), variables that name files are ignored.
     ///
-    /// # Errors
-    /// A variable that holds something else than its documentation says.
+    /// A variable has an invalid value.
     pub fn from_env() -> Result<Self, Error> {
         let gained = foreseek_storage::has_gained_rights();
         Self::from_variables(|name| {
@@ -118,13 +117,13 @@ fn order(value: &OsString) -> Result<Order, Error> {
     }
 }
 
-/// What says itself which words it takes.
+/// Parses a value whose type's error lists the accepted words.
 fn parsed<T: FromStr<Err: std::error::Error>>(name: &'static str, value: &OsString) -> Result<T, Error> {
     let text = value.to_str().unwrap_or_default();
     text.parse().map_err(|error: T::Err| wrong(name, value, error.to_string()))
 }
 
-/// What the device profile of that name or in that file says.
+/// The infill of the device profile with that name or in that file.
 fn infill(value: &OsString) -> Result<Bytes, Error> {
     let wrong = |reason: String| wrong("FORESEEK_PROFILE", value, reason);
     let name = value.to_str().ok_or_else(|| wrong("it is no text".to_owned()))?;
@@ -132,7 +131,7 @@ fn infill(value: &OsString) -> Result<Bytes, Error> {
     Ok(profile.infill())
 }
 
-/// The path with `%p` replaced by the process id, made absolute: the host may change its directory.
+/// The path with `%p` replaced by the process id, made absolute: the host may change its working directory.
 pub fn with_process_id(path: &OsString) -> PathBuf {
     let path = match path.to_str() {
         Some(text) => PathBuf::from(text.replace("%p", &std::process::id().to_string())),
@@ -183,14 +182,14 @@ mod tests {
     }
 
     #[test]
-    fn being_disabled_reads_nothing_else() {
+    fn a_disabled_client_reads_no_other_variable() {
         assert!(from(&[("FORESEEK_DISABLE", "1"), ("FORESEEK_MEMORY", "much")]).unwrap().disabled);
         assert!(!from(&[("FORESEEK_DISABLE", "0")]).unwrap().disabled);
         assert!(!from(&[("FORESEEK_DISABLE", "")]).unwrap().disabled);
     }
 
     #[test]
-    fn what_cannot_be_used_names_the_variable_and_what_would_do() {
+    fn an_error_names_the_variable_and_accepted_values() {
         for (name, value, hint) in [
             ("FORESEEK_MEMORY", "much", "KiB"),
             ("FORESEEK_MEMORY", "100", "4 KiB"),

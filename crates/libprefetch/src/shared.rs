@@ -1,5 +1,5 @@
-//! What a client consists of, behind its public face: the regions whose reads it looks at, found out
-//! without waiting, and the state that its lock protects.
+//! The parts of a client behind its public interface: the watched regions, which are searched without waiting,
+//! and the state under its lock.
 
 use crate::aside::{self, is_aside, step_aside};
 use crate::descriptors::Descriptors;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, Once, OnceLock, RwLock};
 
-/// Recordings of one process. Each is a file, and who looks for a fault finds it in the first few.
+/// The most recordings of one process. Each is a file, and a fault is usually visible in the first few.
 const RECORDINGS_LIMIT: usize = 64;
 
 static NEXT_CLIENT: AtomicU64 = AtomicU64::new(1);
@@ -33,26 +33,26 @@ pub(crate) struct Watched {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) id: u64,
-    /// Whose client it is: a forked child's it is not.
+    /// The process of the client: a forked child is another one.
     process: u32,
     pub(crate) settings: Settings,
-    /// How many regions there are; without any, nothing else is looked at.
+    /// The number of regions; if it is zero, nothing else is checked.
     regions: AtomicUsize,
     pub(crate) next_region: AtomicU64,
     /// Held briefly, and never together with a wait.
     watched: RwLock<Vec<Watched>>,
     pub(crate) descriptors: Descriptors,
-    /// Threads that ignore their reads, with how many times each asked for it.
+    /// Threads that ignore their reads, with the depth of their nested calls.
     ignoring: Mutex<Vec<(u64, u32)>>,
     any_ignoring: AtomicUsize,
-    /// The application is being asked: its answer decides about other reads too, and they don't wait
-    /// for it, since the application may hold a lock that they need.
+    /// A question to the application is open: its answer decides about other reads too. These do not wait for
+    /// it, since the application may hold a lock that they need.
     pub(crate) asking: AtomicBool,
     pub(crate) unseen: AtomicU64,
     pub(crate) ignored: AtomicU64,
     direct: AtomicU64,
     pub(crate) recording: Option<AppendFile>,
-    /// Made with the first region.
+    /// Created with the first region.
     state: Mutex<Option<State>>,
     /// The counters of a client that has ended.
     last: OnceLock<Stats>,
@@ -64,14 +64,14 @@ impl std::fmt::Debug for State {
     }
 }
 
-/// What of a file is watched.
+/// The watched part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watches {
     /// Nothing.
     Nothing,
-    /// Another part than the one that is read.
+    /// Another part than the one being read.
     File,
-    /// What is read.
+    /// The part being read.
     Range,
 }
 
@@ -114,11 +114,11 @@ impl Shared {
         if let Ok(mut watched) = self.watched.write() {
             watched.push(region);
             self.regions.store(watched.len(), Ordering::Release);
-            self.descriptors.look_at_all();
+            self.descriptors.check_all();
         }
     }
 
-    /// Takes a region out; `None` where there is none of that number.
+    /// Removes a region; `None` if there is none of that number.
     pub(crate) fn remove_region(&self, region: u64) -> Option<Watched> {
         let mut watched = self.watched.write().ok()?;
         let at = watched.iter().position(|known| known.region == region)?;
@@ -127,7 +127,7 @@ impl Shared {
         Some(gone)
     }
 
-    /// What of a file is watched where it is read.
+    /// The watched part of a file, for a read of `range`.
     pub(crate) fn watches(&self, identity: &Identity, range: ByteSpan) -> Watches {
         let Ok(watched) = self.watched.read() else { return Watches::Nothing };
         let of_file = || watched.iter().filter(|known| known.identity == *identity);
@@ -169,7 +169,7 @@ impl Shared {
             })
     }
 
-    /// Works on the state under its lock. `None`, and steps aside, after an internal failure.
+    /// Works on the state under its lock. After an internal failure it steps aside and returns `None`.
     pub(crate) fn with_state<T>(&self, work: impl FnOnce(&mut Option<State>) -> T) -> Option<T> {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let mut state = self.state.lock().ok()?;
@@ -198,11 +198,12 @@ impl Shared {
         }
     }
 
-    /// A read of a watched region goes past the page cache. Where every read does, the list helps none of them: that is said.
+    /// Counts a read of a watched region that bypasses the page cache. Hints do not help such reads, therefore
+    /// a warning is printed once.
     pub(crate) fn count_direct(&self) {
-        static SAID: Once = Once::new();
+        static PRINTED: Once = Once::new();
         self.direct.fetch_add(1, Ordering::Relaxed);
-        SAID.call_once(|| {
+        PRINTED.call_once(|| {
             aside::print_line(
                 "reads of a watched file through a descriptor with O_DIRECT are not seen, as they go past the page cache: open it \
                  without O_DIRECT",
@@ -226,7 +227,7 @@ impl Shared {
         self.with_state(|state| self.stats_of(state.as_ref())).unwrap_or_default()
     }
 
-    /// Whether something is to be written when the process ends.
+    /// Whether there is output at the end of the process.
     pub(crate) fn is_reported(&self) -> bool {
         !self.settings.disabled && (self.settings.stats.is_some() || self.recording.is_some())
     }
@@ -264,8 +265,8 @@ impl Shared {
     }
 }
 
-/// A new recording at this path, or where this process has one there already, at the path with the
-/// next number. `None` where it can't be made, and after [`RECORDINGS_LIMIT`] of them.
+/// A new recording at this path. If this process already has one there, it goes to the path with the next
+/// number. `None` if the file cannot be created, and after [`RECORDINGS_LIMIT`] recordings.
 fn recording(path: &Path) -> Option<AppendFile> {
     static PATHS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
     let mut paths = aside::lock_briefly(&PATHS)?;
@@ -287,11 +288,11 @@ fn recording(path: &Path) -> Option<AppendFile> {
         .ok()
 }
 
-/// Says a notice unless its kind was said in this process.
+/// Prints a notice unless one of its kind was printed in this process.
 fn warn_once(notice: Notice) {
-    static SAID: Mutex<Option<HashSet<Discriminant<Notice>>>> = Mutex::new(None);
-    let Some(mut said) = aside::lock_briefly(&SAID) else { return };
-    if said.get_or_insert_default().insert(std::mem::discriminant(&notice)) {
+    static PRINTED: Mutex<Option<HashSet<Discriminant<Notice>>>> = Mutex::new(None);
+    let Some(mut printed) = aside::lock_briefly(&PRINTED) else { return };
+    if printed.get_or_insert_default().insert(std::mem::discriminant(&notice)) {
         aside::print_line(&notice.to_string());
     }
 }

@@ -1,5 +1,5 @@
-//! Where a recording goes: a file that is opened only to append to it. A descriptor kept open in
-//! another program's process would not be ours for long: hosts close and reuse numbers wholesale.
+//! The file of a recording, which is only opened to append to it. A descriptor kept open in another program's
+//! process could be lost: hosts close and reuse numbers wholesale.
 
 use crate::aside::print_line;
 use std::fs::OpenOptions;
@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How much is collected before it is appended: some thousand events a time.
+/// How much is collected before it is appended: some thousand events.
 const PIECE: usize = 1 << 20;
 
 #[derive(Debug)]
@@ -17,14 +17,14 @@ struct Buffer {
     process: u32,
 }
 
-/// A file that is appended to in pieces; clones write to the same.
+/// A file that is appended to in pieces; clones write to the same file.
 #[derive(Clone, Debug)]
 pub(crate) struct AppendFile {
     buffer: Arc<Mutex<Buffer>>,
 }
 
 impl AppendFile {
-    /// Empties the file at `path`, or makes it.
+    /// Creates the file at `path`, or empties it.
     pub(crate) fn create(path: PathBuf) -> io::Result<Self> {
         std::fs::File::create(&path)?;
         let buffer = Buffer { path, bytes: Vec::new(), process: std::process::id() };
@@ -47,7 +47,7 @@ impl Write for AppendFile {
         let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
         buffer.bytes.extend_from_slice(bytes);
         if buffer.bytes.len() >= PIECE {
-            // The recorder stops at the first failure, without a word of its own.
+            // The recorder stops silently at the first failure.
             buffer.append().inspect_err(|error| {
                 print_line(&format!("cannot write the recording to {}: {error}", buffer.path.display()));
             })?;

@@ -1,4 +1,4 @@
-//! What a client's lock protects: the driver, its page cache, and which object is which file.
+//! The state under a client's lock: the driver, its page cache, and the objects of files.
 
 use crate::{CallbackRequest, Entry, Error, HintMode, Settings, sink::AppendFile};
 use foreseek_hints::{Driver, Order, Step};
@@ -22,7 +22,7 @@ pub(crate) struct State {
     driver: Driver,
     cache: KernelPageCache,
     known: HashMap<ObjectId, Known>,
-    /// How many files there have been.
+    /// The number of files so far.
     files: u64,
     pub(crate) beyond_end: u64,
 }
@@ -39,7 +39,7 @@ impl State {
         let mut policy = settings.policy.clone();
         policy.infill = match settings.infill {
             Some(infill) => infill.pages_floor(),
-            // What does not seek gains nothing from reading what nobody wants.
+            // A device that does not seek gains nothing from reading unwanted pages.
             None if BackingDevice::of(first.device).rotational == Some(false) => Pages::ZERO,
             None => policy.infill,
         };
@@ -67,7 +67,7 @@ impl State {
         self.cache.closed(fd);
     }
 
-    /// To be called when a call is over; what should be said.
+    /// Call it at the end of a call; returns the notices to print.
     pub(crate) fn finish(&mut self) -> Vec<Notice> {
         self.cache.finish();
         self.cache.notices()
@@ -206,15 +206,15 @@ impl State {
                 let marked = want
                     .marked
                     .and_then(|(object, page)| Some((self.descriptor_for_host(object)?, page.offset())));
-                // The page of the question is one of the read's; its first may begin before it.
+                // The page of the question is one of the read's; the first one may begin before the read.
                 let offset = want.requested.1.offset().max(range.start);
                 Next::Ask(want.request, CallbackRequest { marked, requested: (fd.raw(), offset) })
             }
         }
     }
 
-    /// A descriptor of an object that the application knows: the one that it last used for it, if
-    /// that is still its.
+    /// A descriptor of an object that the application knows: the one that it last used for it, if that still
+    /// belongs to it.
     fn descriptor_for_host(&mut self, object: ObjectId) -> Option<RawFd> {
         let named = HostFd::new(self.known.get(&object)?.named)?;
         let is_still =
@@ -223,7 +223,7 @@ impl State {
     }
 }
 
-/// All reads of a file are one stream: the list knows the order, not the descriptor.
+/// All reads of a file are one stream: the order is that of the list, not of the descriptor.
 fn stream_of(object: ObjectId) -> StreamId {
     StreamId(object.0)
 }
@@ -238,7 +238,7 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     #[test]
-    fn files_watched_in_turn_are_forgotten_one_by_one() {
+    fn files_watched_in_turn_are_removed_one_by_one() {
         let directory = tempfile::tempdir().unwrap();
         let range = ByteSpan::new(ByteOffset(0), ByteOffset(8192));
         let mut state: Option<State> = None;

@@ -1,4 +1,4 @@
-//! What a client did.
+//! Counters of a client.
 
 use std::fmt::Write;
 
@@ -6,18 +6,17 @@ use std::fmt::Write;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// The engine's own.
+    /// The engine's own counters.
     pub engine: foreseek_hints::Stats,
-    /// Reads of watched regions that passed unseen because the application was being asked at the
-    /// time.
+    /// Reads of watched regions that passed unseen because a question to the application was open.
     pub unseen: u64,
-    /// Reads of watched regions that this thread or another had asked to ignore.
+    /// Reads of watched regions that were ignored by [`Client::ignore`](crate::Client::ignore).
     pub ignored: u64,
-    /// Reads of watched regions through a descriptor with `O_DIRECT`, which go past the page cache.
+    /// Reads of watched regions through a descriptor with `O_DIRECT`, which bypass the page cache.
     pub direct: u64,
-    /// Entries of hints that lay beyond the end of their file and were left out.
+    /// Entries of hints beyond the end of their file, which were left out.
     pub beyond_end: u64,
-    /// Files of which a region was ever watched.
+    /// Files with a region, past or present.
     pub files: u64,
 }
 

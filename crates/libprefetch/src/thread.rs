@@ -1,5 +1,5 @@
-//! What is known about the calling thread, without allocation or destructors, so that it can be
-//! asked for in a signal handler and while a thread ends.
+//! State of the calling thread, without allocation or destructors, so that it can be read in a signal handler
+//! and while a thread ends.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,16 +11,15 @@ thread_local! {
 
 static NEXT_TOKEN: AtomicU64 = AtomicU64::new(1);
 
-/// While one of these lives, reads and closes of this thread pass the library unseen: those that it
-/// makes itself, those of an application's callback, and those of a signal handler that interrupts
-/// it.
+/// While one of these lives, reads and closes of this thread pass the library unseen: its own, those of an
+/// application's callback, and those of a signal handler that interrupts it.
 #[derive(Debug)]
 pub struct ReentryGuard {
     before: bool,
 }
 
 impl ReentryGuard {
-    /// From now on, until it is dropped.
+    /// Begins; dropping it ends it.
     #[must_use]
     pub fn enter() -> Self {
         Self { before: INSIDE.replace(true) }
@@ -39,7 +38,7 @@ pub fn is_inside() -> bool {
     INSIDE.get()
 }
 
-/// A number that is this thread's alone; never 0.
+/// A number of this thread; never 0.
 pub(crate) fn token() -> u64 {
     if TOKEN.get() == 0 {
         TOKEN.set(NEXT_TOKEN.fetch_add(1, Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! A client on real files: what is read is what was written, and it was there before it was read.
+//! A client on real files: programs read what was written, and it was in memory before.
 
 mod common;
 
@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 const PAGES: u64 = 3000;
 
 #[test]
-fn a_scan_is_fetched_whole_where_memory_holds_it() {
+fn a_scan_that_fits_into_memory_is_fetched_whole() {
     let folder = folder();
     let file = write_file(&folder.path().join("f"), 1, PAGES);
     if !is_cold(&file) {
@@ -21,7 +21,7 @@ fn a_scan_is_fetched_whole_where_memory_holds_it() {
     let order = shuffled(PAGES, 1);
     let client = Client::new(memory(8000));
     client.watch(file.as_raw_fd(), bytes(0, PAGES)).unwrap();
-    let mut ask = tell_rest(&order, file.as_raw_fd());
+    let mut ask = announce_rest(&order, file.as_raw_fd());
     read_page(&client, &file, 1, order[0], &mut ask);
     let whole = resident(&file, span(0, PAGES)).is_some_and(|seen| nearly(seen, PAGES));
     assert!(whole, "the first read fetches the whole list");
@@ -30,28 +30,28 @@ fn a_scan_is_fetched_whole_where_memory_holds_it() {
     }
     let stats = client.stats().engine;
     assert_eq!((stats.reads, stats.callbacks, stats.rounds), (PAGES, 1, 1));
-    // The page whose read began the round was not there before it.
+    // The page whose read began the round was not in memory before it.
     assert_eq!(stats.fetched.get(), PAGES);
-    assert!(nearly(stats.used.get(), PAGES - 1) && stats.evicted.get() <= taken(PAGES), "{stats:?}");
-    assert!((1..=1 + taken(PAGES)).contains(&stats.misses), "{stats:?}");
+    assert!(nearly(stats.used.get(), PAGES - 1) && stats.evicted.get() <= evicted_at_most(PAGES), "{stats:?}");
+    assert!((1..=1 + evicted_at_most(PAGES)).contains(&stats.misses), "{stats:?}");
 }
 
 #[test]
-fn a_scan_in_little_memory_goes_in_rounds_that_fit() {
+fn a_scan_in_little_memory_is_fetched_in_rounds_that_fit() {
     // Of 3000 pages in 1000: five times 60 %; or from 60 % up to 95 %: 600, 900, 950 and the rest.
     for (seed, share, rounds, memory) in [(2, Share::Stock, 5, 600..=700), (5, Share::Probing, 4, 600..=1000)]
     {
         let Some((most, stats)) = undisturbed(PAGES, || scan_in_rounds(seed, share)) else { return };
-        // Of the round before, at most the page just read is still there.
+        // Of the last round, at most the page just read is still in memory.
         assert!(memory.contains(&most), "{share}: {most} pages were in memory at once");
         assert_eq!((stats.rounds, stats.fetched.get()), (rounds, PAGES), "{share}");
-        assert!(stats.evicted.get() <= taken(PAGES), "{share}: {stats:?}");
+        assert!(stats.evicted.get() <= evicted_at_most(PAGES), "{share}: {stats:?}");
         assert!(nearly(stats.used.get(), PAGES - stats.rounds), "{share}: {stats:?}");
         assert!(stats.forgotten.get() > PAGES / 2, "{share}");
     }
 }
 
-/// Reads a file at random in 1000 pages of memory; the most of it that was in memory, and the counters.
+/// Reads a file at random in 1000 pages of memory; returns the most of it that was in memory, and the counters.
 fn scan_in_rounds(seed: u32, share: Share) -> Option<(u64, Stats)> {
     let folder = folder();
     let file = write_file(&folder.path().join("f"), seed, PAGES);
@@ -64,7 +64,7 @@ fn scan_in_rounds(seed: u32, share: Share) -> Option<(u64, Stats)> {
     settings.policy.share = share;
     let client = Client::new(settings);
     client.watch(file.as_raw_fd(), bytes(0, PAGES)).unwrap();
-    let mut ask = tell_rest(&order, file.as_raw_fd());
+    let mut ask = announce_rest(&order, file.as_raw_fd());
     let mut most = 0;
     for number in &order {
         read_page(&client, &file, seed, *number, &mut ask);
@@ -74,7 +74,7 @@ fn scan_in_rounds(seed: u32, share: Share) -> Option<(u64, Stats)> {
 }
 
 #[test]
-fn a_scan_in_little_memory_is_fetched_while_it_goes_on() {
+fn a_scan_in_little_memory_is_fetched_while_it_reads() {
     let folder = folder();
     let file = write_file(&folder.path().join("f"), 4, PAGES);
     if !is_cold(&file) {
@@ -83,7 +83,7 @@ fn a_scan_in_little_memory_is_fetched_while_it_goes_on() {
     let order = shuffled(PAGES, 4);
     let client = Client::new(memory(1000));
     client.watch(file.as_raw_fd(), bytes(0, PAGES)).unwrap();
-    let mut ask = tell_rest(&order, file.as_raw_fd());
+    let mut ask = announce_rest(&order, file.as_raw_fd());
     let mut most = 0;
     for number in &order {
         read_page(&client, &file, 4, *number, &mut ask);
@@ -92,7 +92,7 @@ fn a_scan_in_little_memory_is_fetched_while_it_goes_on() {
     let stats = client.stats().engine;
     // The kernel's own reads at the few misses come on top.
     assert!((600..=1100).contains(&most), "{most} pages were in memory at once");
-    assert!(stats.evicted.get() <= taken(PAGES), "{stats:?}");
+    assert!(stats.evicted.get() <= evicted_at_most(PAGES), "{stats:?}");
     assert!(stats.misses < PAGES / 10, "{stats:?}");
     assert!(stats.fetched.get() < PAGES * 5 / 4, "{stats:?}");
 }
@@ -115,7 +115,8 @@ fn only_reads_of_the_region_count() {
     assert!(matches!(client.unwatch(region), Err(Error::NoSuchRegion)));
 }
 
-/// One file after the other through one number, each watched while it is read, and one between them that is not.
+/// One file after the other through one number, each watched while it is read, and one between them that is
+/// not.
 #[test]
 #[allow(unsafe_code)]
 fn reads_of_a_number_that_is_another_files_are_seen_at_once() {
@@ -128,7 +129,7 @@ fn reads_of_a_number_that_is_another_files_are_seen_at_once() {
     for (seed, file) in (1..).zip(&files) {
         // SAFETY: the number is this test's own.
         assert_eq!(unsafe { libc::dup2(file.as_raw_fd(), number) }, number);
-        // SAFETY: as above; given back below.
+        // SAFETY: as above; released below.
         let open = unsafe { std::fs::File::from_raw_fd(number) };
         let region = (seed != 2).then(|| client.watch(number, bytes(0, 50)).unwrap());
         for page in 0..50 {
@@ -145,7 +146,7 @@ fn reads_of_a_number_that_is_another_files_are_seen_at_once() {
 }
 
 #[test]
-fn the_application_is_told_its_last_mark_and_goes_on_from_there() {
+fn the_application_gets_its_last_mark_and_continues_there() {
     let folder = folder();
     let index = write_file(&folder.path().join("index"), 4, 40);
     let data = write_file(&folder.path().join("data"), 5, 400);
@@ -180,7 +181,7 @@ fn the_application_is_told_its_last_mark_and_goes_on_from_there() {
         assert_eq!(client.hint(mode, &hint, false).unwrap(), n);
     };
     for number in 0..40 {
-        // Every third index page comes out of the application's own cache: it is never read.
+        // Every third index page comes from the application's own cache: it is never read.
         if number % 3 != 1 {
             read_page(&client, &index, 4, number, &mut ask);
         }
@@ -194,7 +195,7 @@ fn the_application_is_told_its_last_mark_and_goes_on_from_there() {
     let stats = client.stats().engine;
     // Only the ends of the hints lead to questions; index pages that are skipped do not.
     assert_eq!((stats.unlisted, stats.callbacks), (10, 10), "{stats:?}");
-    assert!(stats.rounds == 10 && stats.evicted.get() <= taken(PAGES), "{stats:?}");
+    assert!(stats.rounds == 10 && stats.evicted.get() <= evicted_at_most(PAGES), "{stats:?}");
 }
 
 #[test]
@@ -218,7 +219,7 @@ fn ignored_reads_and_the_applications_own_are_no_progress() {
     let mut asked = 0;
     read_page(&client, &file, 6, 50, &mut |client, _| {
         asked += 1;
-        read_page(client, &file, 6, 51, &mut |_, _| panic!("a read of the callback asks nobody"));
+        read_page(client, &file, 6, 51, &mut |_, _| panic!("a read of the callback leads to no question"));
     });
     assert!(asked <= 1);
     assert_eq!(client.stats().engine.reads, 2);
@@ -248,7 +249,7 @@ fn descriptors_of_a_file_are_one_file_and_closing_some_of_them_is_no_loss() {
     let stats = client.stats().engine;
     assert_eq!((stats.reads, stats.fetched.get(), stats.unlisted), (100, 100, 0));
     assert_eq!(marked, None);
-    // All are closed: the file is left alone, until it comes back.
+    // All are closed: the file is not fetched until it is opened again.
     client.closed(second.as_raw_fd());
     client.closed(third.as_raw_fd());
     drop((second, third));
@@ -278,7 +279,7 @@ fn a_file_that_shrinks_and_grows_is_followed() {
     for number in order[100..].iter().filter(|number| **number < 250) {
         read_page(&client, &file, 8, *number, &mut |_, _| ());
     }
-    // At and beyond the end there is nothing to fetch, and nothing to ask.
+    // At and beyond the end there is nothing to fetch, and no question.
     client.before_read(fd, bytes(250, 5), &mut |_, _| panic!("beyond the end"));
     let beyond = client.stats().beyond_end;
     assert_eq!(client.hint(HintMode::Set, &entries(fd, &[300, 10, 301]), true).unwrap(), 3);
@@ -310,26 +311,26 @@ fn a_disabled_client_does_nothing_and_succeeds() {
 }
 
 #[test]
-fn what_cannot_be_done_says_why() {
+fn errors_state_their_reason() {
     let folder = folder();
     let file = write_file(&folder.path().join("f"), 10, 10);
     let fd = file.as_raw_fd();
     let (one, other) = (Client::new(memory(100)), Client::new(memory(100)));
-    let says = |result: Result<_, Error>, words: &[&str]| {
+    let fails_with = |result: Result<_, Error>, words: &[&str]| {
         let text = result.map(|_: foreseek_libprefetch::Region| ()).unwrap_err().to_string();
         assert!(words.iter().all(|word| text.contains(word)), "{text}");
     };
-    says(one.watch(-1, bytes(0, 1)), &["watch", "-1", "not open"]);
-    says(one.watch(fd, bytes(3, 0)), &["empty", &fd.to_string()]);
+    fails_with(one.watch(-1, bytes(0, 1)), &["watch", "-1", "not open"]);
+    fails_with(one.watch(fd, bytes(3, 0)), &["empty", &fd.to_string()]);
     let (reader, _writer) = std::io::pipe().unwrap();
-    says(one.watch(reader.as_raw_fd(), bytes(0, 1)), &["regular file"]);
+    fails_with(one.watch(reader.as_raw_fd(), bytes(0, 1)), &["regular file"]);
     let write_only = File::options().write(true).open(folder.path().join("f")).unwrap();
-    says(one.watch(write_only.as_raw_fd(), bytes(0, 1)), &["writing only"]);
+    fails_with(one.watch(write_only.as_raw_fd(), bytes(0, 1)), &["writing only"]);
 
     let error = one.hint(HintMode::Set, &entries(fd, &[1]), true).unwrap_err();
     assert!(matches!(error, Error::NotWatched { index: 0, .. }), "{error}");
     let region = one.watch(fd, bytes(0, 5)).unwrap();
-    says(other.watch(fd, bytes(4, 2)), &["another client", "16384..24576"]);
+    fails_with(other.watch(fd, bytes(4, 2)), &["another client", "16384..24576"]);
     one.watch(fd, bytes(4, 2)).unwrap();
     other.watch(fd, bytes(6, 4)).unwrap();
     one.unwatch(region).unwrap();
@@ -342,7 +343,7 @@ fn what_cannot_be_done_says_why() {
     assert!(matches!(error, Error::NotWatched { index: 1, .. }), "{error}");
 }
 
-/// A scan whose list takes a third of it at a time; how often it asked, and the counters.
+/// A scan whose list holds a third of it; returns the number of questions, and the counters.
 fn scan_with_a_full_list() -> Option<(usize, Stats)> {
     let folder = folder();
     let file = write_file(&folder.path().join("f"), 12, 3000);
@@ -367,7 +368,7 @@ fn scan_with_a_full_list() -> Option<(usize, Stats)> {
 }
 
 #[test]
-fn a_full_list_takes_what_fits_and_asks_for_the_rest() {
+fn a_full_list_accepts_what_fits_and_asks_for_the_rest() {
     let (questions, stats) = undisturbed(3000, scan_with_a_full_list).expect("a scan");
     assert!(questions >= 3, "{questions}");
     assert_eq!(stats.fetched.get(), 3000);

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const PAGES: u64 = 1000;
 
-/// Detaches the loop device, also when the test fails.
+/// Detaches the loop device, even when the test fails.
 struct Detach(LoopDevice);
 
 impl Drop for Detach {
@@ -45,17 +45,17 @@ fn a_block_device_is_prefetched_like_a_file() {
     let client = Client::new(memory(4000));
     client.watch(node.as_raw_fd(), bytes(0, PAGES)).unwrap();
     let order = shuffled(PAGES, 1);
-    let mut ask = tell_rest(&order, node.as_raw_fd());
+    let mut ask = announce_rest(&order, node.as_raw_fd());
     for number in &order {
         read_page(&client, &node, 1, *number, &mut ask);
     }
     let stats = client.stats().engine;
     assert_eq!((stats.rounds, stats.fetched.get()), (1, PAGES), "{stats:?}");
-    assert!(stats.evicted.get() <= taken(PAGES), "{stats:?}");
+    assert!(stats.evicted.get() <= evicted_at_most(PAGES), "{stats:?}");
     client.closed(node.as_raw_fd());
 }
 
-/// A page that cannot be read is the reader's error as ever, and of the others none suffers.
+/// A page that cannot be read gives its reader the error, and the others are not affected.
 #[test]
 fn a_device_that_fails_gives_the_host_its_own_error() {
     let folder = folder();

@@ -1,5 +1,4 @@
-//! The library in another program's process: forks, locks, other people's files, the end of the
-//! process.
+//! The library in another program's process: forks, locks, other users' files, the end of the process.
 #![allow(unsafe_code, clippy::print_stdout)]
 
 mod common;
@@ -9,7 +8,7 @@ use foreseek_libprefetch::{Client, HintMode, Settings};
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
 
-/// Runs `work` in a forked child, which ends with `exit` and the status that it answers.
+/// Runs `work` in a forked child, which ends with `exit` and the returned status.
 fn in_child(work: impl FnOnce() -> i32) -> i32 {
     // SAFETY: the child does only what `work` does; the C library makes its allocator usable after
     // a fork, and the child ends without returning into the test harness.
@@ -17,7 +16,7 @@ fn in_child(work: impl FnOnce() -> i32) -> i32 {
     assert!(child >= 0, "fork: {}", std::io::Error::last_os_error());
     if child == 0 {
         let status = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(99);
-        // SAFETY: ends the child, and runs what is to be run at its end.
+        // SAFETY: ends the child, and runs its exit functions.
         unsafe { libc::exit(status) };
     }
     let mut status = 0;
@@ -35,7 +34,7 @@ fn in_child(work: impl FnOnce() -> i32) -> i32 {
     panic!("the child hangs");
 }
 
-/// Who holds a write lock on the file's first byte, as another process sees it.
+/// The holder of a write lock on the file's first byte, as seen by another process.
 fn lock_holder(fd: RawFd) -> i32 {
     // SAFETY: asks about a lock, with a structure on the stack.
     unsafe {
@@ -74,7 +73,7 @@ fn the_hosts_locks_are_held_throughout() {
         let region = client.watch(fd, bytes(0, 500)).unwrap();
         assert!(is_held(), "after watch");
         let order = shuffled(500, 1);
-        let mut ask = tell_rest(&order, second.as_raw_fd());
+        let mut ask = announce_rest(&order, second.as_raw_fd());
         for (done, number) in order.iter().enumerate() {
             read_page(&client, if done % 2 == 0 { &file } else { &second }, 1, *number, &mut ask);
             if done % 100 == 50 {
@@ -83,7 +82,7 @@ fn the_hosts_locks_are_held_throughout() {
         }
         client.closed(second.as_raw_fd());
         read_page(&client, &file, 1, 0, &mut |_, _| ());
-        assert!(is_held(), "after a descriptor was let go");
+        assert!(is_held(), "after a descriptor was closed");
         client.unwatch(region).unwrap();
         assert!(is_held(), "after unwatch");
     }
@@ -91,7 +90,7 @@ fn the_hosts_locks_are_held_throughout() {
 }
 
 #[test]
-fn a_forked_child_is_left_alone_and_may_have_a_client_of_its_own() {
+fn a_forked_child_has_no_client_and_may_create_one() {
     let folder = folder();
     let file = write_file(&folder.path().join("f"), 2, 100);
     let fd = file.as_raw_fd();
@@ -129,12 +128,12 @@ fn a_forked_child_is_left_alone_and_may_have_a_client_of_its_own() {
 
 #[test]
 fn a_file_of_another_user_is_prefetched_by_own_account() {
-    // SAFETY: asks who we are.
+    // SAFETY: reads the user id.
     if unsafe { libc::geteuid() } != 0 {
         println!("SKIPPED: not root: cannot become another user");
         return;
     }
-    /// The child's answer where the kernel took pages, which are then read again.
+    /// The child's answer if the kernel evicted pages, which are then read again.
     const TAKEN: i32 = 2;
     let folder = folder();
     let path = folder.path().join("f");
@@ -149,13 +148,13 @@ fn a_file_of_another_user_is_prefetched_by_own_account() {
             let client = Client::new(memory(4000));
             client.watch(reader.as_raw_fd(), bytes(0, 400)).unwrap();
             let order = shuffled(400, 3);
-            let mut ask = tell_rest(&order, reader.as_raw_fd());
+            let mut ask = announce_rest(&order, reader.as_raw_fd());
             for number in &order {
                 read_page(&client, reader, 3, *number, &mut ask);
             }
             let stats = client.stats().engine;
             match (stats.rounds, stats.fetched.get()) {
-                _ if stats.evicted.get() > taken(400) => TAKEN,
+                _ if stats.evicted.get() > evicted_at_most(400) => TAKEN,
                 fetched => i32::from(fetched != (1, 400)),
             }
         })

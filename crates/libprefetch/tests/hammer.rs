@@ -1,6 +1,5 @@
-//! Everything at once: clients and threads that watch, tell, read, ignore, close, shrink and fork in
-//! any order. Whatever happens, what is read is what was written, nothing hangs, and the library
-//! stays on.
+//! Everything at once: clients and threads that watch, hint, read, ignore, close, shrink and fork in any order.
+//! In all orders, programs read what was written, nothing hangs, and the library stays on.
 #![allow(clippy::print_stdout)]
 
 mod common;
@@ -23,7 +22,7 @@ const CLIENTS: usize = 3;
 const RUN: Duration = Duration::from_secs(3);
 const HANG: Duration = Duration::from_secs(60);
 
-/// xorshift: HAMMER_SEED replays each thread's choices (not how the threads meet).
+/// xorshift: HAMMER_SEED replays each thread's choices (not how the threads interleave).
 struct Random(u64);
 
 impl Random {
@@ -87,7 +86,7 @@ impl Hammer<'_> {
         }
     }
 
-    /// Accesses of any file, some of them beyond its end, some on descriptors that are none.
+    /// Accesses of any file, some of them beyond its end, some on invalid descriptors.
     fn hint(&mut self, length: u64) -> Vec<Entry> {
         (0..length)
             .map(|_| {

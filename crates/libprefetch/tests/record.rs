@@ -1,5 +1,5 @@
-//! Rule 1 of the house: what runs in a program is the policy that runs in virtual time. A real run is
-//! recorded and replayed; the commands must be the same, one by one.
+//! The policy in a program is the policy in virtual time. A real run is recorded and replayed; the commands
+//! must be the same, one by one.
 #![allow(clippy::print_stdout)]
 
 mod common;
@@ -23,7 +23,7 @@ fn recorded(path: &Path, pages: u64) -> Settings {
     settings
 }
 
-/// A run in which much happens: two files, marks, rounds, evictions, strays, a file that shrinks.
+/// An eventful run: two files, marks, rounds, evictions, strays, a file that shrinks.
 fn eventful_run(folder: &Path, path: &Path) {
     let files = [write_file(&folder.join("a"), 0, PAGES), write_file(&folder.join("b"), 1, PAGES)];
     let client = Client::new(recorded(path, 300));
@@ -77,7 +77,7 @@ fn a_real_run_is_replayed_command_by_command() {
     assert!(replayed.events > 1000 && replayed.commands > 1000, "{replayed:?}");
     assert!(!replayed.cut);
 
-    // The comparison can fail: one fetch less, and it does.
+    // The comparison can fail: it does if a fetch is removed.
     let fetch = text.lines().position(|line| line.starts_with("> fetch")).unwrap();
     let altered: Vec<&str> =
         text.lines().enumerate().filter(|(line, _)| *line != fetch).map(|(_, line)| line).collect();
@@ -87,14 +87,14 @@ fn a_real_run_is_replayed_command_by_command() {
     assert!(matches!(error, ReplayError::Mismatch { .. }), "{error}");
 }
 
-/// Where a page of a file lies.
+/// The address of a page of a file.
 fn place(file: &File, page: u64) -> Option<Lba> {
     let (identity, _) = host(file).identify().unwrap();
     let layout = Layout::of(host(file), &identity, Sectors::ZERO).ok()?;
     lba_of(&layout.extents, PageIndex(page))
 }
 
-/// A round goes over the disk in one pass, across files; the paper could sort within a file only.
+/// A round is one pass over the disk, across files; the paper could sort only within a file.
 #[test]
 fn a_round_over_two_files_is_one_pass_over_the_disk() {
     let folder = folder();
@@ -106,7 +106,7 @@ fn a_round_over_two_files_is_one_pass_over_the_disk() {
     }
     assert_ne!(host(&files[0]).identify().unwrap().0.device, DeviceNumber::default());
     let client = Client::new(recorded(&path, 4000));
-    // Watched and told in an order that is not that of the disk.
+    // Watched and announced in an order other than that of the disk.
     for at in [2, 0, 3, 1] {
         client.watch(files[at].as_raw_fd(), bytes(0, 50)).unwrap();
     }

@@ -1,4 +1,4 @@
-/* What the test programs share: a file whose page i is filled with the byte i, and checks. */
+/* Shared by the test programs: a file whose page i is filled with the byte i, and checks. */
 #ifndef CHECK_H
 #define CHECK_H
 #ifndef _GNU_SOURCE

@@ -1,4 +1,4 @@
-/* The library as a guest: one behaviour for each name given. */
+/* The library as a guest: checks the behaviours named by the arguments. */
 #include "check.h"
 #include <pthread.h>
 #include <signal.h>
@@ -13,7 +13,7 @@ static int file;
 static client_t client;
 static atomic_int asked;
 
-/* Tells all pages in falling order, each as a mark. */
+/* Announces all pages in descending order, each as a mark. */
 static void answer(void *arg, int marked_fd, loff_t marked, int fd, loff_t offset) {
     struct access_entry list[PAGES];
     (void)arg, (void)marked_fd, (void)marked, (void)offset;
@@ -46,7 +46,7 @@ static void on_signal(int number) {
     unsigned char byte = 9;
     int saved = errno;
     (void)number;
-    /* What handlers do: the pipe to oneself, and a file that nobody watches. */
+    /* Typical for handlers: a pipe to the own process, and a file that is not watched. */
     if (write(ends[1], &byte, 1) != 1 || read(ends[0], &byte, 1) != 1 || byte != 9)
         _exit(3);
     if (pread(other, &byte, 1, 0) != 1)
@@ -137,7 +137,7 @@ static void test_fork(void) {
         CHECK(asked == before);
         CHECK(request_prefetching(client, NULL, 0, PF_SET | PF_DONE) == 0);
         close(file);
-        /* A child may have a client of its own, on its own descriptor. */
+        /* A child may create its own client, on its own descriptor. */
         int mine = open(path, O_RDONLY);
         CHECK((client = register_client(answer, NULL)));
         CHECK(unregister_client(client) == 0);
@@ -145,7 +145,7 @@ static void test_fork(void) {
         _exit(mine >= 0 ? 7 : 1);
     }
     expect_exit(child, 7);
-    /* A child that shares our memory closes its own descriptor, not ours. */
+    /* A child that shares the parent's memory closes its own descriptor, not the parent's. */
     child = vfork();
     if (child == 0) {
         close(file);
@@ -245,7 +245,7 @@ static void in_fours(void *arg, int marked_fd, loff_t marked, int fd, loff_t off
     CHECK(arg == &answers && fd == file && offset % PAGE == 0);
     CHECK(answers == 0 ? marked_fd == -1 && marked == -1 : marked_fd == file && marked % PAGE == 0);
     marks[answers++] = (int)(marked / PAGE);
-    read_page(file, 0); /* the callback's own reads are no accesses, and ask nobody */
+    read_page(file, 0); /* the callback's own reads are no accesses, and lead to no question */
     struct access_entry list[4];
     for (int i = 0; i < 4; i++)
         list[i] = entry(file, (int)(offset / PAGE) + i, i == 0);
@@ -263,7 +263,7 @@ static void test_callback(void) {
     CHECK((client = register_client(in_fours, &answers)));
     region_t region = register_region(client, file, 0, PAGES * PAGE);
     CHECK(region);
-    /* No read-ahead: what is not told is not there. */
+    /* No read-ahead: pages that are not announced are not in memory. */
     CHECK(posix_fadvise(file, 0, 0, POSIX_FADV_RANDOM) == 0);
     chill(file);
     for (int i = 0; i < 32; i++)

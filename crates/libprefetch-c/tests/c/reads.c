@@ -1,4 +1,4 @@
-/* Every replaced read, on a watched file: what it reads, what it leaves in errno, and (by the
+/* Every replaced read, on a watched file: its data, its errno, and (by the
  * counters at the end) that it was seen. Prints how many reads should have been. */
 #include "check.h"
 
@@ -9,7 +9,7 @@ extern ssize_t __pread64_chk(int fd, void *buf, size_t n, off64_t offset, size_t
 static unsigned char buf[2 * PAGE];
 static struct iovec iov[2] = {{buf, PAGE / 2}, {buf + PAGE / 2, PAGE / 2}};
 
-/* Calls a read in three ways: on the file (errno stays), on no descriptor (EBADF), on a pipe. */
+/* Calls a read in three ways: on the file (errno stays), on an invalid descriptor (EBADF), on a pipe. */
 #define TRY(call_on, page)                                                                       \
     do {                                                                                         \
         memset(buf, 0xEE, sizeof buf);                                                           \
@@ -52,11 +52,11 @@ int main(int argc, char **argv) {
     TRY(preadv64v2(fd, iov, 2, 17 * PAGE, 0), 17);
     TRY(preadv2(fd, iov, 2, -1, 0), 6);
 
-    /* Not accesses: a question to the cache, nothing to read, nonsense. */
+    /* Not accesses: a query of the cache, an empty read, invalid arguments. */
     CHECK(preadv2(file, iov, 2, 16 * PAGE, RWF_NOWAIT) == PAGE || errno == EAGAIN || errno == EOPNOTSUPP);
     CHECK(pread(file, buf, 0, 20 * PAGE) == 0);
     CHECK(pread(file, buf, PAGE, -1) == -1 && errno == EINVAL);
-    /* volatile: the compiler would see through it and refuse. */
+    /* volatile: otherwise the compiler refuses the constant. */
     volatile int negative = -1, many = 5000;
     struct iovec *volatile nowhere = NULL;
     CHECK(readv(file, iov, negative) == -1 && errno == EINVAL);
@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
     CHECK(preadv(file, iov, many, 0) == -1 && errno == EINVAL);
     CHECK(pread(file, buf, PAGE, (off_t)1 << 40) == 0);
 
-    /* Pipes go straight through. */
+    /* Reads of pipes pass. */
     CHECK(pipe(ends) == 0 && write(ends[1], "x", 1) == 1);
     errno = 4321;
     CHECK(read(ends[0], buf, PAGE) == 1 && buf[0] == 'x' && errno == 4321);

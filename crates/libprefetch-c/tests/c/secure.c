@@ -1,4 +1,4 @@
-/* Registers a client and says whether the program has gained rights. */
+/* Registers a client and prints whether the program has gained rights. */
 #include "check.h"
 #include <sys/auxv.h>
 

@@ -1,5 +1,5 @@
-/* Reads a watched file page by page, from its end, in the way that is named, and checks what it reads. Prints how many reads that were;
- * `cannot: why` where the machine has no such way. By the counters at the end the test finds out which of them the library saw. */
+/* Reads a watched file page by page, from its end, in the way of the argument, and checks the data. Prints the number of reads, or
+ * `cannot: why` if the machine does not have this way. The counters at the end show which of them the library saw. */
 #include "check.h"
 #include <aio.h>
 #include <linux/io_uring.h>
@@ -18,7 +18,7 @@ static void cannot(const char *what) {
     exit(0);
 }
 
-/* --- ways: each reads a page of the file to `page`, or answers where it is ---------------------- */
+/* --- ways: each reads a page of the file to `page`, or returns its address ----------------------- */
 
 #define START(number) ((off_t)(number) * PAGE)
 
@@ -54,7 +54,7 @@ static void *by_preadv2(int number) {
     return page;
 }
 
-/* A question to the cache, and a read where it says no. */
+/* A query of the cache, and a read if the page is not there. */
 static void *by_nowait(int number) {
     if (preadv2(file, halves(), 2, START(number), RWF_NOWAIT) != PAGE)
         CHECK(syscall(SYS_pread64, file, page, PAGE, START(number)) == PAGE);
@@ -86,7 +86,7 @@ static void *by_mmap(int number) {
     return mapped(number);
 }
 
-/* What a program with a map can do: a byte of the page is read before the page is touched. */
+/* A program with a map can read a byte of the page before it touches the page. */
 static void *by_mmap_announced(int number) {
     CHECK(pread(file, page, 1, START(number)) == 1);
     return mapped(number);
@@ -142,7 +142,7 @@ static void *by_io_uring(int number) {
     return page;
 }
 
-/* From a pipe, past the library. */
+/* From a pipe, by a system call. */
 static void *from_pipe(void) {
     CHECK(syscall(SYS_read, output[0], page, PAGE) == PAGE);
     return page;

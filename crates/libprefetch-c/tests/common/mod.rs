@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The shared object that cargo has just built: it lies beside the test.
+/// The shared object that cargo has just built: it is beside the test.
 pub fn library() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let path = test.parent().unwrap().join("libprefetch.so");
@@ -16,7 +16,7 @@ pub fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// Whether a program is there; else says that the test is skipped.
+/// Whether a program is installed; otherwise prints that the test is skipped.
 pub fn has(program: &str) -> bool {
     let found = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
         .any(|folder| folder.join(program).is_file());
@@ -26,7 +26,7 @@ pub fn has(program: &str) -> bool {
     found
 }
 
-/// A folder on the disk that holds the build: a tmpfs takes no advice.
+/// A folder on the disk that holds the build: a tmpfs ignores advice.
 pub fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
@@ -48,7 +48,7 @@ pub fn install(prefix: &Path) {
     std::fs::write(lib.join("pkgconfig/libprefetch.pc"), text).unwrap();
 }
 
-/// The compiler's options for the installed library: by pkg-config where there is one.
+/// The compiler's options for the installed library: by pkg-config if it is installed.
 pub fn flags(prefix: &Path) -> Vec<String> {
     if !has("pkg-config") {
         let (include, lib) = (prefix.join("include"), prefix.join("lib"));
@@ -63,7 +63,7 @@ pub fn flags(prefix: &Path) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().split_whitespace().map(str::to_owned).collect()
 }
 
-/// Compiles a C program against the library installed in `prefix`, warnings being errors.
+/// Compiles a C program against the library installed in `prefix`, with warnings as errors.
 pub fn compile(prefix: &Path, file: &str, options: &[&str]) -> PathBuf {
     let program = prefix.join(Path::new(file).file_stem().unwrap());
     let output = Command::new("cc")
@@ -105,7 +105,7 @@ pub fn numbered_file(folder: &Path, pages: usize) -> PathBuf {
     path
 }
 
-/// Gives a whole file back to the kernel, where the file system lets it go.
+/// Evicts a whole file from memory, if the file system allows it.
 pub fn drop_from_memory(file: &Path) {
     let input = format!("if={}", file.display());
     let output = Command::new("dd").arg(input).args(["iflag=nocache", "count=0", "status=none"]).output();

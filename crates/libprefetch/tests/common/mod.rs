@@ -13,41 +13,43 @@ use std::path::Path;
 
 pub const PAGE: u64 = 4096;
 
-/// How many of so many pages a kernel may take by itself meanwhile: a memory monitor (DAMON) takes any that look
-/// idle to it, new ones in old frames, too.
-pub fn taken(pages: u64) -> u64 {
+/// How many of so many pages a kernel may evict by itself: a memory monitor (DAMON) reclaims any that look idle
+/// to it, even new ones in old frames.
+pub fn evicted_at_most(pages: u64) -> u64 {
     pages / 100
 }
 
-/// How often a run is repeated in which the kernel has taken more than that: pages that it takes are read again, in further rounds.
+/// The most repeats of a run in which the kernel has evicted more than that: such pages are read again, in
+/// further rounds.
 const REPEATS: usize = 5;
 
-/// The first of a few runs in which the kernel has taken few of so many pages, by the engine's own count; the last, where there is none.
+/// Returns the first of a few runs in which the kernel has evicted few of so many pages, by the engine's own
+/// count; the last one if there is none.
 pub fn undisturbed<T>(pages: u64, mut run: impl FnMut() -> Option<(T, Stats)>) -> Option<(T, Stats)> {
     let mut last = run()?;
     for _ in 1..REPEATS {
-        if last.1.evicted.get() <= taken(pages) {
+        if last.1.evicted.get() <= evicted_at_most(pages) {
             break;
         }
-        println!("the kernel took {} of {pages} pages: once more", last.1.evicted);
+        println!("the kernel evicted {} of {pages} pages: once more", last.1.evicted);
         last = run()?;
     }
     Some(last)
 }
 
-/// Whether these are so many pages, but for what a kernel may take.
+/// Whether these are so many pages, less those that a kernel may evict.
 pub fn nearly(seen: u64, pages: u64) -> bool {
-    (pages - taken(pages)..=pages).contains(&seen)
+    (pages - evicted_at_most(pages)..=pages).contains(&seen)
 }
 
-/// The page of a file of ours: its number and the file's, all over it.
+/// The page of a test file: its number and the file's, repeated.
 pub fn page(file: u32, number: u64) -> Vec<u8> {
     let mut word = Vec::from(number.to_le_bytes());
     word.extend(u64::from(file).to_le_bytes());
     word.repeat(PAGE as usize / 16)
 }
 
-/// Writes a file of `pages` pages at `path` and has none of it in memory, where the kernel lets us.
+/// Writes a file of `pages` pages at `path` and evicts it from memory if the kernel allows it.
 pub fn write_file(path: &Path, file: u32, pages: u64) -> File {
     let mut handle = File::options().read(true).write(true).create_new(true).open(path).unwrap();
     let mut all = Vec::new();
@@ -60,7 +62,7 @@ pub fn write_file(path: &Path, file: u32, pages: u64) -> File {
     handle
 }
 
-/// A folder on the disk that holds the build: a tmpfs takes no advice.
+/// A folder on the disk that holds the build: a tmpfs ignores advice.
 pub fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
@@ -83,12 +85,12 @@ pub fn chill(file: &File) {
     dont_need(host(file), span(0, pages)).unwrap();
 }
 
-/// How many pages of a range are in memory or on their way; `None` where that can't be known.
+/// How many pages of a range are in memory or in flight; `None` if that is not known.
 pub fn resident(file: &File, range: PageSpan) -> Option<u64> {
     cachestat(host(file), range).ok().map(Pages::get)
 }
 
-/// Whether residency can be seen here and the file is cold; else says that the test is skipped.
+/// Whether residency is visible here and the file is cold; otherwise prints that the test is skipped.
 pub fn is_cold(file: &File) -> bool {
     let pages = file.metadata().unwrap().len().div_ceil(PAGE);
     match resident(file, span(0, pages)) {
@@ -128,7 +130,7 @@ pub fn entries(fd: RawFd, pages: &[u64]) -> Vec<Entry> {
     pages.iter().map(|page| Entry { fd, offset: ByteOffset(page * PAGE), mark: false }).collect()
 }
 
-/// Reads a page as a host does, and checks that it is what the file holds.
+/// Reads a page as a host does, and checks that it is what was written.
 pub fn read_page(
     client: &Client,
     file: &File,
@@ -142,8 +144,8 @@ pub fn read_page(
     assert!(got == page(id, number), "page {number} of file {id} is not what was written");
 }
 
-/// The answer of an application that has its whole order ready: all from the page that is asked for.
-pub fn tell_rest(order: &[u64], fd: RawFd) -> impl FnMut(&Client, CallbackRequest) {
+/// The answer of an application that has its whole order ready: all from the page in question.
+pub fn announce_rest(order: &[u64], fd: RawFd) -> impl FnMut(&Client, CallbackRequest) {
     move |client, want| {
         let at = order.iter().position(|page| page * PAGE == want.requested.1.get()).unwrap();
         client.hint(HintMode::Set, &entries(fd, &order[at..]), true).unwrap();
