@@ -1,7 +1,7 @@
 //! The objects of this process that hold a SQLite.
 //!
-//! Each SQLite holds the words with which a database begins, among its constants. Other programs that know the
-//! format do, too: what is found is named to a person, and decides nothing.
+//! Each SQLite holds the first bytes of a database among its constants. Other programs that know the format do,
+//! too: the result is only reported, and decides nothing.
 #![allow(unsafe_code)]
 
 use crate::meant::object_of;
@@ -10,14 +10,14 @@ use libc::{c_int, c_void, size_t};
 use std::ffi::{CStr, CString};
 use std::path::PathBuf;
 
-/// So much of a part of an object is looked through, at most: it takes a tenth of a second.
+/// The most bytes of a part of an object that are searched: it takes a tenth of a second.
 const LOOKED_THROUGH: usize = 256 << 20;
 
 /// A loaded object.
 pub(crate) struct Object {
     pub(crate) path: CString,
     base: usize,
-    /// Its parts that are never written to: address and length.
+    /// Its read-only parts: address and length.
     constants: Vec<(usize, usize)>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn objects() -> Vec<Object> {
 }
 
 unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _: size_t, found: *mut c_void) -> c_int {
-    // SAFETY: the loader's description of an object that is loaded, and the vector of `objects`.
+    // SAFETY: the loader's description of a loaded object, and the vector of `objects`.
     unsafe {
         let (info, found) = (&*info, &mut *found.cast::<Vec<Object>>());
         let path = if info.dlpi_name.is_null() { c"" } else { CStr::from_ptr(info.dlpi_name) };
@@ -47,13 +47,13 @@ unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _: size_t, found: *mut c
     0
 }
 
-/// The files that hold a SQLite, without ours.
+/// The files that hold a SQLite, except this library.
 pub(crate) fn copies() -> Vec<PathBuf> {
     let own = object_of(copies as *const c_void).map(|(base, _)| base);
     let mut found = Vec::new();
     for object in objects().iter().filter(|object| Some(object.base) != own) {
-        // SAFETY: parts of an object that is loaded; this is called at the end of the process, when nothing
-        // is unloaded any more.
+        // SAFETY: parts of a loaded object; this is called at the end of the process, when nothing is unloaded
+        // any more.
         let holds = object.constants.iter().any(|(at, length)| unsafe {
             let bytes = std::slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(*at), *length);
             !libc::memmem(bytes.as_ptr().cast(), bytes.len(), MAGIC.as_ptr().cast(), MAGIC.len()).is_null()

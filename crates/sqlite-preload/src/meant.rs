@@ -1,8 +1,9 @@
-//! Which SQLite a call is meant for.
+//! Finds the SQLite that a call is meant for.
 //!
-//! Without this library the loader would have looked for the function in what the program was started with,
-//! and then in what the caller was loaded with (`dlopen`: Python loads its `_sqlite3` so, and libsqlite3 with
-//! it). The same is done here at each call: a connection must never get to another SQLite than its caller's.
+//! Without this library the loader would have searched the objects that the program was started with. It would
+//! then have searched those that the caller was loaded with (`dlopen`: Python loads its `_sqlite3` so, and
+//! libsqlite3 with it). The same is done here at each call: a connection must never get to another SQLite than
+//! its caller's.
 #![allow(unsafe_code)]
 
 use crate::copies::objects;
@@ -11,7 +12,7 @@ use libc::c_void;
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
 
-/// The SQLite that is followed: where it is loaded, and its routines.
+/// The followed SQLite: its load address, and its routines.
 static FOLLOWED: OnceLock<Option<(usize, Routines)>> = OnceLock::new();
 
 /// A SQLite in this process.
@@ -33,10 +34,9 @@ impl Sqlite {
         self.function
     }
 
-    /// Makes a new connection known.
+    /// Introduces a new connection.
     ///
-    /// # Safety
-    /// `db` must be a connection that this SQLite has just opened, and nobody else's yet.
+    /// `db` must be a connection that this SQLite has just opened, and that no other thread uses yet.
     pub(crate) unsafe fn attach(&self, db: *mut c_void) {
         let Some((base, path)) = object_of(self.function) else { return };
         let followed = FOLLOWED.get_or_init(|| {
@@ -51,17 +51,17 @@ impl Sqlite {
     }
 }
 
-/// An object that is loaded; it stays so while this lives.
+/// A loaded object; it stays loaded while this lives.
 struct Object(*mut c_void);
 
 impl Object {
     fn open(path: &CStr) -> Option<Self> {
-        // SAFETY: the path is a C string; nothing is loaded that is not.
+        // SAFETY: the path is a C string; no further object is loaded.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
         (!handle.is_null()).then_some(Self(handle))
     }
 
-    /// A function of it or of what it was linked with.
+    /// A function of the object or of those that it was linked with.
     fn find(&self, name: &CStr) -> Option<*mut c_void> {
         // SAFETY: the handle is open.
         let found = unsafe { libc::dlsym(self.0, name.as_ptr()) };
@@ -76,7 +76,7 @@ impl Drop for Object {
     }
 }
 
-/// The object that an address lies in: where it is loaded, and its path.
+/// The object at an address: its load address, and its path.
 pub(crate) fn object_of(address: *const c_void) -> Option<(usize, CString)> {
     let mut info = libc::Dl_info {
         dli_fname: std::ptr::null(),
@@ -84,8 +84,8 @@ pub(crate) fn object_of(address: *const c_void) -> Option<(usize, CString)> {
         dli_sname: std::ptr::null(),
         dli_saddr: std::ptr::null_mut(),
     };
-    // SAFETY: the structure is filled where the address lies in an object; its name lives as long as the
-    // object is loaded.
+    // SAFETY: the structure is filled if the address is in an object; its name lives as long as the object is
+    // loaded.
     unsafe {
         if libc::dladdr(address, &raw mut info) == 0 || info.dli_fname.is_null() {
             return None;
@@ -94,14 +94,14 @@ pub(crate) fn object_of(address: *const c_void) -> Option<(usize, CString)> {
     }
 }
 
-/// What the caller's own object was linked with.
+/// The function in the objects that the caller's own object was linked with.
 fn of_caller(name: &CStr, caller: *const c_void) -> Option<*mut c_void> {
     let (_, path) = object_of(caller)?;
     Object::open(&path)?.find(name)
 }
 
-/// The only function of this name in the process besides ours: for a caller that was loaded beside its SQLite
-/// and not linked with it.
+/// The only function of this name in the process besides this library's: for a caller that was loaded beside
+/// its SQLite and not linked with it.
 fn only(name: &CStr) -> Option<*mut c_void> {
     let own = object_of(only as *const c_void)?.0;
     let mut found: Vec<*mut c_void> = objects()

@@ -1,7 +1,7 @@
-//! The functions that open a connection, as programs call them.
+//! The functions by which programs open a connection.
 //!
-//! Which SQLite a call is meant for depends on who calls: each function hands the address to which it returns
-//! on to the one that does the work.
+//! The SQLite that a call is meant for depends on the caller: each function passes its return address to the
+//! one that does the work.
 #![allow(unsafe_code)]
 
 use crate::meant::Sqlite;
@@ -11,8 +11,8 @@ use std::arch::naked_asm;
 /// A connection; opaque.
 type Db = *mut c_void;
 
-/// `SQLITE_CANTOPEN`: what a program is told that has no SQLite at all. It could not have called one without
-/// this library, other than by asking the loader for this name.
+/// `SQLITE_CANTOPEN`: the result for a program without any SQLite. Without this library, such a program could
+/// only have asked the loader for this name.
 const CANNOT_OPEN: c_int = 14;
 
 /// `sqlite3_open`.
@@ -95,12 +95,11 @@ unsafe extern "C" fn open_v2(
     }
 }
 
-/// Makes a connection known that was opened with this outcome, and answers the outcome.
+/// Introduces a connection if it was opened, and returns the outcome.
 ///
-/// # Safety
-/// `db` must be what the function that opens was given.
+/// `db` must be the argument of the opening function.
 unsafe fn opened(sqlite: &Sqlite, code: c_int, db: *mut Db) -> c_int {
-    // SAFETY: where the connection could be opened, SQLite has written it there, and nobody else has it yet.
+    // SAFETY: if the connection could be opened, SQLite has written it there, and no other thread has it yet.
     unsafe {
         if code == 0 && !db.is_null() && !(*db).is_null() {
             sqlite.attach(*db);

@@ -1,4 +1,4 @@
-//! What is done when the library is loaded.
+//! The code that runs when the library is loaded.
 #![allow(unsafe_code)]
 
 use crate::copies::copies;
@@ -9,10 +9,10 @@ use crate::copies::copies;
 static START: extern "C" fn() = start;
 
 extern "C" fn start() {
-    // Whatever goes wrong here, the program begins.
+    // Errors are ignored: the program begins in any case.
     let _ = std::panic::catch_unwind(|| foreseek_sqlite::report_at_exit(copies));
 }
 
-/// Its being there tells the loadable extension that it is not needed.
+/// Its presence shows the loadable extension that it is not needed.
 #[unsafe(no_mangle)]
 pub extern "C" fn foreseek_sqlite_is_preloaded() {}

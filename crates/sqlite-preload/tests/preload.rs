@@ -1,5 +1,5 @@
-//! Programs that load no extension, with the library loaded before all others.
-#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
+//! Programs that load no extension, with the library preloaded.
+#![allow(clippy::print_stdout, reason = "a skipped test prints a message")]
 
 use rusqlite::Connection;
 use serde_json::Value;
@@ -18,7 +18,7 @@ fn preload() -> PathBuf {
     library("libforeseek_sqlite_preload.so")
 }
 
-/// Whether a program is there; says so where it is not.
+/// Whether a program is installed; otherwise prints that the test is skipped.
 fn has(test: &str, program: &str) -> bool {
     let there = Command::new(program).arg("--version").output().is_ok();
     if !there {
@@ -44,7 +44,7 @@ fn database() -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Without the library and with it: what it says is the same. Answers the lines of status.
+/// Checks that a command has the same output with the library and without it. Returns the lines of status.
 fn behaves_the_same(command: impl Fn() -> Command, folder: &Path) -> Vec<Value> {
     let plain = command().output().expect("runs");
     let (with, lines) = preloaded(command(), folder);
@@ -86,7 +86,7 @@ fn the_stock_shell_is_followed() {
     assert_eq!(last["status"]["active"], true, "{last}");
     let count = |name: &str| last["status"]["files"][0][name].as_u64().expect("a number");
     assert!(count("pages_read") + count("bypassed_reads") > 1000, "{last}");
-    // A database that is no file, and none at all.
+    // A database in memory, and none at all.
     for arguments in [[":memory:", "SELECT 1"], ["/no/such/folder/db", "SELECT 1"]] {
         let shell = || {
             let mut command = Command::new("sqlite3");
@@ -98,8 +98,8 @@ fn the_stock_shell_is_followed() {
 }
 
 #[test]
-fn what_each_statement_gained_is_told() {
-    if !has("what_each_statement_gained_is_told", "sqlite3") {
+fn the_gain_of_each_statement_is_reported() {
+    if !has("the_gain_of_each_statement_is_reported", "sqlite3") {
         return;
     }
     let (folder, path) = database();
@@ -120,7 +120,7 @@ fn what_each_statement_gained_is_told() {
     let status = &lines.last().expect("a line")["status"];
     let find = |what: &str| {
         let statements = status["statements"].as_array().expect("statements");
-        let found = statements.iter().find(|told| told["sql"].as_str().is_some_and(|sql| sql.contains(what)));
+        let found = statements.iter().find(|statement| statement["sql"].as_str().is_some_and(|sql| sql.contains(what)));
         found.unwrap_or_else(|| panic!("no {what} in {status}")).clone()
     };
     let scan = find("ORDER BY k");
@@ -129,7 +129,7 @@ fn what_each_statement_gained_is_told() {
     if status["files"][0]["prefetch"]["fetched_pages"].as_u64() > Some(0) {
         assert!(scan["stock_seconds"].as_f64() > scan["seconds"].as_f64(), "{scan}");
     } else {
-        println!("SKIPPED: what a statement gained: its file stays in memory (tmpfs?)");
+        println!("SKIPPED: the gain of a statement: its file stays in memory (tmpfs?)");
     }
     let join = find("CROSS JOIN");
     assert!(join["why"].as_str().is_some_and(|why| why.contains("look-ups by key")), "{join}");
@@ -153,7 +153,7 @@ if 'LD_PRELOAD' in os.environ:
 #[test]
 fn every_python_is_followed_whether_it_loads_extensions_or_not() {
     let (folder, path) = database();
-    // The system's, and the one that the user has before it: perhaps built by himself.
+    // The system's, and the one that the user has before it in the path.
     for python in ["/usr/bin/python3", "python3"] {
         if !has("every_python_is_followed_whether_it_loads_extensions_or_not", python) {
             continue;
@@ -170,13 +170,13 @@ fn every_python_is_followed_whether_it_loads_extensions_or_not() {
             continue;
         }
         let lines = behaves_the_same(run, folder.path());
-        let told = lines.iter().filter(|line| line["opened"] == true).count();
-        assert!(told >= 2, "{python}: {lines:?}");
+        let opened = lines.iter().filter(|line| line["opened"] == true).count();
+        assert!(opened >= 2, "{python}: {lines:?}");
     }
 }
 
-/// Programs of other languages that read all rows by the index: the interpreter, what says whether its library for SQLite is there,
-/// and the program; the database is its argument.
+/// Programs of other languages that read all rows by the index: the interpreter, a check for its SQLite
+/// library, and the program; the database is its argument.
 const LANGUAGES: [(&str, &str, &str); 2] = [
     (
         "perl",
@@ -213,7 +213,7 @@ fn perl_and_ruby_are_followed() {
     }
 }
 
-/// It binds its modules to their own libraries, before any that was loaded first.
+/// It binds its modules to their own libraries, before any preloaded one.
 #[test]
 fn php_is_not_followed_and_loads_the_extension() {
     let (folder, path) = database();
@@ -243,11 +243,11 @@ fn php_is_not_followed_and_loads_the_extension() {
         .arg("-d")
         .arg(format!("sqlite3.extension_dir={}", extension.parent().expect("a folder").display()));
     let output = command.arg("-r").arg(load).arg("--").arg(&path).output().expect("runs");
-    let said = text(&output.stdout);
-    assert!(said.starts_with("20000{\"active\":true"), "{said} {}", text(&output.stderr));
+    let printed = text(&output.stdout);
+    assert!(printed.starts_with("20000{\"active\":true"), "{printed} {}", text(&output.stderr));
 }
 
-/// What C and C++ programs do alike.
+/// The same in C and C++.
 const C: &str = r#"
     #include <sqlite3.h>
     #include <stdio.h>
@@ -347,8 +347,8 @@ fn the_extension_that_a_program_loads_beside_it_leaves_all_to_it() {
 }
 
 #[test]
-fn switched_off_or_not_asked_it_tells_nothing() {
-    if !has("switched_off_or_not_asked_it_tells_nothing", "sqlite3") {
+fn without_prefetching_or_a_status_file_nothing_is_reported() {
+    if !has("without_prefetching_or_a_status_file_nothing_is_reported", "sqlite3") {
         return;
     }
     let (folder, path) = database();
@@ -367,8 +367,8 @@ fn switched_off_or_not_asked_it_tells_nothing() {
 }
 
 #[test]
-fn it_replaces_what_it_should_and_nothing_else() {
-    if !has("it_replaces_what_it_should_and_nothing_else", "nm") {
+fn it_exports_only_the_replaced_functions() {
+    if !has("it_exports_only_the_replaced_functions", "nm") {
         return;
     }
     let output = Command::new("nm").args(["-D", "--defined-only"]).arg(preload()).output().expect("runs");

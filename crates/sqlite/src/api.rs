@@ -1,9 +1,9 @@
-//! The few routines of SQLite that the extension calls, through the table that SQLite hands to it.
+//! The few routines of SQLite that the extension calls, through the table that SQLite passes to it.
 //!
-//! The table (`sqlite3_api_routines` in `sqlite3ext.h`) is an array of function pointers to which
-//! SQLite only ever appends. The positions below are counted from that header; binding these few by
-//! hand keeps this crate free of a bundled SQLite, whose symbols would clash with the host's. Where SQLite
-//! hands out no table, one is made of its exported functions ([`Routines`]).
+//! The table (`sqlite3_api_routines` in `sqlite3ext.h`) is an array of function pointers to which SQLite only
+//! ever appends. The positions below are counted from that header; binding these few by hand keeps this crate
+//! free of a bundled SQLite, whose symbols would clash with the host's. If SQLite passes no table, one is built
+//! from its exported functions ([`Routines`]).
 #![allow(unsafe_code)]
 
 use crate::statements::Running;
@@ -18,7 +18,7 @@ pub(crate) const ERROR: c_int = 1;
 /// `SQLITE_OK_LOAD_PERMANENTLY`: the library stays when the connection is closed.
 pub(crate) const OK_LOAD_PERMANENTLY: c_int = 256;
 const UTF8: c_int = 1;
-/// `SQLITE_DIRECTONLY`: not from within a schema, since the functions look at and change the process.
+/// `SQLITE_DIRECTONLY`: not from within a schema, since the functions inspect and change the process.
 const DIRECT_ONLY: c_int = 0x0008_0000;
 const FCNTL_FILE_POINTER: c_int = 7;
 const FCNTL_MMAP_SIZE: c_int = 18;
@@ -26,11 +26,10 @@ const FCNTL_MMAP_SIZE: c_int = 18;
 const STATUS_RUN: c_int = 6;
 /// Bytes of a statement's text that its report shows.
 const TEXT_LIMIT: usize = 200;
-/// Statements of one connection that are looked at for those that run.
+/// Statements of one connection that are searched for running ones.
 const STATEMENTS_LIMIT: usize = 256;
-/// The first version that can keep an extension loaded: an older one takes
-/// [`OK_LOAD_PERMANENTLY`] for a failure and unloads the library, hooks and all. All of the routines
-/// below are in its table.
+/// The first version that can keep an extension loaded: an older one treats [`OK_LOAD_PERMANENTLY`] as a
+/// failure and unloads the library with its hooks. All of the routines below are in its table.
 const OLDEST: c_int = 3_014_000;
 
 /// A connection; opaque.
@@ -43,7 +42,7 @@ pub(crate) type Value = *mut c_void;
 pub(crate) type Function = unsafe extern "C" fn(Context, c_int, *mut Value);
 type SystemCall = *mut c_void;
 
-/// What begins `sqlite3_vfs`, version 3.
+/// The beginning of `sqlite3_vfs`, version 3.
 #[repr(C)]
 struct Vfs {
     version: c_int,
@@ -58,7 +57,7 @@ struct Vfs {
     get_system_call: Option<unsafe extern "C" fn(*mut Vfs, *const c_char) -> SystemCall>,
 }
 
-/// What begins `sqlite3_io_methods`.
+/// The beginning of `sqlite3_io_methods`.
 #[repr(C)]
 struct IoMethods {
     version: c_int,
@@ -71,7 +70,7 @@ struct File {
     methods: *const IoMethods,
 }
 
-/// Positions in the table of routines, and the functions that lie there.
+/// Positions in the table of routines, and the functions there.
 macro_rules! routines {
     ($($position:ident = $at:literal, $name:literal;)*) => {
         mod at {
@@ -101,17 +100,18 @@ routines! {
     STMT_BUSY = 184, c"sqlite3_stmt_busy";
     EXPANDED_SQL = 215, c"sqlite3_expanded_sql";
 }
-/// `sqlite3_auto_extension`: in SQLite's own table only. Who makes a table knows of each connection anyhow.
+/// `sqlite3_auto_extension`: only in SQLite's own table. A caller that builds a table knows each connection
+/// anyway.
 const AUTO_EXTENSION: usize = 192;
-/// Positions up to the last that is used.
+/// The number of positions up to the last used one.
 const POSITIONS: usize = at::EXPANDED_SQL + 1;
 
-/// The routines of a SQLite that hands out no table: its exported functions.
+/// The routines of a SQLite that passes no table: its exported functions.
 #[derive(Debug)]
 pub struct Routines(Box<[AtomicPtr<c_void>; POSITIONS]>);
 
 impl Routines {
-    /// Those that `find` finds by their names; nothing where one is missing that is always needed.
+    /// The routines that `find` returns for their names; `None` if an indispensable one is missing.
     pub fn by_name(find: impl Fn(&CStr) -> *mut c_void) -> Option<Self> {
         let table = Box::new([const { AtomicPtr::new(std::ptr::null_mut()) }; POSITIONS]);
         for (position, name) in NAMES {
@@ -121,7 +121,7 @@ impl Routines {
         is_there.then_some(Self(table))
     }
 
-    /// The same as SQLite hands them out: an atomic pointer lies in memory as a plain one does.
+    /// The same as a table of SQLite's form: an atomic pointer has the layout of a plain one.
     pub(crate) fn table(&'static self) -> *const *const c_void {
         self.0.as_ptr().cast()
     }
@@ -134,13 +134,12 @@ static ROUTINES: AtomicPtr<*const c_void> = AtomicPtr::new(std::ptr::null_mut())
 pub(crate) struct Api(*const *const c_void);
 
 impl Api {
-    /// Takes the table that SQLite hands to an extension. Nothing for a version that is too old, and
-    /// for a second SQLite in the process: their objects must not be mixed up.
+    /// Takes the table that SQLite passes to an extension. `None` for a version that is too old, and for a
+    /// second SQLite in the process: their objects must not be mixed up.
     ///
-    /// # Safety
-    /// `table` must be what SQLite gave.
+    /// `table` must come from SQLite.
     pub(crate) unsafe fn new(table: *const *const c_void) -> Option<Self> {
-        // A SQLite that was built without extensions hands out none.
+        // A SQLite that was built without extensions passes none.
         if table.is_null() {
             return None;
         }
@@ -181,7 +180,7 @@ impl Api {
         }
     }
 
-    /// A message for SQLite to free.
+    /// A message that SQLite frees.
     pub(crate) fn message(self, text: &str) -> *mut c_char {
         let Ok(text) = CString::new(text) else { return std::ptr::null_mut() };
         type F = unsafe extern "C" fn(*const c_char, ...) -> *mut c_char;
@@ -234,8 +233,7 @@ impl Api {
 
     /// The connection that calls a function.
     ///
-    /// # Safety
-    /// `context` must be what SQLite gave to the function.
+    /// `context` must be that of a function that SQLite calls.
     pub(crate) unsafe fn connection(self, context: Context) -> Option<Db> {
         // SAFETY: `sqlite3_context_db_handle` of a live context.
         unsafe {
@@ -243,10 +241,9 @@ impl Api {
         }
     }
 
-    /// An argument as text; nothing for NULL.
+    /// An argument as text; `None` for NULL.
     ///
-    /// # Safety
-    /// `value` must be an argument that SQLite gave to the function that runs.
+    /// `value` must be an argument that SQLite passed to the running function.
     pub(crate) unsafe fn text(self, value: Value) -> Option<String> {
         // SAFETY: `sqlite3_value_text` of a live value gives a string that ends in zero, or null.
         unsafe {
@@ -255,10 +252,9 @@ impl Api {
         }
     }
 
-    /// Answers a function's call.
+    /// Returns the result of a function's call.
     ///
-    /// # Safety
-    /// `context` must be what SQLite gave to the function.
+    /// `context` must be that of a function that SQLite calls.
     pub(crate) unsafe fn answer(self, context: Context, answer: Result<&str, &str>) {
         type Text = unsafe extern "C" fn(Context, *const c_char, c_int, isize);
         type Failure = unsafe extern "C" fn(Context, *const c_char, c_int);
@@ -281,7 +277,7 @@ impl Api {
         }
     }
 
-    /// Has an entry point called for every connection opened from now on.
+    /// Registers an entry point that SQLite calls for every connection opened from now on.
     pub(crate) fn auto_extension(self, entry: unsafe extern "C" fn()) {
         type F = unsafe extern "C" fn(unsafe extern "C" fn()) -> c_int;
         // SAFETY: `sqlite3_auto_extension`; the library is never unloaded.
@@ -292,8 +288,8 @@ impl Api {
         }
     }
 
-    /// Replaces a system call of the VFS `name` by `new`; answers the former. Nothing where there is
-    /// no such VFS, or it has no such call or no way to replace one.
+    /// Replaces a system call of the VFS `name` by `new`; returns the former one. `None` if there is no such
+    /// VFS, or it has no such call or cannot replace it.
     ///
     /// # Safety
     /// `new` must be a function of the system call's type that lives as long as the process.
@@ -323,8 +319,8 @@ impl Api {
 
     fn file_control(self, db: Db, control: c_int, argument: *mut c_void) -> Option<()> {
         type F = unsafe extern "C" fn(Db, *const c_char, c_int, *mut c_void) -> c_int;
-        // SAFETY: `sqlite3_file_control` of a live connection's main database; the callers give what
-        // the control takes.
+        // SAFETY: `sqlite3_file_control` of a live connection's main database; the callers pass the argument
+        // that the control needs.
         unsafe {
             let code = self.routine::<F>(at::FILE_CONTROL)?(db, c"main".as_ptr(), control, argument);
             (code == OK).then_some(())
@@ -333,21 +329,21 @@ impl Api {
 
     /// How much of a connection's main database may be mapped into memory.
     pub(crate) fn mmap_size(self, db: Db) -> i64 {
-        // A negative size asks without changing anything.
+        // A negative size reads the setting without changing it.
         let mut size: i64 = -1;
         self.file_control(db, FCNTL_MMAP_SIZE, (&raw mut size).cast()).map_or(0, |()| size.max(0))
     }
 
-    /// Reads one byte of a connection's main database by SQLite's own means, so that a hooked system
-    /// call sees which descriptor it has. Answers whether there was a file to read.
+    /// Reads one byte of a connection's main database through SQLite, so that a hooked system call gets its
+    /// descriptor. Returns whether there was a file to read.
     pub(crate) fn touch(self, db: Db) -> bool {
         let mut file: *mut File = std::ptr::null_mut();
         if self.file_control(db, FCNTL_FILE_POINTER, (&raw mut file).cast()).is_none() || file.is_null() {
             return false;
         }
         let mut byte = 0u8;
-        // SAFETY: an open file's method table lives as long as it is open, which it is while the
-        // connection is being set up by this thread. `xRead` is in every version of the table.
+        // SAFETY: an open file's method table lives as long as the file is open, which it is while this thread
+        // sets the connection up. `xRead` is in every version of the table.
         unsafe {
             if let Some(methods) = (*file).methods.as_ref()
                 && let Some(read) = methods.read
@@ -359,7 +355,7 @@ impl Api {
         false
     }
 
-    /// The texts of the statements that the connection is running, with the values of their parameters.
+    /// The texts of the running statements of the connection, with the values of their parameters.
     ///
     /// # Safety
     /// `db` must be a live connection, and live until this returns.
@@ -367,8 +363,8 @@ impl Api {
         type Text = unsafe extern "C" fn(*mut c_void) -> *mut c_char;
         type Free = unsafe extern "C" fn(*mut c_void);
         let mut texts = Vec::new();
-        // SAFETY: a text with the values of its parameters is ours to free; to make it reads no page and changes
-        // nothing of the statement.
+        // SAFETY: the caller must free a text with the values of its parameters; to create it reads no page and
+        // changes nothing of the statement.
         unsafe {
             let (Some(expanded), Some(free)) =
                 (self.routine::<Text>(at::EXPANDED_SQL), self.routine::<Free>(at::FREE))
@@ -387,7 +383,7 @@ impl Api {
         texts
     }
 
-    /// The statement that the connection is running; where there are several, the one prepared last.
+    /// The running statement of the connection; of several, the one prepared last.
     ///
     /// # Safety
     /// `db` must be a live connection, and live until this returns.
@@ -395,7 +391,7 @@ impl Api {
         type Text = unsafe extern "C" fn(*mut c_void) -> *const c_char;
         type Status = unsafe extern "C" fn(*mut c_void, c_int, c_int) -> c_int;
         let mut found = None;
-        // SAFETY: the text is the statement's own, and copied before anybody could end it.
+        // SAFETY: the text is the statement's own, and is copied before the statement can end.
         unsafe {
             let (text, status) = (self.routine::<Text>(at::SQL)?, self.routine::<Status>(at::STMT_STATUS)?);
             self.running(db, |statement| {
@@ -415,12 +411,11 @@ impl Api {
 
     /// Whether the connection runs a statement, and no other thread is within it.
     ///
-    /// # Safety
-    /// `db` must be a live connection, and live until this returns. Where it [has no mutex](Self::has_mutex), no other
-    /// thread may be within it.
+    /// `db` must be a live connection, and live until this returns. If it has [no mutex](Self::has_mutex), no
+    /// other thread may be within it.
     pub(crate) unsafe fn is_running(self, db: Db) -> bool {
         let mut is_running = false;
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         unsafe {
             self.running(db, |_| {
                 is_running = true;
@@ -430,16 +425,16 @@ impl Api {
         is_running
     }
 
-    /// Whether a connection keeps threads apart itself.
+    /// Whether a connection serialises threads itself.
     ///
     /// # Safety
     /// `db` must be a live connection.
     pub(crate) unsafe fn has_mutex(self, db: Db) -> bool {
-        // SAFETY: as the caller says.
+        // SAFETY: as the caller guarantees.
         unsafe { !self.mutex(db).is_null() }
     }
 
-    /// The mutex of a connection; null where its host keeps threads apart.
+    /// The mutex of a connection; null if its host serialises threads.
     ///
     /// # Safety
     /// `db` must be a live connection. The mutex lives as long.
@@ -449,9 +444,9 @@ impl Api {
         unsafe { self.routine::<DbMutex>(at::DB_MUTEX).map_or(std::ptr::null_mut(), |of| of(db)) }
     }
 
-    /// Hands each statement that the connection is running to `take`, as long as it wants more. None where another
-    /// thread is within the connection (which then shares its cache with the one that reads): to wait for it here,
-    /// with the cache locked, could be for ever.
+    /// Passes each running statement of the connection to `take`, while it returns `true`. Passes none if
+    /// another thread is within the connection (which then shares its cache with the reading one): to wait for
+    /// it here, with the cache locked, could be for ever.
     ///
     /// # Safety
     /// `db` must be a live connection, and live until this returns.
@@ -477,7 +472,6 @@ impl Api {
         }
     }
 
-    /// # Safety
     /// `db` must be a live connection that this thread may use now.
     unsafe fn walk(self, db: Db, mut take: impl FnMut(*mut c_void) -> bool) {
         type Next = unsafe extern "C" fn(Db, *mut c_void) -> *mut c_void;

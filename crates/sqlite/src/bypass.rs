@@ -1,39 +1,39 @@
 //! Streams that find all of their pages in memory are bypassed: their reads are not followed.
 //!
-//! Following a scan takes half a microsecond a row. Where the disk is asked, that is nothing; where
-//! every page is in the page cache already, it is half of what the whole read costs, and there is
-//! nothing to gain. So one read in [`SAMPLE`] is looked up in the page cache before it is made. When
-//! [`SAMPLES_TO_BYPASS`] in a row were resident, the stream is *bypassed*: only its samples are looked at. The first
-//! sample that is not resident ends that, and a scan that goes on is recognised anew.
+//! Following a scan takes half a microsecond a row. For reads from disk, that is nothing. If every page is in
+//! the page cache already, it is half of the cost of the whole read, without a gain. Therefore one read in
+//! [`SAMPLE`] is looked up in the page cache before it is made. When [`SAMPLES_TO_BYPASS`] in a row were
+//! resident, the stream is *bypassed*: only its samples are looked up. The first sample that is not resident
+//! ends that, and a scan that goes on is recognised again.
 
 use std::collections::HashMap;
 
-/// One read in so many is looked up: an eighth of a look a read. A bypassed stream whose table was evicted
-/// makes at most so many random reads before it is followed again.
+/// One read in so many is looked up: an eighth of a look-up for each read. A bypassed stream whose table was
+/// evicted makes at most so many random reads before it is followed again.
 const SAMPLE: u32 = 8;
-/// A table that is not cached shows a miss in much fewer reads than these times [`SAMPLE`].
+/// A table that is not cached shows a miss in far fewer reads than this number times [`SAMPLE`].
 const SAMPLES_TO_BYPASS: u32 = 8;
-/// Reads without a wait after which a stream whose scans need no following any more may be bypassed: another side of a join
-/// that still misses would be left alone.
+/// After so many reads without a wait, a stream whose scans need not be followed may be bypassed. With fewer,
+/// another side of a join that still misses would be bypassed as well.
 const QUIET: u32 = 1024;
-/// Streams of one file: as many as the planner's, at least.
+/// Streams of one file: at least as many as the planner's.
 const STREAMS_LIMIT: usize = 64;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct StreamCache {
     reads: u32,
-    /// Samples in a row that were in memory.
+    /// Consecutive samples that were in memory.
     resident: u32,
-    /// When a read last waited, in terms of `reads`.
+    /// The number of `reads` when a read last waited.
     waited: u32,
 }
 
-/// What a read is to be done with.
+/// How to handle a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     /// Follow it.
     Follow,
-    /// Leave it alone: its stream is bypassed.
+    /// Ignore it: its stream is bypassed.
     Bypass,
     /// The stream is bypassed from this read on.
     Suspend,
@@ -48,8 +48,8 @@ pub(crate) struct CacheBypass {
 }
 
 impl CacheBypass {
-    /// A stream is about to read. `resident` tells whether its page is in memory, if that can be
-    /// known; it is asked for a sample only.
+    /// A stream is about to read. `resident` returns whether its page is in memory, if that is known; it is
+    /// called only for a sample.
     pub(crate) fn read(&mut self, stream: u64, resident: impl FnOnce() -> Option<bool>) -> Look {
         if self.streams.len() >= STREAMS_LIMIT && !self.streams.contains_key(&stream) {
             self.streams.clear();
@@ -71,7 +71,7 @@ impl CacheBypass {
         }
     }
 
-    /// The stream's pages are in memory because they were fetched for it: that is no sign.
+    /// The stream's pages are in memory because they were fetched for it: the samples do not count.
     pub(crate) fn resume(&mut self, stream: u64) {
         if let Some(state) = self.streams.get_mut(&stream) {
             state.resident = 0;
@@ -90,7 +90,7 @@ impl CacheBypass {
         self.streams.get(&stream).is_some_and(|state| state.reads.wrapping_sub(state.waited) >= QUIET)
     }
 
-    /// A stream is gone.
+    /// A stream was closed.
     pub(crate) fn closed(&mut self, stream: u64) {
         self.streams.remove(&stream);
     }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_fetched_for_it_is_no_sign() {
+    fn prefetched_pages_are_no_sign() {
         let mut bypass = CacheBypass::default();
         assert!((0..1000).all(|_| {
             bypass.resume(1);

@@ -1,10 +1,12 @@
 //! The extension's entry points and its SQL functions.
 //!
-//! - `foreseek_status()`: a JSON object: what is hooked, what hides reads and its remedy, the
-//!   counters of each database file, and what each statement gained and why not more;
+//! - `foreseek_status()`: a JSON object with the hooked calls, the reason why reads are not visible and its
+//!   remedy, the counters of each database file, and the gain of each statement or the reason why there is
+//!   none;
 //! - `foreseek_set('prefetch', 'on' | 'off')`: for the whole process;
 //! - `foreseek_set('memory', '64M')`: at most this much page cache for each file;
-//! - `foreseek_set('bypass', 'on' | 'off')`: whether reads of a connection that finds all pages in memory are left alone. `doze` is understood too.
+//! - `foreseek_set('bypass', 'on' | 'off')`: whether to ignore reads of a connection that finds all pages in
+//!   memory. `doze` is an alias.
 #![allow(unsafe_code)]
 
 use crate::api::{Api, Context, Db, ERROR, OK, OK_LOAD_PERMANENTLY, Routines, Value};
@@ -21,7 +23,7 @@ use std::fmt::Write;
 use std::panic::catch_unwind;
 use std::sync::{Once, OnceLock};
 
-/// What holds since the extension was loaded: the calls that are seen, or why none is.
+/// The state since the extension was loaded: the hooked calls.
 static STATE: OnceLock<State> = OnceLock::new();
 
 struct State {
@@ -29,10 +31,9 @@ struct State {
     hooked: Vec<&'static str>,
 }
 
-/// The entry point that `.load` and `sqlite3_load_extension` call.
+/// The entry point for `.load` and `sqlite3_load_extension`.
 ///
-/// # Safety
-/// To be called by SQLite only.
+/// Only SQLite may call it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sqlite3_extension_init(
     db: *mut c_void,
@@ -43,10 +44,9 @@ pub unsafe extern "C" fn sqlite3_extension_init(
     unsafe { load(db, message, routines, OK_LOAD_PERMANENTLY) }
 }
 
-/// The same under the name that SQLite makes of the file's.
+/// The same under the name that SQLite derives from the file's.
 ///
-/// # Safety
-/// To be called by SQLite only.
+/// Only SQLite may call it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sqlite3_foreseeksqlite_init(
     db: *mut c_void,
@@ -65,27 +65,27 @@ unsafe extern "C" fn connection_opened(
 ) -> c_int {
     // SAFETY: the arguments are SQLite's.
     unsafe { load(db, message, routines, OK) };
-    // A failure of ours is no reason for a connection not to open.
+    // A failure of the extension must not prevent the connection from opening.
     OK
 }
 
-/// Makes a connection known for which SQLite was asked to load nothing.
+/// Introduces a connection for which no extension was loaded.
 ///
-/// # Safety
-/// `db` must be a connection that the SQLite of these routines has just opened, and nobody else's yet.
+/// `db` must be a connection that the SQLite of these routines has just opened, and that no other thread uses
+/// yet.
 pub unsafe fn attach(routines: &'static Routines, db: *mut c_void) {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller guarantees.
     let Some(api) = (unsafe { Api::new(routines.table()) }) else { return warn_unfollowed("this SQLite") };
     if let Ok(Err(text)) = catch_unwind(|| set_up(api, db)) {
-        static SAID: Once = Once::new();
-        SAID.call_once(|| settings::warn(&text));
+        static PRINTED: Once = Once::new();
+        PRINTED.call_once(|| settings::warn(&text));
     }
 }
 
-/// Says, once, that the databases of a SQLite in this process are read as without us.
+/// Warns, once, that the databases of a SQLite in this process are read without prefetching.
 pub fn warn_unfollowed(which: &str) {
-    static SAID: Once = Once::new();
-    SAID.call_once(|| {
+    static PRINTED: Once = Once::new();
+    PRINTED.call_once(|| {
         settings::warn(&format!(
             "the databases of {which} are read as without prefetching: it is older than 3.14, or another SQLite of \
              this process is followed"
@@ -120,29 +120,28 @@ unsafe fn load(db: Db, message: *mut *mut c_char, routines: *const *const c_void
     }
 }
 
-/// Sets the hooks at the first connection, and makes this one known.
+/// Sets the hooks at the first connection, and introduces this one.
 fn set_up(api: Api, db: Db) -> Result<(), String> {
     let settings = settings::loaded().map_err(|error| format!("foreseek: {error}"))?;
     report::opened();
     let functions: [(_, _, crate::api::Function); 2] =
         [(c"foreseek_status", 0, status), (c"foreseek_set", 2, set)];
     for (index, (name, arguments, function)) in functions.into_iter().enumerate() {
-        // The first function's end tells that the connection ends.
-        let gone = (index == 0).then_some((gone as unsafe extern "C" fn(*mut c_void), db));
-        if api.create_function(db, name, arguments, function, gone) != OK {
+        // The end of the first function shows that the connection ends.
+        let destructor = (index == 0).then_some((connection_closed as unsafe extern "C" fn(*mut c_void), db));
+        if api.create_function(db, name, arguments, function, destructor) != OK {
             return Err("foreseek: cannot register its SQL functions".to_owned());
         }
     }
     let state = STATE.get_or_init(|| {
         let hooked = if settings.disabled { Vec::new() } else { hook::install(api) };
-        if !settings.disabled && !is_seeing(&hooked) {
+        if !settings.disabled && !observes_reads(&hooked) {
             settings::warn(NO_HOOKS);
         }
         if !settings.disabled {
             let entry: unsafe extern "C" fn(*mut c_void, *mut *mut c_char, *const *const c_void) -> c_int =
                 connection_opened;
-            // SAFETY: SQLite takes entry points under a type without arguments and calls them with
-            // their own.
+            // SAFETY: SQLite takes entry points under a type without arguments and calls them with their own.
             api.auto_extension(unsafe {
                 std::mem::transmute::<*const (), unsafe extern "C" fn()>(entry as *const ())
             });
@@ -169,11 +168,11 @@ fn mmap_remedy(size: i64) -> String {
     format!("reads are hidden by memory mapping (PRAGMA mmap_size={size}): give PRAGMA mmap_size=0")
 }
 
-fn is_seeing(hooked: &[&str]) -> bool {
+fn observes_reads(hooked: &[&str]) -> bool {
     hooked.iter().any(|call| *call != "close")
 }
 
-unsafe extern "C" fn gone(db: *mut c_void) {
+unsafe extern "C" fn connection_closed(db: *mut c_void) {
     let _ = catch_unwind(|| hook::forget(db));
 }
 
@@ -201,7 +200,7 @@ pub(crate) fn status_json(mmap_size: i64, sight: Sight) -> String {
     } else if !hook::is_own_process() {
         "this is a forked child: prefetching is its parent's; load the extension in a process of its own"
             .to_owned()
-    } else if sight == Sight::Unseen || !is_seeing(hooked) {
+    } else if sight == Sight::Unseen || !observes_reads(hooked) {
         NO_HOOKS.to_owned()
     } else if sight == Sight::Unknown {
         UNKNOWN.to_owned()

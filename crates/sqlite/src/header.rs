@@ -6,10 +6,10 @@ use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 
 /// Length of the database header.
 pub const HEADER_LEN: usize = 100;
-/// Where in the file the 16 bytes lie that SQLite reads at the start of each transaction to learn
-/// whether another process has changed the file: the change counter is their first field.
+/// The offset of the 16 bytes that SQLite reads at the start of each transaction to learn whether another
+/// process has changed the file: the change counter is their first field.
 pub const CHANGE_COUNTER_AT: u64 = 24;
-/// How a database begins.
+/// The beginning of a database.
 pub const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// SQLite never uses a page that has fewer bytes than this left after the reserved ones.
 const USABLE_LEAST: u32 = 480;
@@ -25,25 +25,24 @@ pub enum Encoding {
     Utf16Be,
 }
 
-/// What of the header is needed to find and decode pages.
+/// The header fields that are needed to find and decode pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     page_size: u32,
     reserved: u8,
     /// How text is stored.
     pub encoding: Encoding,
-    /// Rises with every transaction that changes the file outside WAL mode.
+    /// Grows with every transaction that changes the file outside WAL mode.
     pub change_counter: u32,
-    /// Rises with every change of the schema.
+    /// Grows with every change of the schema.
     pub schema_cookie: u32,
-    /// Whether the database is in WAL mode: newer pages may lie in the log beside the file.
+    /// Whether the database is in WAL mode: newer pages may be in the log beside the file.
     pub wal: bool,
 }
 
 impl Header {
     /// Decodes the header from the start of a file.
     ///
-    /// # Errors
     /// [`Error::NotADatabase`] for anything else: an encrypted file, a journal, an empty file.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let not = |what| Error::NotADatabase { what };
@@ -91,7 +90,7 @@ impl Header {
         Bytes(u64::from(self.page_size))
     }
 
-    /// Bytes of a page without the reserved ones at its end: what b-trees use.
+    /// Bytes of a page without the reserved ones at its end, as b-trees use them.
     #[must_use]
     pub fn usable(&self) -> usize {
         (self.page_size - u32::from(self.reserved)) as usize
@@ -104,7 +103,7 @@ impl Header {
         ByteSpan::at(ByteOffset(u64::from(page.get().saturating_sub(1)) * size), Bytes(size))
     }
 
-    /// The page that a read of these bytes fetches, where it fetches exactly one.
+    /// The page that a read of these bytes fetches, if it is exactly one.
     #[must_use]
     pub fn page_at(&self, span: ByteSpan) -> Option<PageNo> {
         let size = u64::from(self.page_size);
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plain_database_is_refused() {
+    fn other_files_than_plain_databases_are_refused() {
         for (at, value) in [(0, 0), (16, 3), (18, 3), (20, 255), (21, 65), (59, 4)] {
             let mut bytes = sound();
             bytes[at] = value;

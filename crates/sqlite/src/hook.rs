@@ -1,8 +1,8 @@
 //! The reads of SQLite's unix VFS, seen through its replaceable system calls (`xSetSystemCall`).
 //!
-//! One table of calls serves all unix VFSes and every connection of the process, those already open
-//! included, and no descriptor of our own is needed. A hook never fails and never waits for another
-//! thread: where a lock is taken, the read passes unseen. After a fork the child's reads pass.
+//! One table of calls serves all unix VFSes and every connection of the process, including those already open,
+//! and the extension needs no descriptor of its own. A hook never fails and never waits for another thread: if
+//! a lock is taken, the read passes unseen. After a fork the child's reads pass.
 #![allow(unsafe_code)]
 
 use crate::api::{Api, Db};
@@ -25,11 +25,11 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, RwLock};
 use std::time::Instant;
 
-/// Descriptors that are remembered, databases or not. Beyond it they are looked at again.
+/// The most remembered descriptors, databases or not. Beyond, they are checked again.
 const DESCRIPTORS_LIMIT: usize = 4096;
-/// Connections that are looked at for the one that has attached a file, at most.
+/// The most connections that are searched for the one that has attached a file.
 const CONNECTIONS_LIMIT: usize = 64;
-/// Database files at a time. A process with more has no memory to prefetch for each.
+/// The most database files at a time. A process with more has no memory to prefetch for each.
 const FILES_LIMIT: usize = 256;
 /// The VFSes of the unix family, all of which share the table of calls; the first one found is used.
 const VFSES: [&CStr; 4] = [c"unix", c"unix-excl", c"unix-dotfile", c"unix-none"];
@@ -42,15 +42,15 @@ static REAL_READ: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static REAL_PREAD: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static REAL_PREAD64: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static REAL_CLOSE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-/// Whether this is a forked child of the process in which the hooks were set. Told by the C library
-/// at the fork, since asking for the process id would take a system call a read.
+/// Whether this is a forked child of the process in which the hooks were set. The C library sets it at the
+/// fork, since asking for the process id would take a system call for each read.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// While armed, the next read of this thread tells its descriptor here.
+    /// While armed, the next read of this thread stores its descriptor here.
     static PROBE: Cell<Option<RawFd>> = const { Cell::new(None) };
 }
-/// What an armed probe holds before a read.
+/// The value of an armed probe before a read.
 const ARMED: RawFd = -1;
 
 #[derive(Clone)]
@@ -59,23 +59,24 @@ enum Known {
     Other,
 }
 
-/// What stands for the connection of a descriptor that has several: they share a cache.
+/// Stands for several connections of a descriptor: they share a cache.
 const SEVERAL: usize = usize::MAX;
 
 #[derive(Default)]
 struct Table {
     descriptors: HashMap<RawFd, Known>,
     files: HashMap<Identity, Arc<Mutex<Watch>>>,
-    /// Which connection reads through a descriptor, as far as it was introduced.
+    /// The connection that reads through a descriptor, if it was introduced.
     connections: HashMap<RawFd, usize>,
-    /// Every connection that was introduced.
+    /// Every introduced connection.
     open: HashSet<usize>,
 }
 
 impl Table {
-    /// The connection that reads through a descriptor now: the one whose main database has it. No interface names the
-    /// descriptors of attached databases: theirs is the only connection that runs a statement and that this thread may enter.
-    /// It is live as long as the table is held: a connection is taken out before it ends, which waits for that.
+    /// The connection that reads through a descriptor at present: the one whose main database has it. No
+    /// interface reports the descriptors of attached databases. Their connection must be the only one that runs
+    /// a statement and that this thread may enter. It is live while the table is held: a connection is removed
+    /// before it ends, and the removal waits for the table.
     fn connection(&self, api: Api, fd: HostFd) -> Option<Db> {
         if let Some(&known) = self.connections.get(&fd.raw()) {
             return Some(known).filter(|known| *known != SEVERAL).map(|known| known as Db);
@@ -83,9 +84,10 @@ impl Table {
         if self.open.len() > CONNECTIONS_LIMIT {
             return None;
         }
-        // Counted once, and only where a connection has no mutex.
+        // Counted once, and only if a connection has no mutex.
         let is_alone = LazyCell::new(is_only_thread);
-        // SAFETY: those in the table are live, and one without a mutex is asked where nobody else could be within it.
+        // SAFETY: those in the table are live, and one without a mutex is only entered if no other thread could
+        // be within it.
         let runs = |db: &Db| unsafe { (api.has_mutex(*db) || *is_alone) && api.is_running(*db) };
         let mut running = self.open.iter().map(|&open| open as Db).filter(runs);
         running.next().filter(|_| running.next().is_none())
@@ -99,7 +101,7 @@ fn is_only_thread() -> bool {
     std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
 }
 
-/// Sets the hooks; answers the names of the calls that are seen.
+/// Sets the hooks; returns the names of the hooked calls.
 pub(crate) fn install(api: Api) -> Vec<&'static str> {
     // SAFETY: the handler only sets a flag, and the library is never unloaded.
     unsafe { libc::pthread_atfork(None, None, Some(forked)) };
@@ -117,7 +119,7 @@ pub(crate) fn install(api: Api) -> Vec<&'static str> {
     ];
     let mut seen = Vec::new();
     for ((call, name, hook, real), default) in calls.into_iter().zip(default) {
-        // A read may come between the hook's being set and the former call's being known.
+        // A read may come after the hook is set and before the former call is stored.
         let _ = real.compare_exchange(std::ptr::null_mut(), default, Ordering::AcqRel, Ordering::Acquire);
         // SAFETY: the hook has the call's type; the library is never unloaded.
         let former = VFSES.iter().find_map(|vfs| unsafe { api.override_call(vfs, call, hook) });
@@ -131,7 +133,8 @@ pub(crate) fn install(api: Api) -> Vec<&'static str> {
     seen
 }
 
-/// Makes a connection known, and learns which descriptor its main database has. To be called while it is set up.
+/// Introduces a connection, and finds the descriptor of its main database. Call it while the connection is set
+/// up.
 pub(crate) fn introduce(api: Api, db: Db) {
     if !is_own_process() {
         return;
@@ -152,18 +155,18 @@ pub(crate) fn introduce(api: Api, db: Db) {
     }
 }
 
-/// What is seen of a connection's main database.
+/// What the hooks see of a connection's main database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sight {
-    /// Its reads, or it has no file.
+    /// They see its reads, or it has no file.
     Seen,
-    /// Its reads pass by the hooks.
+    /// Its reads bypass the hooks.
     Unseen,
-    /// Its reads, but not what they bring.
+    /// They see its reads, but cannot decode the data.
     Unknown,
 }
 
-/// What is seen of a connection's main database.
+/// What the hooks see of a connection's main database.
 pub(crate) fn sight(api: Api, db: Db) -> Sight {
     match probe(api, db) {
         (true, None) => Sight::Unseen,
@@ -179,7 +182,7 @@ fn probe(api: Api, db: Db) -> (bool, Option<HostFd>) {
     (has_file, PROBE.take().and_then(HostFd::new))
 }
 
-/// A connection is gone.
+/// A connection has ended.
 pub(crate) fn forget(db: Db) {
     if is_own_process()
         && let Ok(mut table) = TABLE.write()
@@ -203,7 +206,7 @@ pub(crate) fn reports() -> Vec<Report> {
     files().iter().filter_map(|file| Some(file.lock().ok()?.report())).collect()
 }
 
-/// Lets go of the clients, so that new ones are made with new settings.
+/// Drops the clients, so that new ones are created with new settings.
 pub(crate) fn drop_clients() {
     for file in files() {
         if let Ok(mut file) = file.lock() {
@@ -212,7 +215,7 @@ pub(crate) fn drop_clients() {
     }
 }
 
-/// Whether this is no forked child.
+/// Whether this is not a forked child.
 pub(crate) fn is_own_process() -> bool {
     !FORKED.load(Ordering::Relaxed)
 }
@@ -221,13 +224,13 @@ unsafe extern "C" fn forked() {
     FORKED.store(true, Ordering::Relaxed);
 }
 
-/// What is known of a descriptor; it is looked at when it is new. Nothing where that must wait.
+/// The entry of a descriptor, which is checked if it is new. `None` if that has to wait.
 fn known(fd: HostFd) -> Option<Known> {
     if let Some(known) = TABLE.try_read().ok()?.descriptors.get(&fd.raw()) {
         return Some(known.clone());
     }
     let (identity, length) = fd.identify()?;
-    // A file that is still empty may become a database: ask again.
+    // An empty file may become a database: check again later.
     if length.is_some_and(Bytes::is_zero) {
         return None;
     }
@@ -240,7 +243,7 @@ fn known(fd: HostFd) -> Option<Known> {
         None => Known::Other,
         Some(header) => {
             if table.files.len() >= FILES_LIMIT && !table.files.contains_key(&identity) {
-                // Those of which no descriptor is left; the others go on.
+                // Drop those without a descriptor; the others stay.
                 table.files.retain(|_, file| Arc::strong_count(file) > 1);
                 if table.files.len() >= FILES_LIMIT {
                     return None;
@@ -258,7 +261,7 @@ fn known(fd: HostFd) -> Option<Known> {
     Some(known)
 }
 
-/// A read of a database that is to be looked at when it is done.
+/// A read of a database that is to be handled when it is done.
 struct Seen {
     fd: HostFd,
     file: Arc<Mutex<Watch>>,
@@ -289,7 +292,7 @@ fn before(fd: c_int, count: size_t, offset: impl FnOnce(HostFd) -> Option<ByteOf
 }
 
 fn after(seen: &Seen, bytes: &[u8]) {
-    if seen.page.is_some_and(|page| seen.followed.is_none() && !Watch::is_lasting(page, bytes)) {
+    if seen.page.is_some_and(|page| seen.followed.is_none() && !Watch::is_needed_in_bypass(page, bytes)) {
         return;
     }
     let Ok(mut watch) = seen.file.try_lock() else { return };
@@ -314,7 +317,7 @@ impl Reading {
 
 impl Connection for Reading {
     fn texts(&self) -> Vec<String> {
-        // SAFETY: `ask` hands out live connections.
+        // SAFETY: `ask` passes live connections.
         self.ask(|api, db| unsafe { api.texts(db) }).unwrap_or_default()
     }
 
@@ -324,7 +327,7 @@ impl Connection for Reading {
     }
 }
 
-/// Does our part; a panic ends it for good and never reaches SQLite. Keeps errno.
+/// Does the extension's part. A panic ends it for good and never reaches SQLite. Preserves errno.
 fn guarded<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
     // SAFETY: the calling thread's errno.
     let errno = unsafe { *libc::__errno_location() };
@@ -337,10 +340,9 @@ fn guarded<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
     outcome
 }
 
-/// A read as SQLite makes it, with our part before and after it.
+/// A read by SQLite, with the extension's part before and after it.
 ///
-/// # Safety
-/// `buffer` must hold what `real` says that it has read.
+/// `buffer` must hold the bytes that `real` reports as read.
 unsafe fn hooked(
     fd: c_int,
     buffer: *mut c_void,
@@ -354,7 +356,7 @@ unsafe fn hooked(
         && length <= count
     {
         guarded(|| {
-            // SAFETY: the call has just filled so much of the buffer.
+            // SAFETY: the call has just filled this much of the buffer.
             let bytes = unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), length) };
             after(&seen, bytes);
             Some(())
@@ -368,7 +370,7 @@ fn at(offset: off_t) -> impl FnOnce(HostFd) -> Option<ByteOffset> {
 }
 
 unsafe extern "C" fn read_hook(fd: c_int, buffer: *mut c_void, count: size_t) -> ssize_t {
-    // SAFETY: what is held is a `read`; the arguments are SQLite's own.
+    // SAFETY: the stored function is a `read`; the arguments are SQLite's own.
     unsafe {
         let real: ReadCall = std::mem::transmute(REAL_READ.load(Ordering::Acquire));
         hooked(fd, buffer, count, HostFd::position, || real(fd, buffer, count))
@@ -376,7 +378,7 @@ unsafe extern "C" fn read_hook(fd: c_int, buffer: *mut c_void, count: size_t) ->
 }
 
 unsafe extern "C" fn pread_hook(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t {
-    // SAFETY: what is held is a `pread`; the arguments are SQLite's own.
+    // SAFETY: the stored function is a `pread`; the arguments are SQLite's own.
     unsafe {
         let real: Pread = std::mem::transmute(REAL_PREAD.load(Ordering::Acquire));
         hooked(fd, buffer, count, at(offset), || real(fd, buffer, count, offset))
@@ -384,7 +386,7 @@ unsafe extern "C" fn pread_hook(fd: c_int, buffer: *mut c_void, count: size_t, o
 }
 
 unsafe extern "C" fn pread64_hook(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t {
-    // SAFETY: what is held is a `pread64`; the arguments are SQLite's own.
+    // SAFETY: the stored function is a `pread64`; the arguments are SQLite's own.
     unsafe {
         let real: Pread = std::mem::transmute(REAL_PREAD64.load(Ordering::Acquire));
         hooked(fd, buffer, count, at(offset), || real(fd, buffer, count, offset))
@@ -402,8 +404,8 @@ unsafe extern "C" fn close_hook(fd: c_int) -> c_int {
                 && let Ok(mut watch) = file.try_lock()
             {
                 watch.closed(fd);
-                // The table of files has one too: this was the last descriptor, and what a client
-                // holds in memory is not kept for files that may never be opened again.
+                // The table of files has one too: this was the last descriptor. A client's memory is not kept
+                // for a file that may never be opened again.
                 if Arc::strong_count(&file) <= 2 {
                     watch.drop_client();
                 }
@@ -411,7 +413,7 @@ unsafe extern "C" fn close_hook(fd: c_int) -> c_int {
         }
         Some(())
     });
-    // SAFETY: what is held is a `close`; the argument is SQLite's own.
+    // SAFETY: the stored function is a `close`; the argument is SQLite's own.
     unsafe {
         let real: Close = std::mem::transmute(REAL_CLOSE.load(Ordering::Acquire));
         real(fd)

@@ -1,4 +1,4 @@
-//! Text as JSON has it.
+//! Text as JSON.
 
 use std::fmt::Write;
 

@@ -1,8 +1,8 @@
-//! Rows that a statement looks up by the keys that its text names: `id IN (5, 7, 9)`.
+//! Rows that a statement looks up by keys in its text: `id IN (5, 7, 9)`.
 //!
-//! SQLite sorts the keys of the list and goes down the table's tree for each. The leaves of a
-//! tree that are read in the order of [points](crate::points) are the evidence; then the leaf of each key to come is known
-//! from the interior pages, which are read in batches. No leaf is read for it.
+//! SQLite sorts the keys of the list and descends the table's tree for each. The evidence is leaves of a tree
+//! that are read in the order of [points](crate::points). The leaf of each coming key then follows from the
+//! interior pages, which are read in batches. No leaf is read for it.
 
 use crate::error::Result;
 use crate::page::{Kind, Page, PageNo};
@@ -16,7 +16,7 @@ use crate::tree::{Interior, Owned, RowKey};
 use crate::walk::Direction;
 use std::sync::Arc;
 
-/// Keys that are looked for at a time, at most: for each level of the tree, as many interior pages.
+/// The most keys that are searched at a time: for each level of the tree, as many interior pages.
 const BATCH: usize = 1024;
 
 /// The leaves of one tree that were read at points.
@@ -30,8 +30,8 @@ pub(crate) struct KeyedEvidence {
 }
 
 impl KeyedEvidence {
-    /// A leaf of the tree at `root` was read that [`holds`](points_on) this point. Answers in which direction the
-    /// look-ups go, once there is evidence.
+    /// A leaf of the tree at `root` was read that [holds](points_on) this point. Once there is evidence,
+    /// returns the direction of the look-ups.
     pub(crate) fn leaf(&mut self, root: PageNo, leaf: PageNo, point: PointAt) -> Option<Direction> {
         if self.root != Some(root) {
             *self = Self { root: Some(root), ..Self::default() };
@@ -53,7 +53,7 @@ impl KeyedEvidence {
     }
 }
 
-/// The first of the points that lie on a leaf, and the first after it. Nothing where none lies there.
+/// The first of the points on a leaf, and the first after it. `None` if none is there.
 pub(crate) fn points_on(leaf: &Page<'_>, points: &Points) -> Option<(PointAt, Option<PointAt>)> {
     let cells = leaf.cells().checked_sub(1)?;
     let (first, last) = match points.direction() {
@@ -79,11 +79,11 @@ pub(crate) fn points_on(leaf: &Page<'_>, points: &Points) -> Option<(PointAt, Op
         Some(end) if is_on_end => points.after(end),
         end => end.clone(),
     };
-    // Where the first point from the leaf's beginning on is also the first behind it, none lies there.
+    // If the first point from the leaf's beginning on is also the first behind it, none is on the leaf.
     (next.as_ref() != Some(&begin)).then_some((begin, next))
 }
 
-/// The leaves of a table that its look-ups to come will read.
+/// The leaves of a table that its coming look-ups will read.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyedReads {
     table: Arc<Table>,
@@ -93,7 +93,7 @@ pub(crate) struct KeyedReads {
 }
 
 impl KeyedReads {
-    /// The look-ups from this point on, nothing where there are none left. `leaf`: the one that was read last.
+    /// The look-ups from this point on; `None` if there are none left. `leaf`: the last read one.
     pub(crate) fn new(table: &Table, points: Points, next: Option<PointAt>, leaf: PageNo) -> Self {
         Self { table: Arc::new(table.clone()), points, next, last: Some(leaf) }
     }
@@ -102,7 +102,7 @@ impl KeyedReads {
         self.next.is_none()
     }
 
-    /// The leaves of at most so many keys. Nothing at the end.
+    /// The leaves of at most so many keys. `None` at the end.
     pub(crate) fn next_part<R: ReadPage>(
         &mut self,
         interior: &mut Interior,
@@ -121,7 +121,7 @@ impl KeyedReads {
             });
         }
         let pages = interior.locate(source, &self.table, &keys)?.into_iter().flatten();
-        // What lies on one leaf is read once.
+        // A leaf with several keys is read once.
         let pages = pages.filter(|&page| self.last.replace(page) != Some(page));
         Ok(Some(pages.map(|page| PageAccess { page, mark: true }).collect()))
     }

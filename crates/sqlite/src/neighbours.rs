@@ -1,17 +1,17 @@
-//! Recognising a scan that reads leaves alone: `count(*)`, a covering index, a table by its own key.
+//! Recognises a scan that reads only leaves: `count(*)`, a covering index, a table by its own key.
 //!
-//! Such a scan leaves a plain trace: one leaf of a tree after the other in key order, with nothing in
-//! between. Where the leaves lie one behind the other in the file, the kernel reads ahead by itself; so
-//! only a step that its window does not reach is evidence.
+//! Such a scan leaves a plain trace: one leaf of a tree after the other in key order, with nothing in between.
+//! If the leaves are contiguous in the file, the kernel reads ahead by itself; therefore only a step beyond its
+//! window is evidence.
 
 use crate::page::{Page, PageNo};
 use crate::recognise::EVIDENCE;
 use crate::walk::Direction;
 
-/// Pages ahead that the kernel's read-ahead has prefetched: its window of 128 KiB in pages of 4 KiB.
+/// Pages ahead that the kernel's read-ahead has fetched: its window of 128 KiB in pages of 4 KiB.
 const WINDOW: u32 = 32;
 
-/// Steps between two tries, at most: 256 seeks are a second or two of a scan that may yet begin.
+/// The most steps between two attempts: 256 seeks are a second or two of a scan that may still begin.
 const NEEDED_LIMIT: usize = 256;
 
 /// The leaves that a stream has read one after the other.
@@ -21,22 +21,21 @@ pub(crate) struct Neighbours {
     direction: Option<Direction>,
     /// Steps from a leaf to its neighbour, beyond the kernel's window.
     steps: usize,
-    /// How many of them are evidence, where a scan could not begin after fewer.
+    /// How many of them are evidence, if a scan could not begin after fewer.
     needed: usize,
 }
 
-/// The leaf that was read last.
+/// The last read leaf.
 #[derive(Clone, Copy, Debug)]
 struct Last {
     leaf: PageNo,
     parent: PageNo,
-    /// Its position among its parent's children, once it was looked for.
+    /// Its position among its parent's children, once it was searched.
     child: Option<usize>,
 }
 
 impl Neighbours {
-    /// A leaf was read; `parent` is its parent page. Answers which way the scan goes, once there is evidence
-    /// of one.
+    /// A leaf was read; `parent` is its parent page. Once there is evidence, returns the direction of the scan.
     pub(crate) fn leaf(&mut self, parent: &Page<'_>, leaf: PageNo) -> Option<Direction> {
         let before = self.last.replace(Last { leaf, parent: parent.number(), child: None });
         let before = before?;
@@ -45,7 +44,7 @@ impl Neighbours {
             return None;
         }
         if before.parent != parent.number() {
-            // The next parent begins with the leaf that is next, or there is another scan: the steps tell.
+            // The next parent begins with the next leaf, or there is another scan: the steps decide.
             self.direction = self.direction.filter(|_| self.is_edge(parent, leaf));
             if self.direction.is_none() {
                 (self.steps, self.needed) = (0, 0);
@@ -66,15 +65,15 @@ impl Neighbours {
         direction.filter(|_| self.steps >= self.needed.max(EVIDENCE))
     }
 
-    /// A scan could not begin here: to try costs the text of the statement, and so is done again after twice as
-    /// many steps.
+    /// A scan could not begin here. An attempt costs the text of the statement, therefore the next one is after
+    /// twice as many steps.
     pub(crate) fn refused(&mut self) {
         self.steps = 0;
         self.needed = (self.needed.max(EVIDENCE) * 2).min(NEEDED_LIMIT);
     }
 
-    /// Something else was read.
-    pub(crate) fn broken(&mut self) {
+    /// Another page was read.
+    pub(crate) fn other_page_read(&mut self) {
         *self = Self::default();
     }
 
@@ -115,7 +114,7 @@ mod tests {
         bytes
     }
 
-    /// What reading these leaves of parents 2, 3, ... answers at the last of them.
+    /// The result at the last of these leaves, which belong to parents 2, 3, ...
     fn read(parents: &[&[u32]], leaves: &[u32]) -> Option<Direction> {
         let mut neighbours = Neighbours::default();
         let mut answer = None;
@@ -136,7 +135,7 @@ mod tests {
         assert_eq!(read(&[&LEAVES], &LEAVES[..5]), Some(Direction::Forward));
         let back: Vec<u32> = LEAVES.into_iter().rev().collect();
         assert_eq!(read(&[&LEAVES], &back[..5]), Some(Direction::Backward));
-        // The same leaf again says nothing.
+        // The same leaf again does not count.
         assert_eq!(read(&[&LEAVES], &[500, 90, 90, 1700, 300, 300, 45]), Some(Direction::Forward));
     }
 
@@ -145,7 +144,7 @@ mod tests {
         let (first, second) = LEAVES.split_at(4);
         assert_eq!(read(&[first, second], &LEAVES[1..6]), None);
         assert_eq!(read(&[first, second], &LEAVES[..7]), Some(Direction::Forward));
-        // Not where the next parent is entered elsewhere.
+        // Not if the next parent is entered elsewhere.
         assert_eq!(read(&[first, second], &[500, 90, 1700, 300, 900, 120, 700]), None);
     }
 

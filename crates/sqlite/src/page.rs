@@ -1,6 +1,5 @@
-//! B-tree pages: their header, cell pointers and the four kinds of cells (SQLite file format,
-//! section 1.6). Everything is checked against the page's own bounds when it is asked for; a page is
-//! never trusted as a whole.
+//! B-tree pages: their header, cell pointers and the four kinds of cells (SQLite file format, section 1.6).
+//! Each part is checked against the page's bounds when it is decoded; a page is never trusted as a whole.
 
 pub use crate::page_no::PageNo;
 
@@ -22,7 +21,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind that the first byte of a page's b-tree header names.
+    /// The kind for the first byte of a page's b-tree header.
     #[must_use]
     pub fn of(flag: u8) -> Option<Self> {
         match flag {
@@ -34,7 +33,7 @@ impl Kind {
         }
     }
 
-    /// Whether its cells lead to children.
+    /// Whether its cells point to children.
     #[must_use]
     pub fn is_interior(self) -> bool {
         matches!(self, Self::IndexInterior | Self::TableInterior)
@@ -47,14 +46,14 @@ impl Kind {
     }
 }
 
-/// What a cell carries: the part of it on this page, and where the rest begins.
+/// The payload of a cell: the part of it on this page, and where the rest begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Payload<'a> {
     /// Length of the whole.
     pub size: u64,
     /// The part on this page.
     pub local: &'a [u8],
-    /// The first overflow page, where there is one.
+    /// The first overflow page, if there is one.
     pub overflow: Option<PageNo>,
 }
 
@@ -69,7 +68,7 @@ pub struct Cell<'a> {
     pub payload: Option<Payload<'a>>,
 }
 
-/// A b-tree page whose header has been found sound.
+/// A b-tree page with a sound header.
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
     number: PageNo,
@@ -80,12 +79,11 @@ pub struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// Looks at a page's b-tree header. `bytes` is the whole page, `usable` its length without the
-    /// reserved bytes.
+    /// Parses a page's b-tree header. `bytes` is the whole page, `usable` its length without the reserved
+    /// bytes.
     ///
-    /// # Errors
-    /// [`Error::Damaged`] where it is no b-tree page (overflow, freelist and pointer-map pages are
-    /// none, though they may look like one by chance).
+    /// [`Error::Damaged`] if it is no b-tree page (overflow, freelist and pointer-map pages are not, though
+    /// they may look like one by chance).
     pub fn parse(number: PageNo, bytes: &'a [u8], usable: usize) -> Result<Self> {
         let at = if number == PageNo::FIRST { HEADER_LEN } else { 0 };
         let damaged = |at, what| Error::Damaged { page: number, at, what };
@@ -112,7 +110,7 @@ impl<'a> Page<'a> {
         self.kind
     }
 
-    /// How many cells it has.
+    /// The number of its cells.
     #[must_use]
     pub fn cells(&self) -> usize {
         self.cells
@@ -120,8 +118,7 @@ impl<'a> Page<'a> {
 
     /// The cell at `index`, in key order.
     ///
-    /// # Errors
-    /// [`Error::Damaged`] where the pointer or the cell reaches outside the page.
+    /// [`Error::Damaged`] if the pointer or the cell reaches outside the page.
     pub fn cell(&self, index: usize) -> Result<Cell<'a>> {
         let at = self.cell_at(index)?;
         let mut cell = Cell { child: None, rowid: None, payload: None };
@@ -141,15 +138,15 @@ impl<'a> Page<'a> {
         Ok(cell)
     }
 
-    /// The columns of the record in a cell, as far as they lie on the page. Nothing where it has none or is damaged.
+    /// The columns of the record in a cell, as far as they are on the page. `None` if it has none or is
+    /// damaged.
     #[must_use]
     pub fn columns(&self, index: usize) -> Option<Columns<'a>> {
         columns(self.cell(index).ok()?.payload?.local)
     }
 
-    /// The child at `index`, from 0 up to and with the number of cells: the last is the right-most.
+    /// The child at `index`, from 0 up to and including the number of cells: the last is the right-most.
     ///
-    /// # Errors
     /// [`Error::Damaged`] for a leaf or a pointer out of the page.
     pub fn child(&self, index: usize) -> Result<PageNo> {
         if !self.kind.is_interior() {
@@ -162,7 +159,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The position of a child. Nothing where it has no such child.
+    /// The position of a child. `None` if it has no such child.
     #[must_use]
     pub fn position(&self, child: PageNo) -> Option<usize> {
         (0..=self.cells).find(|&index| self.child(index).is_ok_and(|page| page == child))
@@ -196,7 +193,7 @@ impl<'a> Page<'a> {
         }
         let pointer = self.pointers + 2 * index;
         let at = usize::from(u16::from_be_bytes([self.bytes[pointer], self.bytes[pointer + 1]]));
-        // A page of 65536 bytes can't have a cell at its very end, so 0 never means 65536 here.
+        // A page of 65536 bytes cannot have a cell at its very end, so 0 never means 65536 here.
         if at < self.pointers + 2 * self.cells || at >= self.bytes.len() {
             return Err(self.damaged(pointer, "a cell pointer out of the cell area"));
         }
@@ -232,7 +229,7 @@ impl<'a> Page<'a> {
         Ok(Payload { size, local: bytes, overflow })
     }
 
-    /// How much of a payload is kept on the page (file format, section 1.6: X, M and K).
+    /// How much of a payload is on the page (file format, section 1.6: X, M and K).
     fn local_len(&self, size: u64) -> usize {
         let usable = self.bytes.len();
         let most = if self.kind.is_index() { (usable - 12) * 64 / 255 - 23 } else { usable - 35 };
@@ -281,7 +278,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_decode_without_harm(mut bytes in proptest::collection::vec(any::<u8>(), 512), kind in 0usize..4) {
+        fn any_bytes_decode_without_failure(mut bytes in proptest::collection::vec(any::<u8>(), 512), kind in 0usize..4) {
             bytes[0] = [2, 5, 10, 13][kind];
             bytes[3] = 0;
             if let Ok(page) = Page::parse(PageNo(3), &bytes, 500) {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Number of a page of a database; the first is 1. Zero names no page.
+/// Number of a page of a database; the first is 1. No page has the number zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageNo(pub u32);
 

@@ -1,8 +1,9 @@
-//! The values at which a statement looks an index up, one after the other: `k IN (5, 7, 9)`.
+//! The values that a statement looks up by an index, one after the other: `k IN (5, 7, 9)`.
 //!
-//! SQLite sorts the values of an IN list and looks the index up at each of them ("The SQLite Query
-//! Optimizer Overview", section 2). With an equality before the list, as in `a = 3 AND k IN (5, 7)`, the
-//! leading columns have one value each: the points are the product of all columns' values. What lies between two points is not read.
+//! SQLite sorts the values of an IN list and looks the index up at each of them ("The SQLite Query Optimizer
+//! Overview", section 2). With an equality before the list, as in `a = 3 AND k IN (5, 7)`, the leading columns
+//! have one value each: the points are the product of all columns' values. Entries between two points are not
+//! read.
 
 use crate::header::Encoding;
 use crate::record::{Order, Value, compare};
@@ -13,14 +14,14 @@ use std::cmp::Ordering;
 /// The points of a scan, in its order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Points {
-    /// For each leading column of the index, the values in the order of the scan, none twice.
+    /// For each leading column of the index, the distinct values in the order of the scan.
     columns: Vec<Vec<Owned>>,
     orders: Vec<Order>,
     encoding: Encoding,
     direction: Direction,
 }
 
-/// One of the points: for each column, which of its values.
+/// One of the points: for each column, the position of its value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PointAt(Vec<usize>);
 
@@ -33,7 +34,7 @@ impl PointAt {
 }
 
 impl Points {
-    /// The points of an index's leading columns. Nothing where there are no two of them, or where an unknown collation
+    /// The points of an index's leading columns. `None` if there are fewer than two, or if an unknown collation
     /// orders them.
     #[must_use]
     pub fn new(
@@ -46,7 +47,7 @@ impl Points {
         let mut points = Self { columns: Vec::with_capacity(columns.len()), orders, encoding, direction };
         for (position, mut values) in columns.into_iter().enumerate() {
             let plain = values.first()?.clone();
-            // An unknown collation decides between texts only, and then between any two that differ.
+            // An unknown collation matters only between different texts.
             let known = |value: &Owned| points.compare(position, value.value(), plain.value()).is_some();
             if !values.iter().all(known) {
                 return None;
@@ -59,7 +60,7 @@ impl Points {
         points.columns.iter().any(|values| values.len() > 1).then_some(points)
     }
 
-    /// The same points, gone through in this direction.
+    /// The same points in this direction.
     #[must_use]
     pub fn in_direction(mut self, direction: Direction) -> Self {
         if self.direction != direction {
@@ -69,7 +70,7 @@ impl Points {
         self
     }
 
-    /// Which way they go.
+    /// Their direction.
     #[must_use]
     pub fn direction(&self) -> Direction {
         self.direction
@@ -90,8 +91,8 @@ impl Points {
         })
     }
 
-    /// The first point that does not come before an entry of these columns. Nothing where all do, or
-    /// where the entry can't be compared.
+    /// The first point that does not come before an entry of these columns. `None` if all do, or if the entry
+    /// cannot be compared.
     #[must_use]
     pub fn from<'a>(&self, entry: impl Iterator<Item = Value<'a>>) -> Option<PointAt> {
         let mut at = Vec::with_capacity(self.width());
@@ -115,7 +116,7 @@ impl Points {
                     at.resize(self.width(), 0);
                     return Some(PointAt(at));
                 }
-                // None of this column: the column before it goes on.
+                // None of this column: the column before it advances.
                 None => {
                     at.resize(self.width(), usize::MAX);
                     return self.after(&PointAt(at));

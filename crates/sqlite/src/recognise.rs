@@ -1,11 +1,10 @@
-//! Recognising a scan by an index from the reads that pass.
+//! Recognises a scan by an index from observed reads.
 //!
-//! SQLite says nothing about its plan. But a scan by an index leaves a trace: a leaf of the index is
-//! read, then table pages that hold the rows of its entries, in the order of the entries. Each index
-//! leaf that is read becomes a *candidate*; the table pages read after it are kept as ranges of keys,
-//! and the candidate is a scan when [`EVIDENCE`] of them follow its entries in order, in either
-//! direction. Reads that SQLite's own cache answered leave gaps, and a join reads other tables in
-//! between: both are allowed within bounds.
+//! SQLite does not report its plan, but a scan by an index leaves a trace: a leaf of the index is read, then
+//! table pages with the rows of its entries, in the order of the entries. Each index leaf that is read becomes
+//! a *candidate*. The table pages read after it are kept as ranges of keys. The candidate is a scan when
+//! [`EVIDENCE`] of them follow its entries in order, in either direction. Reads from SQLite's own cache leave
+//! gaps, and a join reads other tables in between: both are allowed within bounds.
 
 use crate::header::Header;
 use crate::page::{Kind, Page, PageNo};
@@ -17,24 +16,24 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Table pages that must have been read in the order of an index leaf's entries. By chance a page
-/// fits one of the next `GAP` entries of a table of 4,000 pages in one case of a hundred; four in
-/// order are no chance. Point queries and scans of less rows than this are never touched.
+/// Table pages that must have been read in the order of an index leaf's entries. By chance a page fits one of
+/// the next `GAP` entries of a table of 4,000 pages in one case of a hundred; four in order are no chance.
+/// Point queries and scans of fewer rows are never affected.
 pub const EVIDENCE: usize = 4;
-/// Entries between one table page read and the next that SQLite's cache may have answered.
+/// Entries between two table page reads that SQLite's cache may have answered.
 const GAP: usize = 32;
-/// Entries at the edge of a leaf whose rows need not have been read for a scan to have begun there:
-/// they may be in SQLite's cache, or lie on interior pages (WITHOUT ROWID).
+/// Entries at the edge of a leaf whose rows need not have been read for a scan to have begun there: they may be
+/// in SQLite's cache, or on interior pages (WITHOUT ROWID).
 const EDGE: usize = 4;
-/// Table pages kept for one candidate. A join that reads three other pages for each row of the scan
-/// still shows [`EVIDENCE`] among them.
+/// Table pages kept for one candidate. A join that reads three other pages for each row of the scan still shows
+/// [`EVIDENCE`] among them.
 const READS_KEPT: usize = 4 * EVIDENCE;
 /// Index leaves that are candidates at a time: a join by several indexes reads them in turn.
 const CANDIDATES_LIMIT: usize = 8;
-/// Leaves of few entries that are looked at together: enough for the evidence in leaves of a few
-/// entries each, as long keys make them.
+/// Leaves of few entries that are judged together: enough for the evidence in leaves of a few entries each, as
+/// with long keys.
 const LEAVES_LINKED: usize = 8;
-/// Table pages after which a candidate is given up: those of a leaf whose rows are mostly cached.
+/// Table pages after which a candidate is dropped: those of a leaf whose rows are mostly cached.
 const READS_LIMIT: u32 = 256;
 
 /// The keys on a table page, first and last.
@@ -47,7 +46,7 @@ pub enum Extent {
 }
 
 impl Extent {
-    /// The keys of a page that may hold rows; nothing for an interior or empty or damaged one.
+    /// The keys of a page that may hold rows; `None` for an interior, empty or damaged one.
     #[must_use]
     pub fn of(page: &Page<'_>) -> Option<Self> {
         let last = page.cells().checked_sub(1)?;
@@ -72,12 +71,12 @@ impl Extent {
     }
 }
 
-/// How the entries of an index leaf lead to rows.
+/// How the entries of an index leaf refer to rows.
 #[derive(Clone, Debug)]
 pub enum RowRef {
     /// By the rowid at the end of each entry.
     Rowid,
-    /// By a primary key: where in the entry it lies, and how it is ordered.
+    /// By a primary key: its position in the entry, and its order.
     Key {
         /// Position of each key column in the entry.
         at: Vec<usize>,
@@ -132,7 +131,7 @@ struct Leaf {
     entries: Option<Entries>,
 }
 
-/// An index leaf, perhaps with those before it, and what was read since.
+/// An index leaf, perhaps with earlier ones, and the reads since.
 #[derive(Debug)]
 struct Candidate {
     /// The newest last.
@@ -146,19 +145,19 @@ struct Candidate {
 /// A scan that was recognised.
 #[derive(Clone, Debug)]
 pub struct RecognisedScan {
-    /// The index leaf at which it is.
+    /// The index leaf that it has reached.
     pub leaf: PageNo,
     /// Its bytes.
     pub bytes: Arc<[u8]>,
-    /// Which way the scan goes.
+    /// The direction of the scan.
     pub direction: Direction,
-    /// The cell of `leaf` that leads to the page just read.
+    /// The cell of `leaf` that refers to the page just read.
     pub last: usize,
     /// That page.
     pub page: PageNo,
-    /// How many leaves ago its first entry was that was seen to be followed.
+    /// The number of leaves since the first entry that was followed.
     pub leaves_ago: usize,
-    /// Whether that entry was its leaf's first in the scan's direction, or nearly.
+    /// Whether that entry was the first in its leaf in the scan's direction, or nearly.
     pub from_edge: bool,
 }
 
@@ -169,19 +168,19 @@ pub struct Recogniser {
 }
 
 impl Recogniser {
-    /// Nothing seen yet.
+    /// A recogniser without candidates.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Forgets all candidates: another transaction has begun.
+    /// Drops all candidates: another transaction has begun.
     pub fn clear(&mut self) {
         self.candidates.clear();
     }
 
-    /// An index leaf was read. `cells`: those whose rows may be read, all of them or those that a statement looks
-    /// up. `evidence`: how many table pages must follow it, at least [`EVIDENCE`].
+    /// An index leaf was read. `cells`: those whose rows may be read, all of them or those that a statement
+    /// looks up. `evidence`: how many table pages must follow it, at least [`EVIDENCE`].
     pub fn leaf(
         &mut self,
         page: &Page<'_>,
@@ -193,8 +192,8 @@ impl Recogniser {
         let number = page.number();
         let again = |candidate: &Candidate| candidate.leaves.back().is_some_and(|leaf| leaf.number == number);
         self.candidates.retain(|candidate| !again(candidate));
-        // A leaf of few entries may be passed before there is evidence: what was read for it counts
-        // for the next leaf too.
+        // A leaf of few entries may be passed before there is evidence: the reads for it count for the next
+        // leaf, too.
         let few = |leaf: &Leaf| leaf.cells.len() < READS_KEPT;
         let (mut leaves, mut reads) = (VecDeque::new(), VecDeque::new());
         let linked = self.candidates.back().is_some_and(|before| before.leaves.back().is_some_and(few));
@@ -211,8 +210,8 @@ impl Recogniser {
         self.candidates.push_back(Candidate { leaves, row_ref, reads, seen: 0, evidence });
     }
 
-    /// A page with rows was read. Answers the scan that it completes the evidence for, where one is
-    /// `wanted` now; its candidate stays until it is [accepted](Self::accept).
+    /// A page with rows was read. If a scan is `wanted` now, returns the one that it completes the evidence
+    /// for; its candidate stays until it is [accepted](Self::accept).
     pub fn row_page(&mut self, page: &Page<'_>, header: &Header, wanted: bool) -> Option<RecognisedScan> {
         if self.candidates.is_empty() {
             return None;
@@ -264,7 +263,7 @@ impl Candidate {
         header: &Header,
         direction: Direction,
     ) -> Option<((usize, usize), RecognisedScan)> {
-        // All entries in reading order: the leaf of each, and which of its cells.
+        // All entries in reading order: the leaf of each, and its cell there.
         let order: Vec<(usize, usize)> = (0..self.leaves.len())
             .flat_map(|leaf| {
                 let cells = self.leaves[leaf].cells.len();
@@ -278,8 +277,7 @@ impl Candidate {
             let (leaf, cell) = order[place];
             self.leaves[leaf].entries.as_ref().is_some_and(|entries| entries.leads_to(cell, extent, header))
         };
-        // The page just read must be part of the evidence, on the newest leaf: it tells where the
-        // scan is.
+        // The page just read must be part of the evidence, on the newest leaf: it shows the scan's position.
         let &(page, ref newest) = self.reads.back()?;
         let leaf = self.leaves.back()?;
         let of_newest = order.len() - leaf.cells.len()..order.len();
@@ -300,14 +298,14 @@ impl Candidate {
         ))
     }
 
-    /// Follows the reads backwards from place `last`, which the newest fits: each earlier read may
-    /// fit a place before the one found. Answers the earliest place and how many fit, where they are enough.
+    /// Follows the reads backwards from position `last`, which the newest fits: each earlier read may fit an
+    /// earlier position. Returns the earliest position and how many reads fit, if these are enough.
     fn chain_back(&self, last: usize, row_ref: &impl Fn(usize, &Extent) -> bool) -> Option<(usize, usize)> {
         let mut at = last;
         let mut fits = 1;
         let mut previous = self.reads.back()?.0;
         for (page, extent) in self.reads.iter().rev().skip(1) {
-            // A page read twice in a row says nothing new about the order.
+            // A page read twice in a row shows nothing new about the order.
             if *page == previous {
                 continue;
             }
@@ -321,7 +319,7 @@ impl Candidate {
         (fits >= self.evidence).then_some((at, fits))
     }
 
-    /// Earlier entries whose rows lie on pages that were read as well may have begun the scan.
+    /// Earlier entries whose rows are on pages that were read as well may have begun the scan.
     fn extend_back(&self, first: usize, row_ref: &impl Fn(usize, &Extent) -> bool) -> usize {
         let read = |place: usize| self.reads.iter().any(|(_, extent)| row_ref(place, extent));
         let mut at = first;

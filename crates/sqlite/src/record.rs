@@ -4,8 +4,7 @@ use crate::header::Encoding;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// Reads a variable-length integer; answers its value and its length, or nothing where the bytes end
-/// within it.
+/// Reads a variable-length integer. Returns its value and its length, or `None` if the bytes end within it.
 #[must_use]
 pub fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut value = 0u64;
@@ -18,7 +17,7 @@ pub fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     bytes.get(8).map(|&byte| (value << 8 | u64::from(byte), 9))
 }
 
-/// A value of a record. Text is kept as it is stored; its encoding is the database's.
+/// A value of a record. Text is as stored; its encoding is the database's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
     /// NULL.
@@ -33,15 +32,15 @@ pub enum Value<'a> {
     Blob(&'a [u8]),
 }
 
-/// The columns of a record, in order. Ends early where the bytes are cut off or make no sense, so the
-/// number of values must be compared with the number wanted.
+/// The columns of a record, in order. It ends early if the bytes are cut off or invalid, therefore compare the
+/// number of values with the number needed.
 #[derive(Clone, Debug)]
 pub struct Columns<'a> {
     types: &'a [u8],
     body: &'a [u8],
 }
 
-/// Splits a record's payload into header and body. Nothing where the header does not fit.
+/// Splits a record's payload into header and body. `None` if the header does not fit.
 #[must_use]
 pub fn columns(payload: &[u8]) -> Option<Columns<'_>> {
     let (header_len, at) = varint(payload)?;
@@ -62,8 +61,8 @@ impl<'a> Iterator for Columns<'a> {
     }
 }
 
-/// The last column of a whole record: in an index on a rowid table, the rowid. Decodes the types
-/// only, and answers nothing where the last column is no integer.
+/// The last column of a whole record: in an index on a rowid table, the rowid. Decodes only the types; `None`
+/// if the last column is no integer.
 #[must_use]
 pub fn last_integer(payload: &[u8]) -> Option<i64> {
     let Columns { mut types, body } = columns(payload)?;
@@ -81,7 +80,7 @@ pub fn last_integer(payload: &[u8]) -> Option<i64> {
     }
 }
 
-/// Bytes in the body for a serial type; nothing for the two reserved types.
+/// Bytes in the body for a serial type; `None` for the two reserved types.
 fn serial_len(serial: u64) -> Option<usize> {
     Some(match serial {
         0 | 8 | 9 => 0,
@@ -121,7 +120,7 @@ pub enum Collation {
     NoCase,
     /// Trailing spaces do not count.
     RTrim,
-    /// One that the application defines: it can't be followed here.
+    /// One that the application defines: it cannot be followed here.
     Unknown,
 }
 
@@ -130,12 +129,12 @@ pub enum Collation {
 pub struct Order {
     /// How text compares.
     pub collation: Collation,
-    /// Whether the greater comes first.
+    /// Whether greater values come first.
     pub descending: bool,
 }
 
-/// Compares two values as SQLite sorts them: NULL, numbers, text, blobs. Nothing where the collation
-/// is unknown and matters.
+/// Compares two values in SQLite's sort order: NULL, numbers, text, blobs. `None` if the collation is unknown
+/// and matters.
 #[must_use]
 pub fn compare(a: Value<'_>, b: Value<'_>, order: Order, encoding: Encoding) -> Option<Ordering> {
     let ordering = match (a, b) {
@@ -159,7 +158,7 @@ fn class(value: Value<'_>) -> u8 {
     }
 }
 
-/// Exact even where the integer has more digits than a float holds.
+/// Exact even if the integer has more digits than a float holds.
 fn integer_real(a: i64, b: f64) -> Option<Ordering> {
     if b.is_nan() {
         return None;
@@ -214,7 +213,7 @@ mod tests {
 
     const PLAIN: Order = Order { collation: Collation::Binary, descending: false };
 
-    /// The naive writer of the format's own description.
+    /// A naive writer by the format's description.
     fn write_varint(value: u64) -> Vec<u8> {
         if value >> 56 != 0 {
             let mut bytes: Vec<u8> =
@@ -242,7 +241,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_decode_without_harm(bytes: Vec<u8>) {
+        fn any_bytes_decode_without_failure(bytes: Vec<u8>) {
             if let Some(columns) = columns(&bytes) {
                 prop_assert!(columns.count() <= bytes.len());
             }

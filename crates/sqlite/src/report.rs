@@ -1,9 +1,9 @@
-//! What is written where `FORESEEK_SQLITE_STATUS` names a file: one line of JSON a process.
+//! The file named by `FORESEEK_SQLITE_STATUS`: lines of JSON for each process.
 //!
-//! A first line is written when the first connection is opened, since not every process ends by `exit`; it has
-//! `"opened":true` and no `status`. The last one, at the end, has all of `foreseek_status()`. Lines are appended,
-//! each in one write, so that processes may share a file; `%p` in its name becomes the process id. A child that
-//! was forked writes lines of its own for connections that it opens first.
+//! A first line is written when the first connection is opened, since not every process ends by `exit`. It has
+//! `"opened":true` and no `status`. The last one, at the end, has all of `foreseek_status()`. Lines are
+//! appended, each in one write, so that processes may share a file; `%p` in its name becomes the process id. A
+//! forked child writes its own lines for connections that it opens first.
 #![allow(unsafe_code)]
 
 use crate::functions::status_json;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Once, OnceLock};
 
-/// Names the files of this process that hold a SQLite.
+/// Returns the files of this process that hold a SQLite.
 type Copies = fn() -> Vec<PathBuf>;
 
 static COPIES: OnceLock<Copies> = OnceLock::new();
@@ -24,7 +24,7 @@ static COPIES: OnceLock<Copies> = OnceLock::new();
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 static OPENED: AtomicBool = AtomicBool::new(false);
 
-/// Has a line written when this process ends, with `copies` where no connection was seen.
+/// Registers the line at the end of this process, with `copies` if there was no connection.
 pub fn report_at_exit(copies: Copies) {
     let _ = COPIES.set(copies);
     register();
@@ -38,7 +38,7 @@ pub(crate) fn opened() {
     write(",\"opened\":true");
 }
 
-/// Answers whether lines are written at all.
+/// Returns whether lines are written at all.
 fn register() -> bool {
     static AT_EXIT: Once = Once::new();
     if settings::status_file().is_none() {
@@ -58,7 +58,7 @@ extern "C" fn at_exit() {
     if PROCESS.load(Ordering::Relaxed) != std::process::id() {
         return;
     }
-    // Whatever goes wrong, the host is on its way out.
+    // The host is ending: errors are ignored.
     let _ = std::panic::catch_unwind(|| {
         let opened = OPENED.load(Ordering::Relaxed);
         let copies = if opened { Vec::new() } else { COPIES.get().map_or_else(Vec::new, |copies| copies()) };

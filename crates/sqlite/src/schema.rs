@@ -1,9 +1,9 @@
-//! The schema: which tables and indexes there are, where their trees begin, and how an index entry
-//! leads to its row (SQLite file format, sections 2.4 to 2.6).
+//! The schema: tables and indexes, the roots of their trees, and how an index entry refers to its row (SQLite
+//! file format, sections 2.4 to 2.6).
 //!
-//! An index on a rowid table ends each entry with the rowid. An index on a WITHOUT ROWID table ends
-//! it with those columns of the primary key that it does not hold already (under the same
-//! collation), so its declaration must be read to know where in the entry the key lies.
+//! An index on a rowid table ends each entry with the rowid. An index on a WITHOUT ROWID table ends it with
+//! those columns of the primary key that it does not hold already (under the same collation). Its declaration
+//! is therefore needed to find the key in the entry.
 
 use crate::error::{Error, Result};
 use crate::header::Header;
@@ -13,15 +13,15 @@ use crate::source::{ReadPage, full_payload};
 use crate::sql::{self, KeyColumn, TableSql};
 use crate::tokens::Token;
 
-/// Pages of the schema's own tree that are read. A schema of a thousand tables takes some hundred
-/// pages; one that is larger is not worth reading inside somebody's query.
+/// Pages of the schema's own tree that are read. A schema of a thousand tables takes some hundred pages; a
+/// larger one is not worth reading during a query.
 const SCHEMA_PAGES_LIMIT: usize = 1024;
-/// Tables and indexes that are kept, for the same reason.
+/// The most tables and indexes, for the same reason.
 const SCHEMA_ENTRIES_LIMIT: usize = 8192;
 /// Overflow pages of one statement: SQLite's limit of a million bytes in pages of 512.
 const STATEMENT_PAGES_LIMIT: usize = 2048;
 
-/// The names that every rowid has.
+/// The names of every rowid.
 const ROWID: [&str; 3] = ["rowid", "oid", "_rowid_"];
 
 /// How the rows of a table are found.
@@ -50,9 +50,10 @@ pub struct Table {
     pub root: PageNo,
     /// How its rows are found.
     pub kind: TableKind,
-    /// Names of the columns of its key in lower case. The rowid has several; the column that is the rowid comes first.
+    /// Names of its key's columns in lower case. The rowid has several; the column that is the rowid comes
+    /// first.
     pub key: Vec<String>,
-    /// Names of its columns in lower case, in the order in which a row has them.
+    /// Names of its columns in lower case, in the order of a row.
     pub columns: Vec<String>,
 }
 
@@ -65,13 +66,13 @@ pub struct Index {
     pub table: usize,
     /// Root of its tree.
     pub root: PageNo,
-    /// Names of its declared columns in lower case; nothing for an expression.
+    /// Names of its declared columns in lower case; `None` for an expression.
     pub columns: Vec<Option<String>>,
-    /// The words of those that are expressions; empty for a name.
+    /// The tokens of those that are expressions; empty for a name.
     pub(crate) expressions: Vec<Vec<Token>>,
     /// Order of its declared columns; further ones of an entry are plain.
     pub orders: Vec<Order>,
-    /// Where in an entry the columns of the primary key lie; empty for a rowid table.
+    /// The positions of the primary key's columns in an entry; empty for a rowid table.
     pub key_at: Vec<usize>,
 }
 
@@ -85,7 +86,7 @@ impl Index {
             .unwrap_or(Order { collation: Collation::Binary, descending: false })
     }
 
-    /// Its own tree as one whose rows are found by its first columns, so many of them.
+    /// Its own tree as one whose rows are found by its first `width` columns.
     #[must_use]
     pub(crate) fn as_table(&self, width: usize) -> Table {
         let kind = TableKind::Key((0..width).map(|at| self.order(at)).collect());
@@ -112,31 +113,29 @@ struct Entry {
 }
 
 impl Schema {
-    /// Reads it.
+    /// Reads the schema.
     ///
-    /// # Errors
-    /// Where its tree is damaged, can't be read or is too large.
+    /// Its tree is damaged, cannot be read or is too large.
     pub fn read<R: ReadPage>(source: &mut R, header: &Header) -> Result<Self> {
         Ok(Self::from_entries(&entries(source, header)?))
     }
 
     /// The index of this name, in any case.
     ///
-    /// # Errors
-    /// [`Error::Schema`] where there is none that can be followed.
+    /// [`Error::Schema`] if there is none that can be followed.
     pub fn index(&self, name: &str) -> Result<&Index> {
         let missing =
             || Error::Schema { what: "no index that can be followed is named", name: name.to_owned() };
         self.indexes.iter().find(|index| index.name.eq_ignore_ascii_case(name)).ok_or_else(missing)
     }
 
-    /// The table that an index is on.
+    /// The table of an index.
     #[must_use]
     pub fn table_of(&self, index: &Index) -> &Table {
         &self.tables[index.table]
     }
 
-    /// The tree of this root, as an index, and its table. A table's own tree is one on its primary key, whose
+    /// The tree with this root, as an index, and its table. A table's own tree is one on its primary key, whose
     /// columns have no names here.
     #[must_use]
     pub fn tree(&self, root: PageNo) -> Option<(Index, &Table)> {
@@ -182,7 +181,7 @@ impl Schema {
     }
 }
 
-/// Works out where an index keeps its table's key. Nothing where that can't be known.
+/// Computes where an index stores its table's key. `None` if that is not known.
 fn index(entry: &Entry, table: usize, sql: &TableSql, primary: &[KeyColumn]) -> Option<Index> {
     let columns = if entry.sql.is_empty() {
         let number: usize = entry.name.rsplit('_').next()?.parse().ok()?;
@@ -214,7 +213,7 @@ fn index(entry: &Entry, table: usize, sql: &TableSql, primary: &[KeyColumn]) -> 
     Some(Index { name, table, root: entry.root, columns, expressions, orders, key_at })
 }
 
-/// The columns of a table as its rows have them: WITHOUT ROWID, those of the key come first.
+/// The columns of a table in the order of its rows: WITHOUT ROWID, those of the key come first.
 fn stored(sql: &TableSql, primary: &[KeyColumn]) -> Vec<String> {
     let first = primary.iter().filter(|_| sql.without_rowid).filter_map(|column| column.name.clone());
     let mut columns: Vec<String> = first.collect();
@@ -225,7 +224,7 @@ fn stored(sql: &TableSql, primary: &[KeyColumn]) -> Vec<String> {
     columns
 }
 
-/// A primary key without columns that are named again under the same collation: SQLite drops those.
+/// A primary key without columns that are repeated under the same collation: SQLite drops those.
 fn distinct(sql: &TableSql, columns: &[KeyColumn]) -> Vec<KeyColumn> {
     let same = |a: &KeyColumn, b: &KeyColumn| {
         a.name == b.name && sql.order_of(a).collation == sql.order_of(b).collation
@@ -286,7 +285,7 @@ fn entries<R: ReadPage>(source: &mut R, header: &Header) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// A row of the schema table; nothing for one without a tree (views, triggers, virtual tables).
+/// A row of the schema table; `None` for one without a tree (views, triggers, virtual tables).
 fn entry(payload: &[u8], header: &Header) -> Option<Entry> {
     let text = |value| match value {
         Value::Text(text) => Some(String::from_utf8_lossy(&utf8(text, header.encoding)).into_owned()),

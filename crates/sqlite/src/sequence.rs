@@ -1,9 +1,8 @@
-//! The pages that a scan by an index reads, in the order in which it reads them.
+//! The page reads of a scan by an index, in order.
 //!
-//! For each leaf of the index, in key order: the leaf (a landmark), then for each of its entries the
-//! overflow pages of the entry itself and the table page that holds its row. Interior entries come
-//! between the leaves. Interior pages of both trees are not listed: whoever makes the list has just
-//! read them, and SQLite keeps them in its own cache.
+//! For each leaf of the index, in key order: the leaf (a landmark), then for each of its entries the overflow
+//! pages of the entry itself and the table page of its row. Interior entries come between the leaves. Interior
+//! pages of both trees are not listed: the planner has just read them, and SQLite keeps them in its own cache.
 
 use crate::ends::Bounds;
 use crate::error::Result;
@@ -22,27 +21,28 @@ use std::sync::Arc;
 pub struct PageAccess {
     /// The page.
     pub page: PageNo,
-    /// Whether it is a leaf of the index: read once each and in order, so a landmark of progress.
+    /// Whether it is a leaf of the index: each is read once and in order, and is therefore a landmark of
+    /// progress.
     pub mark: bool,
 }
 
-/// Leaves of the index announced ahead of their being read, at most. 64 leaves of 4 KiB lead to some
-/// 10,000 rows, which is more than most buffers hold, and cost a tenth of a second at a disk's pace.
+/// The most leaves of the index announced before they are read. 64 leaves of 4 KiB refer to some 10,000 rows,
+/// which is more than most buffers hold, and cost a tenth of a second at a disk's pace.
 const LEAVES_AHEAD: usize = 64;
 
-/// Generates the reads of a scan, leaf by leaf or in smaller parts: to find an entry's row may take
-/// an interior page of the table, which is of no use where the scan ends before it.
+/// Generates the reads of a scan, leaf by leaf or in smaller parts. To find an entry's row may take an interior
+/// page of the table, which is useless if the scan ends before.
 #[derive(Clone, Debug)]
 pub struct Sequence {
     index: Arc<Index>,
-    /// The table whose rows are read; nothing where the leaves alone are.
+    /// The table whose rows are read; `None` if only leaves are.
     table: Option<Arc<Table>>,
     walk: Walk,
     /// The leaf that is being generated.
     leaf: Option<Leaf>,
-    /// The one after it; nothing at the end.
+    /// The one after it; `None` at the end.
     next: Option<NextLeaf>,
-    /// Where in the next leaf the scan goes on.
+    /// Where the scan continues in the next leaf.
     from: Resume,
     until: Option<Until>,
     looks: Option<Looks>,
@@ -51,13 +51,13 @@ pub struct Sequence {
 /// The entries of a part of a leaf.
 #[derive(Debug, Default)]
 pub(crate) struct Part {
-    /// The rows that they lead to.
+    /// The rows that they name.
     pub(crate) targets: Vec<Target>,
-    /// Before which of them the leaf itself is read, where it begins with this part.
+    /// The leaf itself, if it begins with this part, and the position of its read among the targets.
     pub(crate) leaf: Option<(usize, PageNo)>,
 }
 
-/// Where in a leaf a scan goes on.
+/// Where a scan continues in a leaf.
 #[derive(Clone, Debug)]
 enum Resume {
     /// After so many entries.
@@ -72,9 +72,9 @@ impl Default for Resume {
     }
 }
 
-/// Where a scan goes on after a part of a leaf.
+/// Where a scan continues after a part of a leaf.
 enum Onward {
-    /// On this leaf, where it has more.
+    /// On this leaf, if it has more.
     Here,
     /// On the next one.
     Next,
@@ -83,11 +83,11 @@ enum Onward {
     Nowhere,
 }
 
-/// The look-ups of a statement that asks for several values.
+/// The look-ups of a statement with several values.
 #[derive(Clone, Debug)]
 struct Looks {
     points: Points,
-    /// The one at which the sequence is.
+    /// The present one.
     at: PointAt,
     /// The first after it that was not announced.
     announced: Option<PointAt>,
@@ -97,13 +97,13 @@ struct Looks {
 }
 
 impl Looks {
-    /// How many look-ups it takes to find so many entries, about.
+    /// About how many look-ups find so many entries.
     fn for_entries(&self, entries: usize) -> usize {
         entries.saturating_mul(self.passed + 1).div_ceil(self.entries + 1)
     }
 }
 
-/// Where a sequence ends before its index does.
+/// The end of a sequence before that of its index.
 #[derive(Clone, Debug)]
 pub struct Until {
     /// The bounds of the statement.
@@ -126,8 +126,7 @@ struct Leaf {
 impl Sequence {
     /// The reads of a whole scan, from the first entry in its direction.
     ///
-    /// # Errors
-    /// Where the path to the first leaf can't be followed.
+    /// The path to the first leaf cannot be followed.
     pub fn full<R: ReadPage>(
         interior: &mut Interior,
         source: &mut R,
@@ -140,28 +139,29 @@ impl Sequence {
         Ok(Self::from_walk(index, table, walk, 0))
     }
 
-    /// The reads that follow once `skip` entries of the leaf at which `walk` stands are passed.
+    /// The reads after `skip` entries of the leaf of `walk`.
     #[must_use]
     pub fn from_walk(index: &Index, table: &Table, walk: Walk, skip: usize) -> Self {
         Self::of_rows(&Arc::new(index.clone()), &Arc::new(table.clone()), walk, Resume::Entry(skip))
     }
 
-    /// The reads of entries and their rows, from this place on the leaf at which `walk` stands.
+    /// The reads of entries and their rows, from this position on the leaf of `walk`.
     fn of_rows(index: &Arc<Index>, table: &Arc<Table>, walk: Walk, from: Resume) -> Self {
         let next = Some(NextLeaf { between: None, leaf: walk.leaf() });
         let (index, table) = (Arc::clone(index), Some(Arc::clone(table)));
         Self { index, table, walk, leaf: None, next, from, until: None, looks: None }
     }
 
-    /// The reads of the entries whose first column has this value. `walk` stands at the first leaf that may have one.
+    /// The reads of the entries whose first column has this value. `walk` is at the first leaf that may have
+    /// one.
     pub(crate) fn of_value(index: &Arc<Index>, table: &Arc<Table>, walk: Walk, value: Owned) -> Self {
         let from = Resume::Columns(vec![value.clone()]);
         let until = Until { bounds: Bounds::of_one_value(), from: vec![value], run: true };
         Self::of_rows(index, table, walk, from).until(until)
     }
 
-    /// The same reads from another place on: once `skip` entries of the leaf at which `walk` stands are passed. Nothing
-    /// where leaves alone are read, or values are looked up.
+    /// The same reads from another position on: after `skip` entries of the leaf of `walk`. `None` if only
+    /// leaves are read, or values are looked up.
     pub(crate) fn resumed(&self, walk: Walk, skip: usize) -> Option<(Self, Arc<Table>)> {
         let table = self.table.clone().filter(|_| self.looks.is_none())?;
         let resumed = Self::of_rows(&self.index, &table, walk, Resume::Entry(skip));
@@ -173,10 +173,9 @@ impl Sequence {
         self.walk.direction()
     }
 
-    /// The leaves that follow the one at which `walk` stands, and no rows.
+    /// The leaves after that of `walk`, without rows.
     ///
-    /// # Errors
-    /// Where the way to the next leaf can't be read.
+    /// The path to the next leaf cannot be read.
     pub fn leaves<R: ReadPage>(
         index: &Index,
         mut walk: Walk,
@@ -193,7 +192,7 @@ impl Sequence {
         self.table.as_ref().map(|table| table.root)
     }
 
-    /// Whether the leaves alone are read.
+    /// Whether only leaves are read.
     #[must_use]
     pub fn is_of_leaves(&self) -> bool {
         self.table.is_none()
@@ -206,8 +205,8 @@ impl Sequence {
         self
     }
 
-    /// The same for a statement that asks for these values alone. The sequence must be at one of them, by the columns
-    /// of the entry that the scan has passed; else they are not followed.
+    /// The same for a statement that looks up only these values. The sequence must be at one of them, by the
+    /// columns of the entry that the scan has passed; otherwise they are not followed.
     #[must_use]
     pub fn at_points(mut self, points: Points) -> Self {
         let passed = self.until.as_ref().map(|until| until.from.iter().map(Owned::value));
@@ -222,13 +221,13 @@ impl Sequence {
         self
     }
 
-    /// How many entries the leaf has that is being generated.
+    /// The number of entries of the leaf that is being generated.
     #[must_use]
     pub fn leaf_entries(&self) -> Option<usize> {
         self.leaf.as_ref().map(|leaf| leaf.cells)
     }
 
-    /// Whether the entry in a cell lies beyond the end, or beyond the value that is looked up.
+    /// Whether the entry in a cell is beyond the end, or beyond the looked-up value.
     fn is_beyond(&self, page: &Page<'_>, cell: usize, header: &Header) -> bool {
         let Some(columns) = page.columns(cell) else { return false };
         if let Some(looks) = &self.looks {
@@ -249,12 +248,11 @@ impl Sequence {
         self.leaf.is_none() && self.next.is_none()
     }
 
-    /// Generates the reads of at most `entries` entries of the present leaf, or of the next one after
-    /// it. `leaves` tells how many leaves the caller is going to ask for, so that they can be fetched
-    /// together. An entry whose row can't be found is left out. Nothing at the end.
+    /// Generates the reads of at most `entries` entries of the present leaf, or of the next one after it.
+    /// `leaves` is the number of leaves that the caller will request, so that they can be fetched together. An
+    /// entry whose row cannot be found is left out. `None` at the end.
     ///
-    /// # Errors
-    /// Where the leaf or the way to it can't be read; the sequence has ended then.
+    /// The leaf or the path to it cannot be read; the sequence has ended then.
     pub fn next_part<R: ReadPage>(
         &mut self,
         interior: &mut Interior,
@@ -269,7 +267,7 @@ impl Sequence {
         reads(interior, source, &table, part.targets, part.leaf.as_slice()).map(Some)
     }
 
-    /// The entries of such a part, which lead to rows of this table. Nothing at the end.
+    /// The entries of such a part, with the rows of this table that they name. `None` at the end.
     ///
     /// # Errors
     /// As [`Sequence::next_part`].
@@ -350,7 +348,7 @@ impl Sequence {
             Onward::Here | Onward::Next => self.next = self.walk.next(interior, source)?,
             Onward::At(columns) => {
                 self.seek(interior, source, columns)?;
-                // It would be on this leaf: then it is the entry after it, or there is none.
+                // If it would be on this leaf, it is the entry after it, or there is none.
                 if self.walk.leaf() == leaf.number {
                     self.from = Resume::default();
                     self.next = self.walk.next(interior, source)?;
@@ -361,7 +359,7 @@ impl Sequence {
         Ok(Some(Part { targets, leaf: mark }))
     }
 
-    /// Goes on to the first value that is looked up and does not come before the entry in a cell. Answers its
+    /// Advances to the first looked-up value that does not come before the entry in a cell. Returns its
     /// columns.
     fn look_up(&mut self, page: &Page<'_>, cell: usize) -> Option<Vec<Owned>> {
         let looks = self.looks.as_mut()?;
@@ -372,7 +370,7 @@ impl Sequence {
         Some(looks.points.values(&looks.at))
     }
 
-    /// Goes to the leaf where these columns are looked up.
+    /// Moves to the leaf where these columns are looked up.
     fn seek<R: ReadPage>(
         &mut self,
         interior: &mut Interior,
@@ -385,8 +383,8 @@ impl Sequence {
         Ok(())
     }
 
-    /// Announces the leaves of so many values to come, in ascending order of pages, once those that were announced
-    /// are passed.
+    /// Announces the leaves of so many coming values, in ascending order of pages, once the announced ones are
+    /// passed.
     fn announce_points<R: ReadPage>(
         &mut self,
         interior: &mut Interior,
@@ -414,7 +412,7 @@ impl Sequence {
         Ok(())
     }
 
-    /// The next leaf, where the leaves alone are read.
+    /// The next leaf, if only leaves are read.
     fn next_leaf<R: ReadPage>(
         &mut self,
         interior: &mut Interior,
@@ -433,7 +431,8 @@ impl Sequence {
     }
 }
 
-/// The reads for these entries; `leaves`: before which entry each leaf of the index is read, a landmark.
+/// The reads for these entries; `leaves`: the leaves of the index, which are landmarks, and the entry before
+/// which each is read.
 pub(crate) fn reads<R: ReadPage>(
     interior: &mut Interior,
     source: &mut R,
@@ -456,7 +455,7 @@ pub(crate) fn reads<R: ReadPage>(
     for (ordinal, (page, chain)) in pages.into_iter().zip(chains).enumerate() {
         landmarks(ordinal, &mut reads);
         reads.extend(chain.into_iter().map(read));
-        // The same page twice in a row is one read: SQLite has it in its hand.
+        // The same page twice in a row is one read: SQLite still holds it.
         if let Some(page) = page.filter(|&page| reads.last() != Some(&read(page))) {
             reads.push(read(page));
         }
@@ -465,8 +464,8 @@ pub(crate) fn reads<R: ReadPage>(
     Ok(reads)
 }
 
-/// The whole of `SELECT * FROM table ORDER BY index`: every read, in order, as an iterator. It ends
-/// at the first page that can't be followed.
+/// The whole of `SELECT * FROM table ORDER BY index`: every read, in order, as an iterator. It ends at the
+/// first page that cannot be followed.
 #[derive(Debug)]
 pub struct Scan<R> {
     source: R,
@@ -476,10 +475,9 @@ pub struct Scan<R> {
 }
 
 impl<R: ReadPage> Scan<R> {
-    /// The scan by the index of this name. `pages` is how many pages the file has.
+    /// The scan by the index of this name. `pages` is the number of pages of the file.
     ///
-    /// # Errors
-    /// Where the source is no database, has no such index, or its tree can't be followed.
+    /// The source is no database, has no such index, or its tree cannot be followed.
     pub fn new(mut source: R, index: &str, direction: Direction, pages: u32) -> Result<Self> {
         let mut first = Vec::new();
         source.read(PageNo::FIRST, &mut first)?;

@@ -1,4 +1,4 @@
-//! What holds for the whole process: settings from the environment and from `foreseek_set`.
+//! Settings of the whole process, from the environment and from `foreseek_set`.
 
 use foreseek_libprefetch::{Error, Settings, guest, with_process_id};
 use foreseek_storage::has_gained_rights;
@@ -11,12 +11,12 @@ static ENABLED: AtomicBool = AtomicBool::new(true);
 static BYPASS: AtomicBool = AtomicBool::new(true);
 static MEMORY: Mutex<Option<Bytes>> = Mutex::new(None);
 
-/// Whether reads are to be watched: not switched off, and nothing has failed.
+/// Whether reads are followed: not switched off, and nothing has failed.
 pub(crate) fn is_enabled() -> bool {
     ENABLED.load(Ordering::Relaxed) && !guest::is_aside()
 }
 
-/// Switches watching on or off.
+/// Switches following on or off.
 pub(crate) fn enable(on: bool) {
     ENABLED.store(on, Ordering::Relaxed);
 }
@@ -31,18 +31,17 @@ pub(crate) fn allow_bypass(on: bool) {
     BYPASS.store(on, Ordering::Relaxed);
 }
 
-/// At most this much memory for each client made from now on.
+/// Sets the most memory for each client created from now on.
 pub(crate) fn set_memory(memory: Bytes) {
     if let Ok(mut held) = MEMORY.lock() {
         *held = Some(memory);
     }
 }
 
-/// The settings that the environment held when the extension was loaded. Later the host may have
-/// another directory, other rights and threads that change its environment.
+/// The settings in the environment when the extension was loaded. Later the host may have another working
+/// directory, other rights and threads that change its environment.
 ///
-/// # Errors
-/// A variable of the environment that can't be used; it is then looked at again the next time.
+/// An unusable variable of the environment; it is read again the next time.
 pub(crate) fn loaded() -> Result<Settings, Error> {
     static LOADED: OnceLock<Settings> = OnceLock::new();
     match LOADED.get() {
@@ -53,8 +52,7 @@ pub(crate) fn loaded() -> Result<Settings, Error> {
 
 /// The settings for a new client.
 ///
-/// # Errors
-/// A variable of the environment that can't be used.
+/// An unusable variable of the environment.
 pub(crate) fn current() -> Result<Settings, Error> {
     let mut settings = loaded()?;
     if let Some(memory) = MEMORY.lock().ok().and_then(|memory| *memory) {
@@ -68,8 +66,8 @@ pub(crate) fn warn(line: &str) {
     guest::print_line(&format!("sqlite: {line}"));
 }
 
-/// Where `FORESEEK_SQLITE_STATUS` has the status written; looked up once. In a program that gained rights when
-/// it was started, nowhere.
+/// The file for the status by `FORESEEK_SQLITE_STATUS`; looked up once. `None` in a program that gained rights
+/// when it was started.
 pub(crate) fn status_file() -> Option<&'static Path> {
     static FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
     let file = FILE.get_or_init(|| {

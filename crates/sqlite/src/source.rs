@@ -1,4 +1,4 @@
-//! Where pages come from: a file through a borrowed descriptor, an image in memory, a modelled disk.
+//! Sources of pages: a file through a borrowed descriptor, an image in memory, a modelled disk.
 
 use crate::error::{Error, Result};
 use crate::page::{PageNo, Payload};
@@ -36,7 +36,7 @@ pub struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
-    /// The bytes of a database file; `page_size` as its header says.
+    /// The bytes of a database file; `page_size` by its header.
     #[must_use]
     pub fn new(bytes: &'a [u8], page_size: usize) -> Self {
         Self { bytes, page_size }
@@ -54,20 +54,20 @@ impl ReadPage for Image<'_> {
     }
 }
 
-/// Overflow pages followed for one payload. A key that needs more (16 pages of 4 KiB hold 64 KiB) is
+/// The most overflow pages followed for one payload. A key that needs more (16 pages of 4 KiB hold 64 KiB) is
 /// not worth following: reading its chain costs more seeks than prefetching its row saves.
 pub const CHAIN_LIMIT: usize = 16;
 
-/// A payload with what lies on overflow pages, and those pages.
+/// A payload with its part on overflow pages, and those pages.
 #[derive(Debug, Default)]
 pub struct FullPayload {
-    /// The bytes, up to what was asked for.
+    /// The bytes.
     pub bytes: Vec<u8>,
     /// The overflow pages read, in order.
     pub chain: Vec<PageNo>,
 }
 
-/// Puts a payload together; reads no more of its chain than `limit` pages.
+/// Assembles a payload; reads at most `limit` pages of its chain.
 ///
 /// # Errors
 /// [`Error::TooMuch`] for a longer chain, and the source's errors.

@@ -1,8 +1,8 @@
-//! As much of SQL as is needed to read `CREATE TABLE` and `CREATE INDEX` out of a schema: the
-//! columns of a table with their collations, its keys, and the columns of an index.
+//! The part of SQL that is needed for `CREATE TABLE` and `CREATE INDEX` of a schema: the columns of a table
+//! with their collations, its keys, and the columns of an index.
 //!
-//! SQLite has accepted these statements before it stored them, so nothing is validated. What can't be
-//! understood is left out, and a wrong reading can only lead to a wrong prediction.
+//! SQLite has accepted these statements before it stored them, therefore nothing is validated. Parts that are
+//! not understood are left out, and a misreading can only lead to a wrong prediction.
 
 use crate::record::{Collation, Order};
 use crate::tokens::{Token, is_in_parentheses, tokens};
@@ -11,27 +11,27 @@ use std::borrow::Cow;
 /// A column of a key or an index, as declared.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KeyColumn {
-    /// Its name, folded to lower case; nothing for an expression.
+    /// Its name, folded to lower case; `None` for an expression.
     pub name: Option<String>,
-    /// The words of an expression.
+    /// The tokens of an expression.
     pub(crate) expression: Vec<Token>,
-    /// How it is ordered; no collation where none is written.
+    /// Its collation; `None` if none is declared.
     pub collation: Option<Collation>,
     /// Whether `DESC` is written.
     pub descending: bool,
 }
 
-/// What a `CREATE TABLE` statement declares, as far as it matters here.
+/// The declarations of a `CREATE TABLE` statement that matter here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableSql {
     /// Columns, folded to lower case, with their declared collation.
     pub columns: Vec<(String, Option<Collation>)>,
-    /// Those among them that rows do not hold: generated columns that are not STORED.
+    /// Those of them that rows do not hold: generated columns that are not STORED.
     pub computed: Vec<String>,
     /// The primary key, in its order.
     pub primary: Vec<KeyColumn>,
-    /// The keys for which SQLite makes automatic indexes, in the order in which it numbers them; the
-    /// primary key among them.
+    /// The keys for which SQLite creates automatic indexes, in the order of their numbers; the primary key
+    /// among them.
     pub keys: Vec<Vec<KeyColumn>>,
     /// Whether it is declared WITHOUT ROWID.
     pub without_rowid: bool,
@@ -40,7 +40,7 @@ pub struct TableSql {
 }
 
 impl TableSql {
-    /// The order of a key column: what it says itself, else what its table column says.
+    /// The order of a key column: its own declaration, or else that of its table column.
     #[must_use]
     pub fn order_of(&self, column: &KeyColumn) -> Order {
         let declared = || {
@@ -57,12 +57,12 @@ impl TableSql {
 /// Statements longer than this are not read: SQLite's own default limit for a statement.
 const SQL_LIMIT: usize = 1_000_000;
 
-/// The words of a statement, none of one that is too long.
+/// The tokens of a statement; none of one that is too long.
 fn words(sql: &str) -> Vec<Token> {
     if sql.len() > SQL_LIMIT { Vec::new() } else { tokens(sql) }
 }
 
-/// The items of the first parenthesis in `tokens`, split at its own commas, and what follows it.
+/// The items of the first parenthesis in `tokens`, split at its own commas, and the tokens after it.
 fn items(tokens: &[Token]) -> (Vec<&[Token]>, &[Token]) {
     let Some(open) = tokens.iter().position(|token| token.is_sign(b'(')) else {
         return (Vec::new(), &[]);
@@ -87,7 +87,7 @@ fn items(tokens: &[Token]) -> (Vec<&[Token]>, &[Token]) {
     (items, &[])
 }
 
-/// The collation that a name written after COLLATE means.
+/// The collation of a name after COLLATE.
 fn collation(name: &str) -> Collation {
     match name {
         "binary" => Collation::Binary,
@@ -156,7 +156,7 @@ pub fn table(sql: &str) -> TableSql {
             column(item, &mut table, &mut integers);
         }
     }
-    // An INTEGER PRIMARY KEY gets its index last, and only where the table has no rowid.
+    // An INTEGER PRIMARY KEY gets its index last, and only if the table has no rowid.
     if table.without_rowid {
         table.keys.extend(integers.key);
     } else {
@@ -165,14 +165,14 @@ pub fn table(sql: &str) -> TableSql {
     table
 }
 
-/// The columns of the type INTEGER, and the primary key that is one of them.
+/// The columns of the type INTEGER, and the primary key if it is one of them.
 #[derive(Default)]
 struct Integers {
     names: Vec<String>,
     key: Option<Vec<KeyColumn>>,
 }
 
-/// Whether a column is declared INTEGER, and nothing more of a type.
+/// Whether a column's type is exactly INTEGER.
 fn is_integer(item: &[Token]) -> bool {
     let behind = [
         "constraint",
@@ -298,7 +298,7 @@ mod tests {
         let text = table("create table t(a text primary key)");
         assert_eq!(text.keys, [vec![named("a")]]);
         assert_eq!((plain.rowid.as_deref(), without.rowid, text.rowid), (Some("a"), None, None));
-        // As programs write it that make their tables themselves.
+        // As written by programs that create their tables themselves.
         for sql in [
             "create table t(id integer not null primary key autoincrement, b text unique)",
             "create table t(id INTEGER NOT NULL, b text, unique(b), primary key(id))",
@@ -328,12 +328,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_without_harm(sql in ".{0,200}") {
+        fn any_text_is_parsed_without_failure(sql in ".{0,200}") {
             let _ = (table(&sql), index_columns(&sql));
         }
 
         #[test]
-        fn any_jumble_of_sql_is_read_without_harm(words in proptest::collection::vec(
+        fn any_sequence_of_sql_tokens_is_parsed_without_failure(words in proptest::collection::vec(
             proptest::sample::select(vec!["create", "table", "(", ")", ",", "primary", "key", "unique", "\"", "[", "'", "/*", "--", "a", "collate", "desc", "on"]), 0..40)) {
             let sql = words.join(" ");
             let _ = (table(&sql), index_columns(&sql));

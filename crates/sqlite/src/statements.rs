@@ -1,30 +1,32 @@
-//! What each statement gained, and why not more.
+//! The gain of each statement, and the reason why there is no more.
 //!
-//! SQLite does not tell when a statement begins or ends (but for the one trace call that belongs to its host). So
-//! the connection is asked which statement runs at every [`LOOK`]th read that waited for storage: what is read in
-//! between counts for the statement before. One that waits less often is left alone anyway, and counted only.
-//! Statements of one text are one entry; the text is that of the program, without the values of parameters.
+//! SQLite does not report when a statement begins or ends (except by the one trace call that belongs to its
+//! host). Therefore the connection is queried for the running statement at every [`LOOK`]th read that waited
+//! for storage: the reads in between count for the last statement. A statement with fewer waits gets no
+//! prefetching anyway, and is only counted. Statements of one text are one entry; the text is that of the
+//! program, without the values of parameters.
 
 use foreseek_units::Nanos;
 use std::collections::HashMap;
 
-/// Reads that waited between two looks. To look costs a microsecond, so many such reads of a disk 50 milliseconds.
+/// Reads with a wait between two queries. A query costs a microsecond, so many such reads of a disk 50
+/// milliseconds.
 const LOOK: u64 = 8;
-/// Texts that are kept of a file: more are read by nobody. The one that has taken the least goes.
+/// Texts that are kept of a file: a longer list is not read. The one with the least time is dropped.
 const KEPT: usize = 64;
-/// Streams of one file, at most: those of the planner.
+/// The most streams of one file: those of the planner.
 const STREAMS_LIMIT: usize = 64;
 
-/// A statement that runs.
+/// A running statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Running {
-    /// Tells this run from others.
+    /// Identifies this run.
     pub(crate) run: u64,
     /// Its text.
     pub(crate) sql: String,
 }
 
-/// What reads took and would have taken, as the allowance counts them.
+/// The time of reads with and without prefetching, as in the allowance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadTimes {
     /// Without prefetching, estimated.
@@ -39,13 +41,13 @@ pub enum Why {
     /// Too few of its reads waited.
     #[default]
     FewMisses,
-    /// Its reads follow nothing that is recognised.
+    /// Its reads follow no recognised pattern.
     Unrecognised,
     /// Little was left when its scan was recognised.
     ShortScan,
-    /// Where it ends is not visible.
+    /// Its end is not visible.
     EndUnknown,
-    /// Steps cost more than reads alone.
+    /// Steps cost more than single reads.
     Unprofitable,
     /// Its scan reads in the order of the file.
     InOrder,
@@ -54,7 +56,7 @@ pub enum Why {
 }
 
 impl Why {
-    /// One line for a person.
+    /// One line for the status.
     #[must_use]
     pub fn line(self) -> &'static str {
         match self {
@@ -74,21 +76,21 @@ impl Why {
     }
 }
 
-/// What a statement has read.
+/// The reads of a statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Statement {
     pub(crate) sql: String,
     pub(crate) runs: u64,
     pub(crate) reads: u64,
-    /// Among them those that waited for storage.
+    /// Those of them that waited for storage.
     pub(crate) waited: u64,
-    /// Among them those that were fetched for it.
+    /// Those of them that were fetched for it.
     pub(crate) prefetched: u64,
     pub(crate) sums: ReadTimes,
     pub(crate) why: Why,
 }
 
-/// A statement that goes on.
+/// A statement in progress.
 #[derive(Debug, Default)]
 struct Open {
     run: Option<u64>,
@@ -102,13 +104,13 @@ struct Open {
 pub(crate) struct Ledger {
     open: HashMap<u64, Open>,
     done: Vec<Statement>,
-    /// Transactions that ended with fewer waits than a look takes.
+    /// Transactions that ended with fewer waits than a query takes.
     pub(crate) short: u64,
 }
 
 impl Ledger {
-    /// A stream has read a page. `state` tells the stream's sums and why it gains no more, `running` which statement
-    /// runs. Answers whether another one has begun.
+    /// A stream has read a page. `state` returns the stream's sums and the reason why it gains no more,
+    /// `running` the running statement. Returns whether another one has begun.
     pub(crate) fn read(
         &mut self,
         stream: u64,
@@ -156,7 +158,7 @@ impl Ledger {
         }
     }
 
-    /// The sums of a stream begin anew.
+    /// The sums of a stream restart.
     pub(crate) fn settle(&mut self, stream: u64, sums: ReadTimes) {
         if let Some(open) = self.open.get_mut(&stream) {
             open.add(sums);
@@ -164,7 +166,7 @@ impl Ledger {
         }
     }
 
-    /// The statements, those that go on included: `state` tells a stream's.
+    /// The statements, including those in progress: `state` returns a stream's sums.
     pub(crate) fn report(&self, state: impl Fn(u64) -> (ReadTimes, Why)) -> Vec<Statement> {
         let mut all = self.done.clone();
         for (stream, open) in &self.open {
@@ -185,7 +187,7 @@ impl Ledger {
 
 impl Open {
     fn add(&mut self, sums: ReadTimes) {
-        // Where the stream was forgotten its sums have begun anew.
+        // If the stream was dropped, its sums have restarted.
         let is_same = sums.stock >= self.base.stock && sums.actual >= self.base.actual;
         let base = if is_same { self.base } else { ReadTimes::default() };
         self.statement.sums.stock += Nanos(sums.stock.get() - base.stock.get());
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hardly_waits_is_counted_only_and_what_goes_on_is_told() {
+    fn fast_statements_are_only_counted_and_running_ones_are_reported() {
         let mut ledger = Ledger::default();
         reads(&mut ledger, 7, true, 10, sums(0, 0));
         ledger.end(1, (sums(9, 9), Why::FewMisses));

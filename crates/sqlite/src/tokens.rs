@@ -1,18 +1,19 @@
-//! The words of an SQL text, for [declarations](crate::sql) in a schema and for [statements](crate::ends) that run.
+//! The tokens of an SQL text, for [declarations](crate::sql) in a schema and for running
+//! [statements](crate::ends).
 //!
-//! This is no parser: names, literals and signs in their order, without comments. SQLite has accepted the texts, so
-//! nothing is validated.
+//! This is no parser: names, literals and signs in their order, without comments. SQLite has accepted the
+//! texts, therefore nothing is validated.
 
 use crate::tree::Owned;
 use std::borrow::Cow;
 
-/// Statements longer than this are not read: what is generated with so many literals has no one end.
+/// Longer statements are not read: a generated one with so many literals has no single end.
 pub(crate) const SQL_LIMIT: usize = 64 << 10;
 
-/// One of them.
+/// A token.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Token {
-    /// A name or keyword in lower case; `true` where it was quoted.
+    /// A name or keyword in lower case; `true` if it was quoted.
     Name(String, bool),
     Literal(Owned),
     Sign(u8),
@@ -31,7 +32,7 @@ impl Token {
         *self == Self::Sign(sign)
     }
 
-    /// The name that it is in a declaration, where SQLite takes one in single quotes, too.
+    /// Its name in a declaration, where SQLite accepts one in single quotes, too.
     pub(crate) fn name(&self) -> Option<Cow<'_, str>> {
         match self {
             Self::Name(name, _) => Some(name.into()),
@@ -43,7 +44,7 @@ impl Token {
     }
 }
 
-/// The words of a text.
+/// The tokens of a text.
 pub(crate) fn tokens(sql: &str) -> Vec<Token> {
     let sql = sql.as_bytes();
     let mut tokens = Vec::new();
@@ -88,7 +89,7 @@ pub(crate) fn tokens(sql: &str) -> Vec<Token> {
     tokens
 }
 
-/// A number; what looks like none that is understood is a sign.
+/// A number; an unknown form of one becomes a sign.
 fn number(rest: &[u8]) -> (Option<Token>, usize) {
     let is_part = |at: usize, byte: u8| {
         byte.is_ascii_alphanumeric()
@@ -109,12 +110,12 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
 }
 
-/// Length up to and with `end`, or all of it.
+/// Length up to and including `end`, or all of it.
 fn until(bytes: &[u8], end: &[u8]) -> usize {
     bytes.windows(end.len()).position(|window| window == end).map_or(bytes.len(), |at| at + end.len())
 }
 
-/// What stands in quotes, of which a doubled one stands for one; and the length of all.
+/// The text in quotes, in which a doubled quote is one, and the length of all.
 fn quoted(bytes: &[u8], quote: u8) -> (Vec<u8>, usize) {
     let mut text = Vec::new();
     let mut at = 1;
@@ -131,12 +132,12 @@ fn quoted(bytes: &[u8], quote: u8) -> (Vec<u8>, usize) {
     (text, at)
 }
 
-/// Whether a word is a sign that compares.
+/// Whether a token is a comparing sign.
 pub(crate) fn is_comparing(token: &Token) -> bool {
     matches!(token, Token::Sign(b'<' | b'>' | b'='))
 }
 
-/// The signs of an operator at the start of `tokens`, or `IS`, and what follows.
+/// The signs of an operator at the start of `tokens`, or `IS`, and the tokens after it.
 pub(crate) fn comparison(tokens: &[Token]) -> Option<(&[Token], &[Token])> {
     let signs = tokens.iter().take_while(|token| is_comparing(token)).count();
     match tokens {
@@ -145,7 +146,7 @@ pub(crate) fn comparison(tokens: &[Token]) -> Option<(&[Token], &[Token])> {
     }
 }
 
-/// A literal at the start of `tokens`, its sign included, and what follows it.
+/// A literal at the start of `tokens`, with its sign, and the tokens after it.
 pub(crate) fn literal(tokens: &[Token]) -> Option<(Owned, &[Token])> {
     match tokens {
         [Token::Literal(value), rest @ ..] => Some((value.clone(), rest)),
@@ -160,18 +161,18 @@ pub(crate) fn literal(tokens: &[Token]) -> Option<(Owned, &[Token])> {
     }
 }
 
-/// Whether what follows a literal makes it part of an expression.
+/// Whether the tokens after a literal make it part of an expression.
 pub(crate) fn continues(rest: &[Token]) -> bool {
     matches!(rest.first(), Some(Token::Sign(b'+' | b'-' | b'*' | b'/' | b'%' | b'|' | b'&' | b'<' | b'>')))
 }
 
-/// Whether the first parenthesis ends with the last word.
+/// Whether the first parenthesis ends with the last token.
 pub(crate) fn is_in_parentheses(tokens: &[Token]) -> bool {
     let [first, within @ .., last] = tokens else { return false };
     first.is_sign(b'(') && last.is_sign(b')') && end_of_parentheses(within).is_none()
 }
 
-/// Where the parenthesis ends that these words stand in.
+/// The end of the parenthesis that holds these tokens.
 pub(crate) fn end_of_parentheses(tokens: &[Token]) -> Option<usize> {
     let mut depth = 0usize;
     tokens.iter().position(|token| {

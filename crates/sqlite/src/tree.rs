@@ -1,12 +1,12 @@
-//! Descents through b-trees: which leaf holds a rowid or a key.
+//! Descents through b-trees: the leaf that holds a rowid or a key.
 //!
-//! Interior pages are kept in a bounded cache, since every row of a scan needs one again. The
-//! descents of many rows go down together, level by level: what is missing of a level is announced
-//! in ascending order and so fetched in one pass over the disk, instead of in the order of the index
-//! (ATC'09 section 3.5 applied to the pages that only we need).
+//! Interior pages are kept in a bounded cache, since every row of a scan needs one again. The descents of many
+//! rows go down together, level by level. The missing pages of a level are announced in ascending order, and
+//! therefore fetched in one pass over the disk instead of in the order of the index (ATC'09 section 3.5 applied
+//! to pages that only the extension needs).
 //!
-//! Limit: a WITHOUT ROWID table whose primary key reaches overflow pages is not followed past an
-//! interior cell where the part on the page does not decide.
+//! Limit: a WITHOUT ROWID table whose primary key extends to overflow pages is not followed past an interior
+//! cell whose part on the page does not decide the comparison.
 
 use crate::error::{Error, Result};
 use crate::header::Header;
@@ -18,8 +18,8 @@ use rustc_hash::FxHashMap;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Memory for interior pages. At some 400 children in a page of 4 KiB this covers a table of 13 GB;
-/// beyond it pages are read again, mostly from the kernel's cache.
+/// Memory for interior pages. At some 400 children in a page of 4 KiB this covers a table of 13 GB; beyond it
+/// pages are read again, mostly from the kernel's cache.
 const CACHE_LIMIT: usize = 32 << 20;
 /// Levels of a tree. SQLite's own cursors go no deeper than 20.
 pub const DEPTH_LIMIT: usize = 20;
@@ -91,7 +91,7 @@ impl Owned {
     }
 }
 
-/// Where a descent goes on from one page.
+/// Where a descent continues from one page.
 enum Down {
     Child(PageNo),
     /// The key is on this page itself.
@@ -124,13 +124,13 @@ impl Interior {
         self.kept.contains_key(&page)
     }
 
-    /// A page's bytes, where it is kept.
+    /// A page's bytes, if it is kept.
     #[must_use]
     pub fn kept(&self, page: PageNo) -> Option<Arc<[u8]>> {
         self.kept.get(&page).map(|kept| Arc::clone(&kept.bytes))
     }
 
-    /// Keeps a copy of an interior page that somebody else has read. Answers whether it was not known as it is.
+    /// Keeps a copy of an interior page that was read elsewhere. Returns whether its content was unknown.
     pub fn put(&mut self, page: PageNo, bytes: &[u8]) -> bool {
         self.clock += 1;
         if let Some(kept) = self.kept.get_mut(&page).filter(|kept| *kept.bytes == *bytes) {
@@ -159,8 +159,7 @@ impl Interior {
 
     /// A page's bytes: kept ones, or read and kept.
     ///
-    /// # Errors
-    /// Where it can't be read.
+    /// The page cannot be read.
     pub fn get<R: ReadPage>(&mut self, source: &mut R, page: PageNo) -> Result<Arc<[u8]>> {
         self.clock += 1;
         if let Some(kept) = self.kept.get_mut(&page) {
@@ -176,10 +175,9 @@ impl Interior {
         Ok(bytes)
     }
 
-    /// Levels of interior pages above the leaves: zero where the root is a leaf.
+    /// Levels of interior pages above the leaves: zero if the root is a leaf.
     ///
-    /// # Errors
-    /// Where the left-most path can't be followed or ends nowhere.
+    /// The left-most path cannot be followed or has no end.
     pub fn height<R: ReadPage>(&mut self, source: &mut R, root: PageNo) -> Result<usize> {
         if let Some(&height) = self.heights.get(&root) {
             return Ok(height);
@@ -197,11 +195,10 @@ impl Interior {
         Err(Error::TooMuch { what: "levels of a b-tree", limit: DEPTH_LIMIT })
     }
 
-    /// Checks that a row of `table` lies on `page`, which somebody has read, and so learns how deep
-    /// the tree is without reading its left-most path.
+    /// Checks that a row of `table` is on `page`, which was just read. This shows how deep the tree is without
+    /// reading its left-most path.
     ///
-    /// # Errors
-    /// Where the row is not there.
+    /// The row is not there.
     pub fn confirm<R: ReadPage>(
         &mut self,
         source: &mut R,
@@ -225,17 +222,15 @@ impl Interior {
         Err(Error::Damaged { page, at: 0, what: "not the page that holds the row" })
     }
 
-    /// The height of a tree, from a path that was followed to one of its leaves.
+    /// Sets the height of a tree, from a path that was followed to one of its leaves.
     pub fn learn(&mut self, root: PageNo, height: usize) {
         self.heights.insert(root, height);
     }
 
-    /// The pages of a table that hold these rows, in their order. A row that can't be found because
-    /// a page is damaged or unreadable gets none; a row that does not exist gets the leaf on which it
-    /// would be.
+    /// The pages of a table that hold these rows, in their order. A row that cannot be found because a page is
+    /// damaged or unreadable gets none; a row that does not exist gets the leaf on which it would be.
     ///
-    /// # Errors
-    /// Where the tree's root or left-most path can't be read.
+    /// The tree's root or left-most path cannot be read.
     pub fn locate<R: ReadPage>(
         &mut self,
         source: &mut R,
@@ -310,8 +305,8 @@ impl Interior {
     }
 }
 
-/// How a record's first columns compare with a key. Nothing where they are not all on the page or an
-/// unknown collation decides.
+/// How a record's first columns compare with a key. `None` if they are not all on the page or an unknown
+/// collation decides.
 #[must_use]
 pub fn compare_record(record: &[u8], key: &[Owned], orders: &[Order], header: &Header) -> Option<Ordering> {
     let mut columns = columns(record)?;
@@ -324,8 +319,7 @@ pub fn compare_record(record: &[u8], key: &[Owned], orders: &[Order], header: &H
     Some(Ordering::Equal)
 }
 
-/// The first of `count` ascending items that is not less than the one looked for, and whether it is
-/// equal to it.
+/// The first of `count` ascending items that is not less than the wanted one, and whether it is equal to it.
 ///
 /// # Errors
 /// The first error of `compare`.
@@ -364,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_stays_within_its_limit_and_keeps_what_is_used() {
+    fn the_cache_stays_within_its_limit_and_keeps_used_pages() {
         let mut header = [0u8; 100];
         header[..16].copy_from_slice(b"SQLite format 3\0");
         header[16..24].copy_from_slice(&[0, 1, 1, 1, 0, 64, 32, 32]);

@@ -1,8 +1,8 @@
 //! The leaves of a tree in key order, forward or backward, with the interior entries between them.
 //!
-//! An index is a b-tree, not a b+tree: each interior cell is an entry too, and a scan meets it after
-//! the last entry of the leaf to its left. A table's tree has rows in its leaves alone. A walk holds a path from the root; it can begin at either
-//! end or at any leaf, and bounds what a damaged tree could do to it.
+//! An index is a b-tree, not a b+tree: each interior cell is an entry too, and a scan reads it after the last
+//! entry of the leaf to its left. A table's tree has rows only in its leaves. A walk holds a path from the
+//! root. It can begin at either end or at any leaf, and bounds the effects of a damaged tree.
 
 use crate::error::{Error, Result};
 use crate::header::Header;
@@ -14,11 +14,11 @@ use crate::tree::{DEPTH_LIMIT, Interior, Owned, RowKey, compare_record, lower_bo
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
-/// Interior pages looked at for the parent of a leaf when its keys can't be compared. Enough for an
-/// index of 25,000 leaves of 4 KiB; beyond it the search would cost more than a small scan gains.
+/// Interior pages searched for the parent of a leaf when its keys cannot be compared. Enough for an index of
+/// 25,000 leaves of 4 KiB; beyond it the search would cost more than a small scan gains.
 const SEARCH_LIMIT: usize = 64;
 
-/// Which way a scan goes.
+/// The direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// In the index's own order.
@@ -27,7 +27,7 @@ pub enum Direction {
     Backward,
 }
 
-/// A place in an interior page: a child, numbered as [`Page::child`] does.
+/// A position in an interior page: a child, numbered as in [`Page::child`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Step {
     page: PageNo,
@@ -39,7 +39,7 @@ struct Step {
 #[derive(Clone, Debug)]
 pub struct Walk {
     direction: Direction,
-    /// From the root down to the parent of the current leaf; empty where the root is the leaf.
+    /// From the root down to the parent of the current leaf; empty if the root is the leaf.
     path: Vec<Step>,
     leaf: PageNo,
     /// Leaves that may still come before the tree must have a cycle.
@@ -48,21 +48,19 @@ pub struct Walk {
     announced: usize,
 }
 
-/// What comes next in a walk.
+/// The next position of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextLeaf {
-    /// The interior entry that lies between the leaf before and this one: page and cell.
+    /// The interior entry between the last leaf and this one: page and cell.
     pub between: Option<(PageNo, usize)>,
     /// The leaf.
     pub leaf: PageNo,
 }
 
 impl Walk {
-    /// A walk that begins at the first leaf in its direction. `pages` bounds it: the pages that the
-    /// file has.
+    /// A walk from the first leaf in its direction. `pages`, the number of pages of the file, bounds it.
     ///
-    /// # Errors
-    /// Where the path to it can't be followed.
+    /// The path to it cannot be followed.
     pub fn from_end<R: ReadPage>(
         interior: &mut Interior,
         source: &mut R,
@@ -76,10 +74,9 @@ impl Walk {
         Ok(walk)
     }
 
-    /// A walk that stands at `leaf`, given the bytes of it.
+    /// A walk at `leaf`, whose bytes are given.
     ///
-    /// # Errors
-    /// Where the index has no such leaf, or it can't be found with bounded effort.
+    /// The index has no such leaf, or it cannot be found with bounded effort.
     pub fn at_leaf<R: ReadPage>(
         interior: &mut Interior,
         source: &mut R,
@@ -96,11 +93,9 @@ impl Walk {
         Ok(Self { direction, path, leaf: leaf.number(), left: pages, announced: 0 })
     }
 
-    /// A walk that stands at the last page of this way down: pages from the root on, each the parent of
-    /// the one after it.
+    /// A walk at the last page of this path: pages from the root on, each the parent of the next one.
     ///
-    /// # Errors
-    /// Where a page of it can't be read or is not the parent of the one after it.
+    /// A page of it cannot be read or is not the parent of the next one.
     pub fn along<R: ReadPage>(
         interior: &mut Interior,
         source: &mut R,
@@ -125,7 +120,7 @@ impl Walk {
         Ok(Self { direction, path, leaf, left: pages, announced: 0 })
     }
 
-    /// A walk that stands where these columns are looked up.
+    /// A walk at the position where these columns are looked up.
     ///
     /// # Errors
     /// As [`Walk::seek`].
@@ -142,11 +137,10 @@ impl Walk {
         Ok(walk)
     }
 
-    /// Goes to the leaf on which the first entry would be that does not come before these columns. Neither that leaf nor what
-    /// lies between is read.
+    /// Moves to the leaf of the first entry that does not come before these columns. Neither that leaf nor the
+    /// leaves between are read.
     ///
-    /// # Errors
-    /// Where an interior page can't be read, is damaged or can't be compared with them.
+    /// An interior page cannot be read, is damaged or cannot be compared with them.
     pub fn seek<R: ReadPage>(
         &mut self,
         interior: &mut Interior,
@@ -172,10 +166,9 @@ impl Walk {
         Ok(())
     }
 
-    /// How many cells of a page of an index come before these columns, in the direction of the walk.
+    /// How many cells of an index page come before these columns, in the direction of the walk.
     ///
-    /// # Errors
-    /// Where a cell is damaged or can't be compared with them.
+    /// A cell is damaged or cannot be compared with them.
     pub fn cells_before(
         &self,
         page: &Page<'_>,
@@ -198,20 +191,20 @@ impl Walk {
         })
     }
 
-    /// The leaf at which it stands.
+    /// The present leaf.
     #[must_use]
     pub fn leaf(&self) -> PageNo {
         self.leaf
     }
 
-    /// Which way it goes.
+    /// Its direction.
     #[must_use]
     pub fn direction(&self) -> Direction {
         self.direction
     }
 
-    /// How many leaves come before the one at which it stands, where they are under the same parent:
-    /// none at the leaf where a full scan begins.
+    /// How many leaves come before the present one, if they are under the same parent: zero at the leaf where a
+    /// full scan begins.
     #[must_use]
     pub fn leaves_before(&self) -> Option<usize> {
         let before = |step: &Step| match self.direction {
@@ -222,10 +215,9 @@ impl Walk {
         above.iter().all(|step| before(step) == 0).then(|| before(parent))
     }
 
-    /// Goes on to the next leaf; nothing at the end. The leaf itself is not read.
+    /// Advances to the next leaf; `None` at the end. The leaf itself is not read.
     ///
-    /// # Errors
-    /// Where an interior page can't be read or is damaged, or the tree has a cycle.
+    /// An interior page cannot be read or is damaged, or the tree has a cycle.
     pub fn next<R: ReadPage>(&mut self, interior: &mut Interior, source: &mut R) -> Result<Option<NextLeaf>> {
         self.left = self.left.checked_sub(1).ok_or(Error::TooMuch {
             what: "leaves of an index: its tree has a cycle",
@@ -262,8 +254,7 @@ impl Walk {
 
     /// Announces the next `count` leaves under the current parent, in ascending order of pages.
     ///
-    /// # Errors
-    /// Where the parent is damaged or can't be read.
+    /// The parent is damaged or cannot be read.
     pub fn announce<R: ReadPage>(
         &mut self,
         interior: &mut Interior,
@@ -299,7 +290,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Goes down to the first leaf under `page`, `height` levels of interior pages above it.
+    /// Descends to the first leaf under `page`, which has `height` levels of interior pages.
     fn descend<R: ReadPage>(
         &mut self,
         interior: &mut Interior,
@@ -378,7 +369,7 @@ fn path_by_key<R: ReadPage>(
     Ok(path)
 }
 
-/// The path to a leaf by looking for it among the children of interior pages, breadth first.
+/// The path to a leaf by a breadth-first search of the children of interior pages.
 fn path_by_search<R: ReadPage>(
     interior: &mut Interior,
     source: &mut R,
@@ -411,7 +402,7 @@ fn path_by_search<R: ReadPage>(
     Err(Error::Damaged { page: leaf, at: 0, what: "no leaf of this index, as far as was searched" })
 }
 
-/// How an index entry leads to its row, and the overflow pages that had to be read to know it.
+/// How an index entry refers to its row, and the overflow pages that had to be read for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
     /// The row.
@@ -420,10 +411,9 @@ pub struct Target {
     pub chain: Vec<PageNo>,
 }
 
-/// The row that the entry in cell `cell` of an index page leads to.
+/// The row of the entry in cell `cell` of an index page.
 ///
-/// # Errors
-/// Where the entry is damaged or its overflow chain too long or unreadable.
+/// The entry is damaged or its overflow chain too long or unreadable.
 pub fn target<R: ReadPage>(
     source: &mut R,
     page: &Page<'_>,

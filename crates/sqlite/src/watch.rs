@@ -1,9 +1,9 @@
-//! One database file of this process: the planner, the client that fetches for it, and the borrowed
-//! descriptors through which both work.
+//! One database file of this process: the planner, the client that fetches for it, and the borrowed descriptors
+//! of both.
 //!
-//! The client is made when the first scan is recognised. It holds one access list; where several
-//! scans of the file go on at a time, on one connection or several, their reads to come are merged
-//! into it, each as if all went on at such a pace that they end together.
+//! The client is created when the first scan is recognised. It holds one access list. If several scans of the
+//! file are in progress, on one connection or several, their coming reads are merged into it, as if all
+//! advanced at a pace at which they end together.
 
 use crate::bypass::{CacheBypass, Look};
 use crate::error::{Error, Result};
@@ -22,25 +22,25 @@ use foreseek_units::{ByteOffset, ByteSpan, Bytes, Nanos, PAGE_SIZE, PageIndex, P
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-/// Hints in one call. All at once would take 70 bytes each for a moment, and a process whose
-/// memory is limited would have that much less for pages from then on, as the heap keeps it.
+/// Hints in one call. All at once would take 70 bytes each for a moment. The heap keeps them, and in a process
+/// with limited memory they would then be missing for pages.
 const HINTS_PER_CALL: usize = 1024;
-/// Distinct pages planned where the client does not know its buffer yet: 64 MiB of 4 KiB pages.
+/// Distinct pages planned while the client does not know its buffer: 64 MiB of 4 KiB pages.
 const PLAN_DEFAULT: u64 = 16_384;
 
-/// Windows of read-around from one look at how much memory there is to the next: it takes some 0.1 ms.
+/// Windows of read-around between two measurements of the memory, each of which takes some 0.1 ms.
 const WINDOWS_A_LOOK: u64 = 64;
-/// A read that takes longer has asked storage, where the kernel does not tell what is in memory: a read from
-/// memory takes a microsecond, a flash drive 80.
+/// A longer read went to storage, if the kernel does not report residency: a read from memory takes a
+/// microsecond, from a flash drive 80.
 const MISS: Duration = Duration::from_micros(50);
-/// What reads are taken to cost where every one is followed, in memory or not: what a
-/// disk would take, alone and in a sorted batch.
+/// The assumed costs of reads if every read is followed, in memory or not: those of a disk, for a single read
+/// and in a sorted batch.
 const NOMINAL: [Nanos; 2] = [Nanos::from_micros(5000), Nanos::from_micros(1000)];
 
-/// What is known of a read before it is made.
+/// The state of a read before it is made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Followed {
-    /// Its page was not in memory, as far as that is known.
+    /// Its page was not in memory, if that is known.
     missed: Option<bool>,
     /// A scan expected it.
     predicted: bool,
@@ -58,10 +58,10 @@ impl Followed {
 struct Descriptor {
     fd: HostFd,
     header: Header,
-    /// How long one call of advice may be.
+    /// The longest call of advice.
     call: Bytes,
     read: u64,
-    /// Those among them that asked storage, and how long each took.
+    /// Those of them that went to storage, with the time of each.
     waited: Vec<(PageNo, Nanos)>,
 }
 
@@ -82,7 +82,7 @@ impl ReadPage for Descriptor {
         }
     }
 
-    /// Advises the kernel of the pages, neighbours together. A failure costs nothing but time.
+    /// Advises the kernel of the pages, neighbours together. A failure only costs time.
     fn will_need(&mut self, pages: &[PageNo]) {
         let neighbours = |a: &PageNo, b: &PageNo| a.get() + 1 == b.get();
         for run in pages.chunk_by(neighbours) {
@@ -92,15 +92,15 @@ impl ReadPage for Descriptor {
     }
 }
 
-/// The connection that reads, asked about its statements. Nothing where it is not known.
+/// The reading connection, for queries about its statements. The answers are empty if it is not known.
 pub(crate) trait Connection {
-    /// The texts of the statements that run, with the values of their parameters.
+    /// The texts of the running statements, with the values of their parameters.
     fn texts(&self) -> Vec<String>;
-    /// The statement that runs.
+    /// The running statement.
     fn statement(&self) -> Option<Running>;
 }
 
-/// What is known of one file.
+/// The state of one file.
 pub(crate) struct Watch {
     planner: Planner,
     ledger: Ledger,
@@ -108,9 +108,9 @@ pub(crate) struct Watch {
     client: Option<Client>,
     bypass: CacheBypass,
     around: ReadAround,
-    /// Pages that we read ourselves.
+    /// Pages read by the extension itself.
     own_reads: u64,
-    /// Why no client could be had; said once.
+    /// No client could be created; the reason is printed once.
     refused: bool,
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct Report {
     pub(crate) client: Option<Stats>,
     pub(crate) around: Around,
     pub(crate) statements: Vec<Statement>,
-    /// Transactions that hardly waited.
+    /// Transactions with almost no waits.
     pub(crate) short: u64,
 }
 
@@ -181,13 +181,13 @@ impl Watch {
         }
     }
 
-    /// Forgets the client: another is made with other settings when it is needed.
+    /// Drops the client: another is created with other settings when it is needed.
     pub(crate) fn drop_client(&mut self) {
         self.client = None;
         self.refused = false;
     }
 
-    /// SQLite is about to read a page. Nothing where [`Watch::after`] is to see only those of its pages that
+    /// SQLite is about to read a page. `None` if [`Watch::after`] is to get only those pages of the stream that
     /// are read once.
     pub(crate) fn before(&mut self, fd: HostFd, page: PageNo, span: ByteSpan) -> Option<Followed> {
         let pages = span.pages();
@@ -218,7 +218,7 @@ impl Watch {
         }
     }
 
-    /// Has the client fetch for a read that a scan predicted; nothing for another.
+    /// Lets the client fetch for a read that a scan predicted; does nothing for another.
     fn follow(&mut self, fd: HostFd, page: PageNo, span: ByteSpan) -> Option<()> {
         let scan = self.planner.expects(stream(fd), page)?;
         let mut source = self.descriptor(fd);
@@ -237,19 +237,19 @@ impl Watch {
         Some(())
     }
 
-    /// Counts what was read to know what comes.
+    /// Counts the reads of prediction.
     fn own_read(&mut self, source: Descriptor) {
         self.own_reads += source.read;
-        // Where costs are nominal, a read that passes through here has no time of its own.
+        // With nominal costs, a read has no time of its own.
         for (page, time) in source.waited.into_iter().filter(|_| settings::may_bypass()) {
             self.planner.own_read(page, time);
         }
     }
 
-    /// Asks for the neighbours of a page that misses, where that is likely to pay. Answers how many.
+    /// Requests the neighbours of a page that misses, if that is likely to pay. Returns how many.
     fn read_around(&mut self, fd: HostFd, page: PageNo, read: PageSpan) -> Pages {
         let (misses, end) = self.planner.misses_and_end(stream(fd));
-        // What is no page of a known tree is mostly one of a chain, which the kernel reads ahead.
+        // A page outside of the known trees mostly belongs to a chain, which the kernel reads ahead.
         let Some(class) = self.planner.tree_of(page).map(class) else { return Pages::ZERO };
         let Some(window) = self.around.window(class, read, misses, end) else { return Pages::ZERO };
         let window = window.intersection(self.planner.extent());
@@ -273,15 +273,15 @@ impl Watch {
         Pages(neighbours.len() as u64)
     }
 
-    /// Whether a page is to be seen though its stream is bypassed: interior pages are read once, and without
-    /// them a scan that is met later can't be told from others.
-    pub(crate) fn is_lasting(page: PageNo, bytes: &[u8]) -> bool {
+    /// Whether a page is needed though its stream is bypassed: interior pages are read once, and without them a
+    /// later scan cannot be recognised.
+    pub(crate) fn is_needed_in_bypass(page: PageNo, bytes: &[u8]) -> bool {
         let at = if page == PageNo::FIRST { HEADER_LEN } else { 0 };
         bytes.get(at).and_then(|&flag| Kind::of(flag)).is_some_and(Kind::is_interior)
     }
 
-    /// SQLite has read a page, which took `time` with what we did before it. `connection` tells which statements
-    /// may be reading.
+    /// SQLite has read a page, which took `time` with the extension's work before it. `connection` returns the
+    /// statements that may be reading.
     pub(crate) fn after(
         &mut self,
         fd: HostFd,
@@ -338,8 +338,7 @@ impl Watch {
         }
     }
 
-    /// SQLite has read the bytes by which it learns whether the file was changed: a transaction
-    /// begins.
+    /// SQLite has read the bytes that show whether the file was changed: a transaction begins.
     pub(crate) fn transaction(&mut self, fd: HostFd, bytes: &[u8]) {
         self.end(stream(fd));
         self.planner.begin_transaction(stream(fd));
@@ -398,7 +397,7 @@ impl Watch {
     }
 }
 
-/// What a read has cost. One that passed uncounted costs nothing.
+/// The cost of a read. One that was not followed costs nothing.
 fn cost(followed: Option<Followed>, time: Duration) -> Cost {
     let Some(Followed { missed, predicted, .. }) = followed else { return Cost::default() };
     if !settings::may_bypass() {
@@ -407,7 +406,7 @@ fn cost(followed: Option<Followed>, time: Duration) -> Cost {
     Cost { time: time.into(), missed: missed.unwrap_or(time > MISS) }
 }
 
-/// Tells the client what this scan will read, and the others that go on beside it.
+/// Passes the coming reads of this scan, and of those in progress beside it, to the client.
 fn answer(client: &Client, planner: &mut Planner, source: &mut Descriptor, scan: ScanId) {
     let lookahead = lookahead(client, planner.header());
     let plans = planner.plan_together(source, scan, lookahead);
@@ -418,7 +417,7 @@ fn answer(client: &Client, planner: &mut Planner, source: &mut Descriptor, scan:
     while let Some(part) = parts.next() {
         let entries = entries(source.fd.raw(), planner.header(), part);
         let taken = client.hint(mode, &entries, done && parts.peek().is_none());
-        // What is refused is asked for again.
+        // Refused hints are requested again.
         if taken.ok() != Some(entries.len()) {
             break;
         }
@@ -431,7 +430,7 @@ fn merge(mut lists: Vec<Vec<PageAccess>>) -> Vec<PageAccess> {
     if lists.len() == 1 {
         return lists.pop().unwrap_or_default();
     }
-    // The item at `at` of a list of `len` comes at at/len of the way.
+    // The item at `at` of a list of `len` comes at the fraction at/len.
     let mut items: Vec<(f64, PageAccess)> = Vec::with_capacity(lists.iter().map(Vec::len).sum());
     for list in lists {
         let length = list.len().max(1) as f64;
@@ -441,13 +440,13 @@ fn merge(mut lists: Vec<Vec<PageAccess>>) -> Vec<PageAccess> {
     items.into_iter().map(|(_, access)| access).collect()
 }
 
-/// What stands for a tree, by its root.
+/// The class of a tree, by its root.
 fn class(root: PageNo) -> u64 {
     u64::from(root.get())
 }
 
-/// How much of the memory may hold pages that were prefetched and not read: half where the file fits into it, and as
-/// much less as the file is larger, since pages of its other trees need room as well.
+/// How much of the memory may hold prefetched and unread pages: half if the file fits into it, and less in
+/// proportion for a larger file, since pages of its other trees need room as well.
 fn share(memory: Pages, file: Pages) -> Pages {
     let (memory, file) = (u128::from(memory.get()), u128::from(file.get()));
     Pages(u64::try_from(memory * memory / (2 * file.max(memory).max(1))).unwrap_or(u64::MAX))
@@ -457,7 +456,7 @@ fn stream(fd: HostFd) -> u64 {
     fd.raw() as u64
 }
 
-/// How far ahead the client wants to know.
+/// How far ahead the client needs reads.
 fn lookahead(client: &Client, header: &Header) -> Lookahead {
     let stats = client.stats().engine;
     let page = header.page_size().get();

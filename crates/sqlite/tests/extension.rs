@@ -1,5 +1,5 @@
-//! The extension in the stock shell: the same rows as without it, and the reads that it predicted
-//! against those that SQLite made.
+//! The extension in the stock shell: the rows are the same as without it, and SQLite's reads are those that it
+//! predicted.
 
 mod common;
 
@@ -7,7 +7,7 @@ use common::shell::{FOLLOW, counter, drop_cache, fetched, has_shell, stock, with
 use common::{SCHEMAS, Shape, large, table};
 use std::path::Path;
 
-/// A scan's rows with the extension are those without it; answers the status.
+/// Checks that a query's rows with the extension are those without it; returns the status.
 fn same_rows(database: &Path, before: &str, sql: &str) -> serde_json::Value {
     let plain = stock(database, sql);
     drop_cache(database);
@@ -19,7 +19,7 @@ fn same_rows(database: &Path, before: &str, sql: &str) -> serde_json::Value {
     status
 }
 
-/// With a cache of 10 pages nearly every row is a read, as in a table larger than the cache.
+/// With a cache of 10 pages nearly every row needs a read, as in a table larger than the cache.
 fn scan(tail: &str) -> String {
     format!("PRAGMA cache_size=10; SELECT * FROM t {tail};")
 }
@@ -48,13 +48,13 @@ fn every_schema_gives_the_same_rows_and_its_reads_are_predicted() {
                 let (pages, predicted) =
                     (counter(&status, "leaves_read"), counter(&status, "predicted_reads"));
                 let case = format!("{} {tail} {shape:?}\n{status}", shape.schema().name);
-                // In a table of few pages the evidence fits many a place.
+                // In a table of few pages, reads at many positions fit a scan.
                 let file_pages = path.metadata().expect("is there").len() / u64::from(shape.page_size);
                 if file_pages > 100 {
                     assert_eq!(counter(&status, "scans"), 1, "{case}");
                     assert_eq!(counter(&status, "ends_known"), 1, "{case}");
                     assert_eq!(counter(&status, "failed"), 0, "{case}");
-                    // The rest are the schema and the first seeks.
+                    // The other reads are of the schema and the first seeks.
                     assert!(predicted + 44 >= pages, "{predicted} of {pages}: {case}");
                 }
             }
@@ -115,7 +115,7 @@ fn a_whole_scan_is_fetched_once_and_found_in_the_cache() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = large(directory.path());
     let is_out = drop_cache(&path);
-    // On the storage of whoever runs this, seeks may cost nothing: they count as a disk's.
+    // On the storage of this machine seeks may cost nothing: they are counted as those of a disk.
     let status = same_rows(&path, FOLLOW, "SELECT * FROM t INDEXED BY i ORDER BY k;");
     if !is_out {
         return;
@@ -124,13 +124,13 @@ fn a_whole_scan_is_fetched_once_and_found_in_the_cache() {
     assert!(reads > 50_000, "{status}");
     assert!(fetched(&status, "hits") * 100 >= reads * 99, "{status}");
     assert!(fetched(&status, "fetched_pages") > 2000, "{status}");
-    // The steps up to the one that holds the rest.
+    // Each step is a round; the last one holds all the rest.
     assert!((1..=2).contains(&fetched(&status, "rounds")), "{status}");
 }
 
 #[test]
-fn what_is_in_memory_is_looked_away_from() {
-    if !has_shell("what_is_in_memory_is_looked_away_from") {
+fn reads_from_memory_are_bypassed() {
+    if !has_shell("reads_from_memory_are_bypassed") {
         return;
     }
     let (_directory, path) = table(5000);
@@ -177,7 +177,7 @@ fn a_nested_loop_by_index_is_not_prefetched_beyond_its_rows() {
         return;
     }
     let (_directory, path) = table(20_000);
-    // For each of some rows, ten or twenty rows by the other index, in a place of their own.
+    // For each selected row, the other index gives ten or twenty rows at another position.
     let sql = "PRAGMA cache_size=10; CREATE INDEX IF NOT EXISTS j ON t(n);\n\
         SELECT a.u, b.u, b.k FROM t a CROSS JOIN t b INDEXED BY j WHERE a.u % 97 = 1 AND b.n = (a.u * 7) % 600;";
     let status = same_rows(&path, FOLLOW, sql);
@@ -206,7 +206,7 @@ fn the_rows_of_an_in_list_are_predicted_and_no_others_fetched() {
     )
     .expect("indexes and a table");
     drop(db);
-    // Every second value is there; those of `n` have 100 rows each.
+    // Every second value exists. Each value of `n` has 100 rows.
     let key = |row: u64| format!("'{:09}'", row / 2 * 2 * 199 % 60_000 * 7_919_017 % 999_999_937 + row % 2);
     let keys = list(0..1200, key);
     let numbers = list(0..60, |at| (at * 37 % 700).to_string());
@@ -226,18 +226,18 @@ fn the_rows_of_an_in_list_are_predicted_and_no_others_fetched() {
         assert!(leaves > least, "{case}");
         assert_eq!((counter(&status, "scans"), counter(&status, "failed")), (1, 0), "{case}");
         assert_eq!(counter(&status, "ends_known"), 1, "{case}");
-        // The first seeks; and interior pages of a table WITHOUT ROWID hold rows as well.
+        // Not predicted: the first seeks. In a table WITHOUT ROWID the interior pages hold rows as well.
         let is_own_key = query.starts_with('w');
         assert!(predicted + if is_own_key { leaves / 8 } else { 60 } >= leaves, "{case}");
         let known = fetched(&status, "used_pages") + fetched(&status, "infill_pages");
         let unused = fetched(&status, "fetched_pages").saturating_sub(known);
-        assert!(!is_out || unused * if is_own_key { 8 } else { 20 } < leaves, "{unused} in vain, {case}");
+        assert!(!is_out || unused * if is_own_key { 8 } else { 20 } < leaves, "{unused} wasted, {case}");
     }
 }
 
 #[test]
-fn memory_mapping_and_being_switched_off_are_said_with_their_remedy() {
-    if !has_shell("memory_mapping_and_being_switched_off_are_said_with_their_remedy") {
+fn the_status_names_a_remedy_for_memory_mapping_and_for_prefetch_off() {
+    if !has_shell("the_status_names_a_remedy_for_memory_mapping_and_for_prefetch_off") {
         return;
     }
     let (_directory, path) = table(500);

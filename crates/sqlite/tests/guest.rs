@@ -1,6 +1,6 @@
 //! The extension as a guest: other SQLites and languages, locks, writers, damage, forks, the switch.
 #![allow(unsafe_code, reason = "loading an extension and asking for locks")]
-#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
+#![allow(clippy::print_stdout, reason = "a skipped test prints a message")]
 
 mod common;
 
@@ -17,10 +17,10 @@ use std::process::{Command, Stdio};
 
 const SCAN: &str = "PRAGMA cache_size=50; SELECT * FROM t INDEXED BY i ORDER BY k;";
 
-/// The same for its row numbers, in need of the rows themselves.
+/// The same scan for the row numbers alone; it still needs the rows themselves.
 const SCAN_U: &str = "SELECT u FROM t INDEXED BY i WHERE filler <> '!' ORDER BY k";
 
-/// Runs one of the ignored tests below in a process of its own.
+/// Runs one of the ignored tests below as its own process.
 fn child(name: &str, database: &Path) -> std::process::Child {
     let this = std::env::current_exe().expect("this program's path");
     Command::new(this)
@@ -38,12 +38,12 @@ fn database_of_child() -> PathBuf {
 /// A connection of the bundled SQLite with the extension.
 fn open_with_extension(path: &Path) -> Connection {
     let db = Connection::open(path).expect("opens");
-    // SAFETY: the extension is ours.
+    // SAFETY: the extension is this crate's.
     unsafe {
         db.load_extension_enable().expect("enabled");
         db.load_extension(extension(), None::<&str>).expect("loaded");
     }
-    // The kernel's read-ahead brings a small file in at once: follow it all the same.
+    // The kernel's readahead reads a small file as a whole: follow it all the same.
     db.query_row("SELECT foreseek_set('bypass', 'off')", [], |_| Ok(())).expect("set");
     db
 }
@@ -79,7 +79,7 @@ fn in_the_bundled_sqlite() {
     assert!(counter(&after, "predicted_reads") + 44 > counter(&after, "leaves_read"), "{after}");
     assert!(fetched(&after, "hits") * 100 > fetched(&after, "reads") * 99, "{after}");
 
-    // A connection opened later has it too, and knows a statement with a LIMIT.
+    // A connection opened later is prefetched too, and the LIMIT of its statement is known.
     drop_cache(&path);
     let second = Connection::open(&path).expect("opens");
     let before = fetched(&after, "fetched_pages");
@@ -207,13 +207,13 @@ fn closed_database() {
 }
 
 #[test]
-fn connections_that_share_a_cache_do_not_wait_for_each_other_in_vain() {
+fn connections_that_share_a_cache_do_not_block_each_other() {
     let (_directory, path) = table(3000);
     assert!(wait(&mut child("one_cache", &path)).success());
 }
 
 #[test]
-#[ignore = "a child of connections_that_share_a_cache_do_not_wait_for_each_other_in_vain"]
+#[ignore = "a child of connections_that_share_a_cache_do_not_block_each_other"]
 fn one_cache() {
     let path = database_of_child();
     let plain = rows(&Connection::open(&path).expect("opens"), SCAN_U);
@@ -258,7 +258,7 @@ fn rows_in_the_write_ahead_log_are_read_from_it() {
 }
 
 #[test]
-fn a_writer_beside_a_scan_changes_nothing_of_what_it_reads() {
+fn a_concurrent_writer_does_not_change_the_rows_of_a_scan() {
     for journal in ["wal", "delete"] {
         let directory = tempfile::tempdir().expect("a directory");
         let path = Shape { journal, ..Shape::usual(3000) }.build(directory.path(), "db");
@@ -289,7 +289,7 @@ fn a_writer_beside_a_scan_changes_nothing_of_what_it_reads() {
 }
 
 #[test]
-#[ignore = "a child of a_writer_beside_a_scan_changes_nothing_of_what_it_reads"]
+#[ignore = "a child of a_concurrent_writer_does_not_change_the_rows_of_a_scan"]
 fn read_beside_a_writer() {
     let path = database_of_child();
     let db = open_with_extension(&path);
@@ -317,7 +317,7 @@ fn read_beside_a_writer() {
     }
 }
 
-/// How often the stock shell is asked again before an answer counts as none of its own.
+/// The number of times that the stock shell runs again before an answer counts as one that it never gives.
 const STOCK_ANSWERS: usize = 40;
 
 #[test]
@@ -356,14 +356,14 @@ fn damage_gives_sqlites_own_error_and_no_crash() {
             let (ours, _) = with_extension(&path, FOLLOW, &sql);
             assert!(ours.status.code().is_some(), "{:?}: {}", ours.status, ours.err);
             assert!(!ours.err.contains("libprefetch"), "{}", ours.err);
-            // The line at which an error is met is one more: that of `.load`.
+            // Line numbers of errors differ by one: `.load` is a line too.
             let messages = |text: &str| {
                 let bare = |line: &str| line.split_once(": ").map_or(line, |(_, rest)| rest).to_owned();
                 text.lines().map(bare).collect::<Vec<_>>()
             };
             assert_eq!(messages(&ours.err), messages(&plain.err), "{shape:?} {damage}");
-            // On some damage SQLite itself gives now these rows, now those (it reads memory that no
-            // page has filled): any answer of its own will do.
+            // For some damage the rows of SQLite itself vary from run to run: it reads uninitialized memory.
+            // Any of its own answers is accepted.
             let same = std::iter::once(plain).chain((0..STOCK_ANSWERS).map(|_| stock(&path, &sql)));
             assert!(same.into_iter().any(|stock| stock.out == ours.out), "{shape:?} {damage}");
         }
@@ -414,7 +414,7 @@ fn sqlites_locks_are_held_while_the_extension_works() {
 const RESERVED: (i64, i64) = (0x4000_0001, 1);
 const SHARED: (i64, i64) = (0x4000_0002, 510);
 
-/// Which process has a lock on these bytes that would keep a writer out.
+/// The process that holds a lock on these bytes that excludes a writer.
 fn holder(file: &File, (start, len): (i64, i64)) -> Option<u32> {
     // SAFETY: a plain structure, for which zero is a value.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
@@ -464,17 +464,17 @@ print('done')
 ";
 
 #[test]
-fn python_loads_it_and_a_fork_does_without_it() {
+fn python_loads_it_and_a_forked_child_reads_without_it() {
     let (_directory, path) = table(5000);
     let python = "/usr/bin/python3";
     if !Path::new(python).exists() {
-        println!("SKIPPED: python_loads_it_and_a_fork_does_without_it: {python} is not installed");
+        println!("SKIPPED: python_loads_it_and_a_forked_child_reads_without_it: {python} is not installed");
         return;
     }
     let outcome = run(Command::new(python).args(["-c", PYTHON]).arg(&path).arg(extension()), "");
     if outcome.out.starts_with("no load_extension") {
         println!(
-            "SKIPPED: python_loads_it_and_a_fork_does_without_it: this Python's sqlite3 loads no extensions"
+            "SKIPPED: python_loads_it_and_a_forked_child_reads_without_it: this Python's sqlite3 loads no extensions"
         );
         return;
     }
@@ -483,16 +483,16 @@ fn python_loads_it_and_a_fork_does_without_it() {
 }
 
 #[test]
-fn switched_off_it_loads_and_does_nothing() {
-    if !has_shell("switched_off_it_loads_and_does_nothing") {
+fn when_disabled_it_loads_and_does_nothing() {
+    if !has_shell("when_disabled_it_loads_and_does_nothing") {
         return;
     }
     let (_directory, path) = table(1000);
     let script = format!(".load {}\n{SCAN}\nSELECT foreseek_status();\n", extension().display());
     let outcome = run(Command::new("sqlite3").arg(&path).env("FORESEEK_DISABLE", "1"), &script);
     let expected = stock(&path, SCAN).out;
-    let (said, status) = outcome.out.trim_end().rsplit_once('\n').expect("rows and a status");
-    assert!(said == expected.trim_end());
+    let (printed, status) = outcome.out.trim_end().rsplit_once('\n').expect("rows and a status");
+    assert!(printed == expected.trim_end());
     assert!(status.contains("\"active\":false") && status.contains("FORESEEK_DISABLE"), "{status}");
     assert!(status.contains("\"hooked\":[]") && outcome.err.is_empty());
 }
@@ -510,8 +510,8 @@ fn a_setting_that_cannot_be_used_is_refused_when_it_is_loaded() {
 }
 
 #[test]
-fn a_database_of_another_vfs_is_said_to_be_unseen() {
-    if !has_shell("a_database_of_another_vfs_is_said_to_be_unseen") {
+fn the_status_reports_a_database_of_another_vfs() {
+    if !has_shell("the_status_reports_a_database_of_another_vfs") {
         return;
     }
     let (_directory, path) = table(300);
@@ -527,8 +527,8 @@ fn a_database_of_another_vfs_is_said_to_be_unseen() {
 }
 
 #[test]
-fn a_profile_that_is_gone_later_keeps_no_connection_from_opening() {
-    if !has_shell("a_profile_that_is_gone_later_keeps_no_connection_from_opening") {
+fn connections_open_after_the_profile_was_removed() {
+    if !has_shell("connections_open_after_the_profile_was_removed") {
         return;
     }
     let (directory, path) = table(300);

@@ -15,7 +15,7 @@ use reader::Reader;
 use rusqlite::Connection;
 use std::collections::HashSet;
 
-/// Customers, and their orders in no order.
+/// Customers and their orders; the orders of a customer are scattered.
 struct Database {
     file: Vec<u8>,
     connection: Connection,
@@ -28,7 +28,7 @@ impl Database {
         Self::with(customers, orders, "")
     }
 
-    /// The same after a change.
+    /// As `new`, followed by a change in SQL.
     fn with(customers: u64, orders: u64, change: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("db");
@@ -63,19 +63,19 @@ impl Database {
         self.schema.tables.iter().find(|table| table.name == name).expect("is there").clone()
     }
 
-    /// The page of a tree on which this row or entry is.
+    /// The page of a tree that holds this row or entry.
     fn page(&mut self, tree: &Table, key: RowKey) -> PageNo {
         let mut source = Image::new(&self.file, 1024);
         self.interior.locate(&mut source, tree, &[key]).expect("a way")[0].expect("is there")
     }
 
-    /// What a nested loop reads: the rows of `cust` by rowid, and of those that `outer` selects the orders of the
-    /// customer in `key`, as far as `upto` of each.
+    /// The reads of a nested loop: the rows of `cust` by rowid, and for each row that `outer` selects, the
+    /// first `upto` orders of the customer in column `key`.
     fn nested_loop(&mut self, outer: &str, key: &str, upto: usize) -> Vec<PageNo> {
         self.nested_loop_by("id", outer, key, upto)
     }
 
-    /// The same with the rows of `cust` in another order.
+    /// As `nested_loop`, with the rows of `cust` in another order.
     fn nested_loop_by(&mut self, order: &str, outer: &str, key: &str, upto: usize) -> Vec<PageNo> {
         let rows = |connection: &Connection, sql: &str| {
             let mut statement = connection.prepare(sql).expect("is sound");
@@ -91,7 +91,7 @@ impl Database {
         let (mut reads, mut held) = (Vec::new(), None);
         for (id, customer) in rows(&self.connection, &format!("SELECT id, {key} FROM cust ORDER BY {order}"))
         {
-            // A cursor holds the page at which it is.
+            // A cursor keeps its page.
             let page = self.page(&cust, RowKey::Rowid(id));
             reads.extend(held.replace(page).is_none_or(|before| before != page).then_some(page));
             if !selected.contains(&id) {
@@ -109,8 +109,8 @@ impl Database {
     }
 }
 
-/// What a nested loop reads whose outer rows an index of `cust(other)` names: for each, the orders of the customer in `pick`, or the
-/// order of this number.
+/// The reads of a nested loop whose outer rows an index of `cust(other)` gives: for each row, the orders of the
+/// customer in `pick`, or the order with that number.
 fn nested_loop_by_index(database: &mut Database, outer: &str, by_number: bool) -> Vec<PageNo> {
     let rows = |connection: &Connection, sql: &str| {
         let mut statement = connection.prepare(sql).expect("is sound");
@@ -130,7 +130,7 @@ fn nested_loop_by_index(database: &mut Database, outer: &str, by_number: bool) -
         }
     };
     let (by_other, by_customer) = (index("cust_other"), index("o_customer"));
-    // A cursor holds the page at which it is.
+    // A cursor keeps its page.
     let mut held = [None; 4];
     let mut reads = Vec::new();
     let mut read = |cursor: usize, page: PageNo| {
@@ -157,7 +157,8 @@ fn nested_loop_by_index(database: &mut Database, outer: &str, by_number: bool) -
     reads
 }
 
-/// Makes these reads; answers how many there were that a cache did not answer, and how many told in time.
+/// Makes these reads. Returns the number that the program's cache did not hold, and the number of those that a
+/// plan held in time.
 fn read(reader: &mut Reader<'_>, file: &[u8], reads: &[PageNo]) -> (usize, usize) {
     reader.read_interior(file);
     let before = reader.reads;
@@ -168,7 +169,7 @@ fn read(reader: &mut Reader<'_>, file: &[u8], reads: &[PageNo]) -> (usize, usize
 }
 
 #[test]
-fn the_orders_of_the_customers_to_come_are_told_in_time() {
+fn the_orders_of_the_next_customers_are_planned_in_time() {
     let mut database = Database::new(2000, 16_000);
     let file = database.file.clone();
     for (key, statement) in [
@@ -187,7 +188,7 @@ fn the_orders_of_the_customers_to_come_are_told_in_time() {
         let (made, hinted) = read(&mut reader, &file, &reads);
         assert!(hinted * 10 > made * 8, "{hinted} of {made}, {:?}", reader.counters());
         assert_eq!(reader.counters().failed, 0);
-        // The text shows which customers are passed over: next to nothing is fetched for those.
+        // The text shows which customers are skipped: nearly nothing is fetched for them.
         let wanted: HashSet<PageNo> = reads.iter().copied().collect();
         let wasted = reader.all_hinted.difference(&wanted).count();
         assert!(wasted * 50 < reader.all_hinted.len(), "{wasted} of {}", reader.all_hinted.len());
@@ -195,7 +196,7 @@ fn the_orders_of_the_customers_to_come_are_told_in_time() {
 }
 
 #[test]
-fn rows_that_ask_for_others_are_known_as_such_as_long_as_a_join_is_followed() {
+fn outer_rows_are_known_as_such_as_long_as_a_join_is_followed() {
     let mut database = Database::new(2000, 16_000);
     let file = database.file.clone();
     let reads = database.nested_loop("SELECT id, pick FROM cust", "id", usize::MAX);
@@ -215,7 +216,7 @@ fn rows_that_ask_for_others_are_known_as_such_as_long_as_a_join_is_followed() {
 }
 
 #[test]
-fn a_join_whose_end_is_visible_is_told_to_its_end_and_no_further() {
+fn a_join_whose_end_is_visible_is_planned_to_its_end_and_no_further() {
     let mut database = Database::new(4000, 16_000);
     let outer = "SELECT id, pick FROM cust WHERE id<2000 AND pick<3";
     let reads = database.nested_loop(outer, "other", usize::MAX);
@@ -229,7 +230,7 @@ fn a_join_whose_end_is_visible_is_told_to_its_end_and_no_further() {
     let (made, hinted) = read(&mut reader, &file, &reads[..=end]);
     assert!(reader.plans.len() <= 2, "{:?}", reader.plans);
     assert!(hinted * 100 > made * 90, "{hinted} of {made}, {:?}", reader.plans);
-    // Of the customers beyond the bound, those on the page of the last one are known at most.
+    // Of the customers beyond the bound, at most those on the last one's page are read.
     let customers: HashSet<PageNo> =
         (2001..4000).map(|id| database.page(&database.table("cust"), RowKey::Rowid(id))).collect();
     let beyond = reader.source.read.iter().filter(|page| **page != last && customers.contains(page)).count();
@@ -237,7 +238,7 @@ fn a_join_whose_end_is_visible_is_told_to_its_end_and_no_further() {
 }
 
 #[test]
-fn what_rows_ask_for_that_an_index_names_is_told_in_time() {
+fn look_ups_of_rows_that_an_index_gives_are_planned_in_time() {
     let mut database = Database::with(
         12_000,
         12_000,
@@ -269,8 +270,9 @@ fn what_rows_ask_for_that_an_index_names_is_told_in_time() {
 }
 
 #[test]
-fn outer_rows_are_read_as_far_as_a_step_of_all_needs_them() {
-    // One customer in ten is looked up: more leaves of customers than are read at a time where it may end soon.
+fn outer_rows_are_read_as_far_as_a_step_to_the_end_needs_them() {
+    // One customer in ten is looked up: more leaves of customers are needed than are read at a time where the
+    // end may be near.
     let mut database = Database::new(40_000, 16_000);
     let reads = database.nested_loop("SELECT id, pick FROM cust WHERE pick<1", "other", usize::MAX);
     let file = database.file.clone();
@@ -283,7 +285,7 @@ fn outer_rows_are_read_as_far_as_a_step_of_all_needs_them() {
 }
 
 #[test]
-fn of_look_ups_that_stop_no_more_is_told_than_they_read() {
+fn look_ups_that_stop_early_are_not_planned_further_than_they_read() {
     let mut database = Database::new(4000, 16_000);
     let reads = database.nested_loop("SELECT id, pick FROM cust", "other", 1);
     let file = database.file.clone();
@@ -304,8 +306,8 @@ fn of_look_ups_that_stop_no_more_is_told_than_they_read() {
 }
 
 #[test]
-fn a_join_of_tables_that_lie_in_one_order_is_left_to_the_kernel() {
-    // Orders were filled customer by customer.
+fn a_join_of_tables_in_the_same_order_is_left_to_the_kernel() {
+    // The orders are sorted by customer.
     let change =
         "DROP INDEX o_customer; UPDATE o SET customer=1+(id-1)/4; CREATE INDEX o_customer ON o(customer)";
     let mut database = Database::with(4000, 16_000, change);
@@ -322,7 +324,7 @@ fn a_join_of_tables_that_lie_in_one_order_is_left_to_the_kernel() {
 }
 
 #[test]
-fn a_tree_that_memory_can_hold_is_left_to_it_where_the_file_is_larger() {
+fn a_tree_that_fits_into_memory_is_not_planned_if_the_file_does_not_fit() {
     let mut database = Database::with(
         12_000,
         12_000,
@@ -334,7 +336,8 @@ fn a_tree_that_memory_can_hold_is_left_to_it_where_the_file_is_larger() {
     let orders: HashSet<PageNo> = (1..=12_000).map(|id| database.page(&orders, RowKey::Rowid(id))).collect();
     let file = database.file.clone();
     let size = file.len() as u64;
-    // More orders than fit; all of them, but not the file; all.
+    // In the first case more orders exist than fit in memory. In the second all orders fit, but not the file.
+    // In the third the file fits.
     for (memory, joined) in [(size / 2, true), (size - 1024, false), (size, true)] {
         let mut reader = Reader::new(&file, 20);
         reader.planner.set_memory(Bytes(memory));
@@ -367,12 +370,12 @@ fn a_loop_that_stops_at_its_first_row_costs_little() {
     let (made, _) = read(&mut reader, &file, &reads);
     let wanted: HashSet<PageNo> = reads.iter().copied().collect();
     let wasted = reader.all_hinted.difference(&wanted).count();
-    // Of 8 orders of a customer one is read: what is told unused is paid by what is read in time.
-    assert!(wasted < made, "{wasted} of {} in vain, {made} reads", reader.all_hinted.len());
+    // Of a customer's 8 orders one is read: the reads in time pay for the fetches of the others.
+    assert!(wasted < made, "{wasted} of {} wasted, {made} reads", reader.all_hinted.len());
 }
 
 #[test]
-fn look_ups_of_keys_that_stand_nowhere_begin_nothing() {
+fn look_ups_of_random_keys_begin_nothing() {
     let mut database = Database::new(2000, 16_000);
     let file = database.file.clone();
     let (cust, o) = (database.table("cust"), database.table("o"));
@@ -389,7 +392,7 @@ fn look_ups_of_keys_that_stand_nowhere_begin_nothing() {
 }
 
 #[test]
-fn rows_that_are_long_not_looked_up_are_not_read_at_a_stretch() {
+fn outer_rows_without_look_ups_are_not_read_in_one_pass() {
     let change =
         "UPDATE cust SET pick=77 WHERE id<300 OR id>59700; UPDATE o SET customer=1+customer%300 WHERE id%4";
     let mut database = Database::with(60_000, 16_000, change);
@@ -415,7 +418,7 @@ fn outer_rows_in_no_order_of_their_table_are_not_taken_for_a_scan_of_it() {
     let wasted = reader.all_hinted.difference(&wanted).count();
     assert!(
         wasted * 20 < reader.reads,
-        "{wasted} hinted in vain, {} reads, {:?}",
+        "{wasted} hints wasted, {} reads, {:?}",
         reader.reads,
         reader.counters()
     );

@@ -1,4 +1,4 @@
-//! The planner against scans as SQLite makes them: pages go by, some answered by a cache in front.
+//! The planner against scans as SQLite makes them. A cache in front serves some of the pages.
 
 mod common;
 #[path = "common/reader.rs"]
@@ -16,7 +16,7 @@ use foreseek_sqlite::walk::Direction;
 use foreseek_units::Bytes;
 use reader::Reader;
 
-/// Reads that a scan makes before it is looked for; the way down is among them.
+/// Reads that a scan makes before the planner looks for it; the descent is among them.
 const FIRST: usize = FIRST_STEP_MISSES_END_KNOWN as usize + 8;
 
 fn sequence(file: &[u8], shape: &Shape, direction: Direction) -> Vec<PageAccess> {
@@ -53,7 +53,8 @@ fn full_scans_are_found_after_their_first_seeks_and_predicted_to_their_end() {
                 let case = format!("{} {direction:?} cache {cache}: {counters:?}", shape.schema().name);
                 assert_eq!((counters.scans, counters.ends_known), (1, 1), "{case}");
                 let reads = reader.reads - before;
-                // Interior pages with rows of a table WITHOUT ROWID count only in their turn.
+                // Interior pages that hold rows of a table WITHOUT ROWID count only at their position in the
+                // scan.
                 let missed = if shape.schema().u_at.is_some() { reads / 20 } else { 8 } + FIRST;
                 assert!(counters.predicted as usize + missed >= reads, "{reads} reads, {case}");
                 assert!(reader.hits * 10 >= reads * 9, "{} of {reads} hinted in time, {case}", reader.hits);
@@ -90,7 +91,7 @@ fn a_scan_in_the_order_of_its_rows_is_left_to_the_kernel() {
     assert!(reader.reads > 1500, "{}", reader.reads);
     assert!(reader.all_hinted.len() < 128, "{:?}, {counters:?}", reader.plans);
     assert!(reader.source.read.len() < 300, "{} reads of our own", reader.source.read.len());
-    assert_eq!(counters.scans, 1, "it is known all the while");
+    assert_eq!(counters.scans, 1, "it stays known");
     assert_eq!(reader.planner.state(1).1, Why::InOrder);
 }
 
@@ -155,12 +156,12 @@ fn a_scan_that_needs_no_rows_is_predicted_and_no_leaf_is_read_for_it() {
 }
 
 #[test]
-fn leaves_up_to_a_bound_are_told_and_none_beyond_it() {
+fn leaves_up_to_a_bound_are_planned_and_none_beyond_it() {
     let (shape, file) = one_database(20_000);
     let all = leaves(&file, &shape, Direction::Forward);
     let header = Header::parse(&file).expect("a database");
     let image = Image::new(&file, header.page_size().get() as usize);
-    // The first key of a leaf somewhere in the middle.
+    // The first key of a leaf in the middle.
     let at = all.len() / 2;
     let mut bytes = Vec::new();
     { image }.read(all[at], &mut bytes).expect("is there");
@@ -182,11 +183,11 @@ fn leaves_up_to_a_bound_are_told_and_none_beyond_it() {
 }
 
 #[test]
-fn a_scan_that_cannot_begin_does_not_ask_at_each_leaf() {
+fn a_scan_that_cannot_begin_does_not_query_the_statement_at_each_leaf() {
     let (shape, file) = one_database(20_000);
     let all = leaves(&file, &shape, Direction::Forward);
     assert!(all.len() > 400, "{}", all.len());
-    // Whatever leaf it is at, a value that may be its end is near, but for the last ones.
+    // At every leaf but the last ones, a value near it may be the scan's end.
     let letter = |at: u32| char::from(b'a' + at as u8);
     let values: Vec<String> = (0..26 * 26_u32)
         .map(|at| format!("'{}'", [at / 26, at % 26].map(letter).iter().collect::<String>()))
@@ -220,14 +221,14 @@ fn steps_grow_from_a_few_reads_where_the_end_is_not_visible() {
         }
     }
     assert_eq!(hinted[..2], [0, 4], "{hinted:?}");
-    // But for the last, which is what is left.
+    // The last step is an exception: it holds the rest.
     let full = &hinted[..hinted.len() - 1];
     assert!(full.windows(2).all(|pair| pair[0] * 2 < pair[1] || pair[1] > reader.buffer / 2), "{hinted:?}");
     assert_eq!(reader.counters().ends_known, 0);
 }
 
 #[test]
-fn point_queries_cost_no_read_of_ours_and_begin_nothing() {
+fn point_queries_cost_no_own_read_and_begin_nothing() {
     let (shape, file) = one_database(4000);
     let all = sequence(&file, &shape, Direction::Forward);
     let mut random = common::Random::new(5);
@@ -239,7 +240,7 @@ fn point_queries_cost_no_read_of_ours_and_begin_nothing() {
         reader.planner.begin_transaction(1);
         let mark = marks[random.below(marks.len() as u64 - 1) as usize];
         reader.read(1, all[mark].page);
-        // Up to three rows of one leaf: less than the evidence.
+        // Up to three rows of one leaf: less than the evidence that a scan needs.
         let row = mark + 1 + random.below(10) as usize;
         for access in all[row..].iter().take(random.below(4) as usize) {
             reader.read(1, access.page);
@@ -251,7 +252,7 @@ fn point_queries_cost_no_read_of_ours_and_begin_nothing() {
 }
 
 #[test]
-fn a_scan_that_was_abandoned_is_not_believed_again() {
+fn after_an_abandoned_scan_the_next_one_needs_more_evidence() {
     let (shape, file) = one_database(4000);
     let all = sequence(&file, &shape, Direction::Forward);
     let mut reader = Reader::new(&file, 10);
@@ -271,7 +272,7 @@ fn a_scan_that_was_abandoned_is_not_believed_again() {
 }
 
 #[test]
-fn a_scan_is_over_with_its_transaction() {
+fn a_scan_ends_with_its_transaction() {
     let (shape, file) = one_database(3000);
     let all = sequence(&file, &shape, Direction::Forward);
     let mut reader = Reader::new(&file, 10);
@@ -288,7 +289,7 @@ fn a_scan_is_over_with_its_transaction() {
 }
 
 #[test]
-fn two_connections_scan_the_same_index_each_at_its_place() {
+fn two_connections_scan_the_same_index_independently() {
     let (shape, file) = one_database(3000);
     let all = sequence(&file, &shape, Direction::Forward);
     let mut reader = Reader::new(&file, 10);
@@ -301,7 +302,7 @@ fn two_connections_scan_the_same_index_each_at_its_place() {
 }
 
 #[test]
-fn any_image_is_watched_without_harm() {
+fn any_image_is_observed_without_failure() {
     let mut random = common::Random::new(3);
     let (_, sound) = one_database(600);
     for _ in 0..200 {

@@ -1,8 +1,8 @@
-//! Queries of a random generator answer the same with the extension as without it: every page size and journal mode,
-//! with writers beside, on damaged files, and where reads fail below.
+//! Random queries give the same answers with the extension as without it. They run at every page size and in
+//! every journal mode, with concurrent writers, on damaged files, and with reads that fail in the file system.
 //!
-//! `FORESEEK_QUERIES=N` draws so many instead of a share that suits `make test`; `FORESEEK_QUERIES_SEED` draws others.
-//! `make soak` does both.
+//! `FORESEEK_QUERIES=N` sets the number of queries; the default suits `make test`. `FORESEEK_QUERIES_SEED` sets
+//! the seed. `make soak` sets both.
 #![allow(unsafe_code, reason = "loading an extension and replacing a system call")]
 
 mod common;
@@ -17,27 +17,27 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Queries where nobody says how many.
+/// The default number of queries.
 const SHARE: u64 = 256;
 /// Every page size in every journal mode.
 const PLACES: u64 = 8 * JOURNALS.len() as u64;
 const JOURNALS: [&str; 4] = ["delete", "truncate", "persist", "wal"];
-/// How often stock SQLite is asked again before an answer counts as none of its own: on some damage it reads memory
-/// that no page has filled.
+/// The number of times that stock SQLite runs again before an answer counts as one that it never gives. For
+/// some damage it reads uninitialized memory.
 const STOCK_ANSWERS: usize = 20;
-/// A writer that nobody stops ends by itself.
+/// A writer that is not stopped ends by itself after this time.
 const WRITER_LIMIT: Duration = Duration::from_secs(50);
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name}={value}")))
 }
 
-/// How many queries each place is asked.
+/// The number of queries for each combination of page size and journal mode.
 fn each() -> u64 {
     number("FORESEEK_QUERIES", SHARE).div_ceil(PLACES)
 }
 
-/// A database of a page size and a journal mode.
+/// A database with the page size and journal mode of this combination.
 fn shape_at(place: u64) -> Shape {
     let seed = number("FORESEEK_QUERIES_SEED", 5000) + place;
     let shape = Shape::random(seed);
@@ -49,14 +49,14 @@ fn shape_at(place: u64) -> Shape {
     }
 }
 
-/// What a child is to do.
+/// The work of a child process.
 #[derive(Clone, Copy)]
 struct Task<'a> {
     database: &'a Path,
     shape: &'a Shape,
     queries: u64,
     extension: bool,
-    /// Which reads fail.
+    /// Selects the reads that fail.
     faults: u64,
     rounds: u64,
 }
@@ -66,7 +66,7 @@ impl<'a> Task<'a> {
         Self { database, shape, queries, extension: false, faults: 0, rounds: 1 }
     }
 
-    /// Starts one of the ignored tests below in a process of its own.
+    /// Starts one of the ignored tests below as its own process.
     fn start(&self, name: &str) -> std::process::Child {
         let this = std::env::current_exe().expect("this program's path");
         Command::new(this)
@@ -84,7 +84,7 @@ impl<'a> Task<'a> {
             .expect("this program runs")
     }
 
-    /// What the queries answer, in a process of their own on a copy of the database.
+    /// The answers to the queries. They run in their own process, on a copy of the database.
     fn answers(&self) -> Vec<String> {
         let copy = self.database.with_extension("copy");
         for suffix in ["", "-wal", "-shm", "-journal"] {
@@ -98,7 +98,8 @@ impl<'a> Task<'a> {
         answers.lines().map(str::to_owned).collect()
     }
 
-    /// The queries answer the same with the extension as without. Answers how many of them failed.
+    /// Checks that the queries' answers with the extension are those without it. Returns the number of failed
+    /// queries.
     fn compare(&self) -> usize {
         let (stock, ours) = (self.answers(), Task { extension: true, ..*self }.answers());
         assert_eq!(stock.len(), ours.len(), "{:?}", self.shape);
@@ -130,7 +131,7 @@ impl<'a> Task<'a> {
     }
 }
 
-/// Drops a file from the page cache, where that can be: what is fetched then comes from the disk.
+/// Evicts a file from the page cache if possible: later fetches then read from the disk.
 fn forget(path: &Path) {
     let file = std::fs::File::open(path).expect("is there");
     file.sync_data().expect("synced");
@@ -182,7 +183,7 @@ fn damaged_files_answer_as_stock() {
     assert!(failed > 0, "no query met it");
 }
 
-/// Overwrites pages of a database, in whole or in part, and all but the first 100 bytes may be among them.
+/// Overwrites pages of a database, in whole or in part. Only the first 100 bytes stay always.
 fn damage(file: &mut Vec<u8>, shape: &Shape) {
     let mut random = Random::new(shape.seed ^ 0xda3a9e);
     let size = shape.page_size as usize;
@@ -198,7 +199,7 @@ fn damage(file: &mut Vec<u8>, shape: &Shape) {
                 let bytes = file[other..other + size].to_vec();
                 file[from..to].copy_from_slice(&bytes[from - at..]);
             }
-            // The header of the page and its cell pointers.
+            // The page's header and its cell pointers.
             3 => file[from..(from + 40).min(to)].fill_with(|| random.next() as u8),
             _ => {
                 for _ in 0..10 {
@@ -230,7 +231,7 @@ fn failing_reads_answer_as_stock() {
 fn a_writer_beside_makes_no_difference() {
     let directory = tempfile::tempdir().expect("a directory");
     for place in 0..PLACES {
-        // The page sizes of a test run are others in each journal mode.
+        // A test run takes other page sizes in each journal mode.
         if number("FORESEEK_QUERIES", 0) == 0 && (place + place / 8) % 4 > 0 {
             continue;
         }
@@ -246,7 +247,7 @@ fn a_writer_beside_makes_no_difference() {
     }
 }
 
-/// What each byte of an encrypted file is changed by.
+/// Each byte of an encrypted file is XORed with this.
 const KEY: u8 = 0x5a;
 
 #[test]
@@ -276,14 +277,14 @@ fn decrypting() {
     assert!(status["remedy"].as_str().is_some_and(|remedy| remedy.contains("encrypted")), "{status}");
 }
 
-/// A `pread` of a file each byte of which is changed by the key: what an encrypting layer below SQLite does.
+/// A `pread` of an encrypted file, as in an encrypting layer below SQLite.
 unsafe extern "C" fn decrypting_read(
     fd: libc::c_int,
     buffer: *mut libc::c_void,
     count: usize,
     offset: i64,
 ) -> isize {
-    // SAFETY: what is held is a `pread`, and has filled so much of the buffer as it says.
+    // SAFETY: the stored pointer is a `pread`; it filled as many bytes of the buffer as it returned.
     unsafe {
         let real: Read = std::mem::transmute(REAL.load(Ordering::Relaxed));
         let got = real(fd, buffer, count, offset);
@@ -296,8 +297,8 @@ unsafe extern "C" fn decrypting_read(
     }
 }
 
-/// Memory that a process may take more after many rounds of the same queries than after the first few: what the
-/// allocator keeps.
+/// The memory that a process may use in addition after many rounds of the same queries. The allocator may keep
+/// that much.
 const GROWTH: u64 = 16 << 20;
 
 #[test]
@@ -308,7 +309,7 @@ fn many_rounds_take_no_more_memory() {
     let path = shape.build(directory.path(), "db");
     let patience = Instant::now();
     let mut child = Task { extension: true, rounds, ..Task::new(&path, &shape, 12) }.start("answering");
-    // As many rounds as somebody asks for may take longer than other tests.
+    // A large number of rounds may take longer than the time limit of other tests.
     while child.try_wait().expect("a child of ours").is_none() && patience.elapsed().as_secs() < rounds {
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -319,7 +320,7 @@ fn given(name: &str) -> String {
     std::env::var(name).expect("run by its parent only")
 }
 
-/// The database of a child, opened as its parent wants it, and its queries.
+/// Opens the database of a child with its parent's settings; returns it with its queries.
 fn opened(draw: impl Fn(&mut Random, &Shape) -> Query) -> (Connection, Vec<Query>) {
     let path = PathBuf::from(given("QUERIES_DATABASE"));
     let seed = number("QUERIES_PLACE_SEED", 0);
@@ -333,7 +334,7 @@ fn opened(draw: impl Fn(&mut Random, &Shape) -> Query) -> (Connection, Vec<Query
     }
     let db = Connection::open(&path).expect("opens");
     db.busy_timeout(Duration::from_secs(20)).expect("set");
-    // On a damaged database these may fail, with the extension as without.
+    // On a damaged database these may fail, with the extension as without it.
     let journal = given("QUERIES_JOURNAL");
     let _ = db.query_row(&format!("PRAGMA journal_mode={journal}"), [], |_| Ok(()));
     let (cache, map) =
@@ -343,16 +344,16 @@ fn opened(draw: impl Fn(&mut Random, &Shape) -> Query) -> (Connection, Vec<Query
     (db, queries(&shape, number("QUERIES_COUNT", 0), draw))
 }
 
-/// Loads the extension, for all connections that are opened from now on.
+/// Loads the extension for all connections that are opened later.
 fn load() {
-    // By one that is not damaged, and stays open.
+    // It is loaded by a connection that is not damaged and stays open.
     let db = Box::leak(Box::new(Connection::open_in_memory().expect("opens")));
-    // SAFETY: the extension is ours.
+    // SAFETY: the extension is this crate's.
     unsafe {
         db.load_extension_enable().expect("enabled");
         db.load_extension(extension(), None::<&str>).expect("loaded");
     }
-    // The kernel's read-ahead brings a small file in at once: follow it all the same.
+    // The kernel's readahead reads a small file as a whole: follow it all the same.
     db.query_row("SELECT foreseek_set('bypass', 'off')", [], |_| Ok(())).expect("set");
 }
 
@@ -360,7 +361,7 @@ fn load() {
 #[ignore = "a child"]
 fn answering() {
     let (db, queries) = opened(Query::random);
-    // From here on SQLite makes the same reads with the extension as without.
+    // From here on SQLite makes the same reads with the extension as without it.
     let faults = number("QUERIES_FAULTS", 0);
     READS.store(faults << 40, Ordering::Relaxed);
     FAILING.store(faults, Ordering::Relaxed);
@@ -380,14 +381,14 @@ fn answering() {
     std::fs::write(suffixed(Path::new(&given("QUERIES_DATABASE")), ".answers"), answers).expect("written");
 }
 
-/// Bytes of this process that are in memory.
+/// The resident memory of this process in bytes.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("is there");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("is there");
     line.trim().trim_end_matches("kB").trim().parse::<u64>().expect("a number") << 10
 }
 
-/// Within one transaction each query answers the same with prefetching as without, whoever writes beside.
+/// Within one transaction each query gives the same answer with prefetching as without it, beside any writer.
 #[test]
 #[ignore = "a child"]
 fn reading() {
@@ -405,7 +406,7 @@ fn reading() {
     }
 }
 
-/// Changes rows until it is told to stop.
+/// Changes rows until its parent stops it.
 #[test]
 #[ignore = "a child"]
 fn writing() {
@@ -427,12 +428,12 @@ fn writing() {
         if db.execute_batch(&sql).is_err() && !db.is_autocommit() {
             db.execute_batch("ROLLBACK").expect("rolled back");
         }
-        // On a slow disk readers would not find the lock free in all their tries.
+        // Without this pause, readers on a slow disk would find the lock taken at every try.
         std::thread::sleep(changed.elapsed().max(Duration::from_millis(1)));
     }
 }
 
-/// Which reads fail; none while it is 0.
+/// Selects the reads that fail; none does while it is 0.
 static FAILING: AtomicU64 = AtomicU64::new(0);
 /// Reads so far.
 static READS: AtomicU64 = AtomicU64::new(0);
@@ -440,7 +441,8 @@ static REAL: AtomicPtr<libc::c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 type Read = unsafe extern "C" fn(libc::c_int, *mut libc::c_void, usize, i64) -> isize;
 
-/// A `pread` some of which fail and some give less than was asked for. The extension takes it for the kernel's.
+/// A `pread` of which some calls fail and some read fewer bytes than requested. The extension takes it for the
+/// kernel's.
 unsafe extern "C" fn failing_read(
     fd: libc::c_int,
     buffer: *mut libc::c_void,
@@ -458,17 +460,17 @@ unsafe extern "C" fn failing_read(
         (true, 1..4) => count.div_ceil(2),
         _ => count,
     };
-    // SAFETY: what is held is a `pread`; the arguments are SQLite's own.
+    // SAFETY: the stored pointer is a `pread`; the arguments are SQLite's own.
     unsafe {
         let real: Read = std::mem::transmute(REAL.load(Ordering::Relaxed));
         real(fd, buffer, count, offset)
     }
 }
 
-/// Has the bundled SQLite, which reads with `pread`, read by another function.
+/// Replaces the `pread` of the bundled SQLite.
 fn replace_read(by: Read) {
     type Call = unsafe extern "C" fn();
-    // SAFETY: SQLite takes system calls under a type without arguments and calls them with their own.
+    // SAFETY: SQLite stores system calls under a type without arguments and calls them with their own types.
     unsafe {
         let vfs = ffi::sqlite3_vfs_find(c"unix".as_ptr());
         let real = (*vfs).xGetSystemCall.expect("version 3")(vfs, c"pread".as_ptr()).expect("there is one");

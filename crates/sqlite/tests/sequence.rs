@@ -1,4 +1,4 @@
-//! The reads that are predicted for a scan, against where SQLite has put the rows.
+//! The reads predicted for a scan, against the pages on which SQLite stored the rows.
 
 mod common;
 
@@ -12,7 +12,7 @@ use foreseek_sqlite::source::{Image, ReadPage};
 use foreseek_sqlite::walk::Direction;
 use std::collections::{BTreeSet, HashMap};
 
-/// Which page holds each row, by walking the table's whole tree: the naive truth.
+/// The page of each row, by a walk through the table's whole tree: a simple reference.
 fn pages_of_rows(file: &[u8], header: &Header, root: PageNo, u_at: Option<usize>) -> HashMap<i64, PageNo> {
     let mut image = Image::new(file, header.page_size().get() as usize);
     let mut rows = HashMap::new();
@@ -70,7 +70,7 @@ fn check(shape: Shape) {
             if predicted.peek() == Some(&page) {
                 at = predicted.next();
             }
-            // A mark between two rows on one page makes the page be listed again, or not.
+            // A mark between two rows on one page may make the page appear twice.
             assert_eq!(at, Some(page), "row {u}, {direction:?}, {} {shape:?}", wanted.name);
         }
         assert_eq!(predicted.next(), None, "{shape:?}");
@@ -117,7 +117,7 @@ fn a_damaged_database_ends_the_prediction_and_nothing_else() {
                 file[at] = random.next() as u8;
             }
             for _ in 0..3 {
-                // Pointers of interior pages are where cycles and absurd depths come from.
+                // Damaged pointers of interior pages make cycles and extreme depths.
                 let page = random.below(file.len() as u64 / 1024) as usize * 1024;
                 file[page + random.below(16) as usize] = random.next() as u8;
             }
@@ -126,7 +126,7 @@ fn a_damaged_database_ends_the_prediction_and_nothing_else() {
                 if let Ok(scan) =
                     Scan::new(Image::new(&file, 1024), shape.schema().index_name, direction, pages)
                 {
-                    // At most every leaf with as many cells as a page can hold.
+                    // The bound: every leaf with as many cells as a page can hold.
                     assert!(scan.count() <= file.len() / 2 * 17, "bounded");
                 }
             }

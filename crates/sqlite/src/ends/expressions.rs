@@ -1,8 +1,9 @@
-//! Expressions of an index in a statement: where its words are those of the index, it counts as a column.
+//! Expressions of an index in a statement: with the same tokens as in the index, an expression counts as a
+//! column.
 
 use crate::tokens::Token;
 
-/// A statement in which a name stands in place of each of these expressions.
+/// A statement in which a name replaces each of these expressions.
 pub(super) fn with_names(tokens: Vec<Token>, expressions: &[(String, &[Token])]) -> Vec<Token> {
     if expressions.is_empty() {
         return tokens;
@@ -10,7 +11,7 @@ pub(super) fn with_names(tokens: Vec<Token>, expressions: &[(String, &[Token])])
     let (mut named, mut at) = (Vec::with_capacity(tokens.len()), 0);
     while at < tokens.len() {
         let rest = &tokens[at..];
-        // Part of a longer expression is none of its own.
+        // A part of a longer expression does not count.
         let is_part = |token: Option<&Token>| {
             token.is_some_and(|token| {
                 matches!(token, Token::Sign(b'+' | b'-' | b'*' | b'/' | b'%' | b'|' | b'&' | b'~' | b'.'))
@@ -34,7 +35,7 @@ pub(super) fn with_names(tokens: Vec<Token>, expressions: &[(String, &[Token])])
     named
 }
 
-/// How many words of a statement are these, which name columns without their table.
+/// How many tokens of a statement these are. They name columns without their table.
 fn length_of(words: &[Token], statement: &[Token]) -> Option<usize> {
     let mut at = 0;
     for word in words {

@@ -1,11 +1,11 @@
-//! How far a statement goes on reading a table: all of it, up to a LIMIT, or for each row of another.
+//! How far a statement reads a table: all of it, up to a LIMIT, or for each row of another.
 
 use super::RowLimit;
 use crate::tokens::{SQL_LIMIT, Token, end_of_parentheses, tokens};
 use crate::tree::Owned;
 use foreseek_hints::End;
 
-/// What a statement's one scan reads from, and what follows it: nothing where it may have several scans.
+/// The tokens behind the FROM of a statement's one scan; `None` if it may have several scans.
 fn source(tokens: &[Token]) -> Option<&[Token]> {
     let count = |keyword: &str| tokens.iter().filter(|token| token.is(keyword)).count();
     let more = ["join", "union", "except", "intersect", "exists", "match", "conflict"];
@@ -29,9 +29,9 @@ fn source(tokens: &[Token]) -> Option<&[Token]> {
 /// How far a nested loop goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loop {
-    /// It visits all outer rows, and all that each of them asks for.
+    /// It visits all outer rows, and everything that each of them looks up.
     All,
-    /// It visits all outer rows, and what each asks for up to a row that it lets through.
+    /// It visits all outer rows, and for each the look-ups up to a matching row.
     Stops,
     /// That is not visible.
     Unknown,
@@ -44,12 +44,13 @@ impl Loop {
     }
 }
 
-/// Functions of all rows. Least and greatest values may end with the first row, where an index has them in order.
+/// Functions of all rows. Those for least and greatest values may end with the first row, if an index has the
+/// values in order.
 const WHOLE: [&str; 8] = ["count", "sum", "total", "avg", "group_concat", "string_agg", "min", "max"];
 
-/// How far a nested loop goes that looks rows of `outer` up in `inner`: to the end in a SELECT of both tables, and in one of
-/// `outer` with a subquery of `inner`, where nothing ends it early. And how many tables the statement's own FROM clause names,
-/// as far as it is understood.
+/// How far a nested loop goes that looks rows of `outer` up in `inner`. It goes to the end in a SELECT of both
+/// tables, and in one of `outer` with a subquery of `inner`, if nothing ends it early. Also returns how many
+/// tables the statement's own FROM clause names, as far as it is understood.
 pub(crate) fn joined(statements: &[String], outer: &str, inner: &str) -> (Loop, usize) {
     let [statement] = statements else { return (Loop::Unknown, 0) };
     if statement.len() > SQL_LIMIT {
@@ -74,7 +75,7 @@ fn loop_of(tokens: &[Token], own: &[String], outer: &str, inner: &str) -> Loop {
     match (is_own(inner), within.next(), within.next()) {
         (true, None, _) => Loop::All,
         (false, Some((before, query)), None) => {
-            // SQLite ends a subquery that stands for one value, and an EXISTS, at its first row.
+            // SQLite ends a scalar subquery, and an EXISTS, at its first row.
             let before = before.iter().rev().nth(1);
             let is_whole = has_any(query, &WHOLE) && !has_any(query, &["group"])
                 || before.is_some_and(|word| word.is("in"));
@@ -85,22 +86,22 @@ fn loop_of(tokens: &[Token], own: &[String], outer: &str, inner: &str) -> Loop {
     }
 }
 
-/// The tables of a SELECT's own FROM clause, where nothing ends its loops early. What stands in an EXISTS or another
-/// subquery is looked up for each of their rows.
+/// The tables of a SELECT's own FROM clause, if nothing ends its loops early. The tables of an EXISTS or
+/// another subquery are looked up for each of their rows.
 fn visited(tokens: &[Token]) -> Option<Vec<String>> {
     let own = without_subqueries(tokens);
     let apart = ["limit", "distinct", "with", "match"];
     if has_any(&own, &apart) || has_any(&own, &COMPOUND) || !own.first()?.is("select") {
         return None;
     }
-    // An aggregate of one row may end with the first that its order has.
+    // An aggregate of one row may end with the first row of its order.
     if has_any(&own, &["min", "max"]) && !has_any(&own, &["group"]) {
         return None;
     }
     tables_of(&own)
 }
 
-/// Whether one of these keywords stands among the tokens.
+/// Whether one of these keywords is among the tokens.
 fn has_any(tokens: &[Token], keywords: &[&str]) -> bool {
     tokens.iter().any(|token| token.is_any(keywords))
 }
@@ -110,16 +111,16 @@ fn tables_of(query: &[Token]) -> Option<Vec<String>> {
     tables(&query[query.iter().position(|token| token.is("from"))? + 1..])
 }
 
-/// Whether a statement is a SELECT of tables, among them this one, in which nothing ends its loops early. The one whose
-/// index is compared with literals alone is read as far as these say.
+/// Whether a statement is a SELECT of tables, this one among them, in which nothing ends its loops early. A
+/// table whose index is compared only with literals is then read as far as these show.
 pub(super) fn is_visited(tokens: &[Token], table: &str) -> bool {
     visited(tokens).is_some_and(|own| is_among(&own, tokens, table))
 }
 
-/// Whether this table is one of those that the own FROM clause of a statement names, and no subquery names it.
+/// Whether this table is one of those in the own FROM clause of a statement, and is in no subquery.
 fn is_among(own: &[String], tokens: &[Token], table: &str) -> bool {
     let is_this = |name: &&String| name.eq_ignore_ascii_case(table);
-    // A name before a dot says of which table a column is.
+    // A name before a dot is the table of a column.
     let within = |query: &[Token]| {
         query.iter().enumerate().any(|(at, token)| {
             matches!(token, Token::Name(name, _) if name.eq_ignore_ascii_case(table))
@@ -129,7 +130,7 @@ fn is_among(own: &[String], tokens: &[Token], table: &str) -> bool {
     own.iter().filter(is_this).count() == 1 && !subqueries(tokens).any(|(_, query)| within(query))
 }
 
-/// What stands in parentheses that begin with SELECT, to their end, with what stands before them.
+/// The subqueries: the tokens from a SELECT after a parenthesis to its end, with the tokens before them.
 fn subqueries(tokens: &[Token]) -> impl Iterator<Item = (&[Token], &[Token])> {
     let begins = |at: &usize| tokens[*at].is("select") && *at > 0 && tokens[at - 1].is_sign(b'(');
     (0..tokens.len()).filter(begins).map(|at| {
@@ -138,7 +139,7 @@ fn subqueries(tokens: &[Token]) -> impl Iterator<Item = (&[Token], &[Token])> {
     })
 }
 
-/// A statement's own words: of a subquery, its parentheses alone.
+/// The own tokens of a statement: of a subquery, only its parentheses.
 fn without_subqueries(tokens: &[Token]) -> Vec<Token> {
     let mut own = Vec::with_capacity(tokens.len());
     let mut depth = 0usize;
@@ -158,7 +159,7 @@ fn without_subqueries(tokens: &[Token]) -> Vec<Token> {
     own
 }
 
-/// The tables that a FROM clause names, which ends with its statement or its parenthesis. Nothing where it has a subquery.
+/// The tables in a FROM clause, which ends with its statement or its parenthesis. `None` if it has a subquery.
 fn tables(tokens: &[Token]) -> Option<Vec<String>> {
     let (mut tables, mut depth, mut expected) = (Vec::new(), 0usize, true);
     let mut rest = tokens;
@@ -191,12 +192,12 @@ fn tables(tokens: &[Token]) -> Option<Vec<String>> {
     Some(tables)
 }
 
-/// What a second SELECT follows.
+/// The keywords before a second SELECT.
 const COMPOUND: [&str; 3] = ["union", "except", "intersect"];
-/// What may follow the tables of a statement.
+/// The keywords that may follow the tables of a statement.
 const CLAUSES: [&str; 8] = ["where", "order", "group", "limit", "window", "having", "set", "returning"];
 
-/// Whether the end of a statement's one scan is visible, and how many rows it wants.
+/// Whether the end of a statement's one scan is visible, and how many rows it reads.
 pub(super) fn shape(tokens: &[Token], table: &str, named: bool) -> (End, Option<RowLimit>) {
     let unseen = (End::Unknown, None);
     let count = |keyword: &str| tokens.iter().filter(|token| token.is(keyword)).count();
@@ -204,7 +205,7 @@ pub(super) fn shape(tokens: &[Token], table: &str, named: bool) -> (End, Option<
     if !source(tokens).and_then(tables).is_some_and(is_own) {
         return unseen;
     }
-    // The bound of an expression can't be told.
+    // The bound of an expression is not known.
     if !named && count("where") > 0 {
         return unseen;
     }

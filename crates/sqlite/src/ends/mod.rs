@@ -1,32 +1,32 @@
 //! How far a statement reads, as far as its text shows it.
 //!
-//! A scan by an index ends at the first entry beyond the bound of a WHERE clause, at the end of its
-//! index, or when enough rows were found. SQLite does not report which; but the text of the running
-//! statement, with the values of its parameters (`sqlite3_expanded_sql`), names each bound as a
-//! comparison of an indexed column with a literal. This module finds those comparisons. It does not
-//! parse SQL: it looks for a column's name beside an operator and a literal, anywhere in the statement.
+//! A scan by an index ends at the first entry beyond the bound of a WHERE clause, at the end of its index, or
+//! when enough rows were found. SQLite does not report which. The text of the running statement, with the
+//! values of its parameters (`sqlite3_expanded_sql`), however, has each bound as a comparison of an indexed
+//! column with a literal. This module finds those comparisons. It does not parse SQL: it looks for a column's
+//! name beside an operator and a literal, anywhere in the statement.
 //!
-//! Nothing depends on its being right. A bound that is none ends a prediction too early, and the scan
-//! is recognised anew further on; one that was missed leaves the end [unknown](End::Unknown), and then what is
-//! wasted is bounded by [`foreseek_hints::allowance`].
+//! Correctness does not depend on it. A wrong bound ends a prediction too early, and the scan is recognised
+//! again later. After a missed bound the end is [unknown](End::Unknown), and then [`foreseek_hints::allowance`]
+//! bounds the waste.
 //!
-//! - `k IN (5, 7)` where nothing else is asked of `k`: these are the [points](crate::points) between which a scan goes on.
-//! - `k = 5`, `k < 5`, `k BETWEEN 5 AND 7`, parameters among them: the end is the nearest of
-//!   these values that lies ahead of the scan. Later columns count where the earlier ones are held by `=`.
-//! - `t.k = u.x`: each inner scan of a join ends where the value of `k` changes, once two entries of the
-//!   same value have been followed.
-//! - The end is [known](End::Known) where the statement reads one table, which is the scan's own (one SELECT, also an INSERT's; an UPDATE or a DELETE),
-//!   and every comparison of the index's first column is with literals. `LIMIT 10 OFFSET 5` counts as seen up
-//!   to 15 entries.
-//! - The outer rows of a join end visibly in a SELECT without LIMIT, also where the inner table stands in a
-//!   subquery; where an index names them, if its first column is compared with literals alone. What they ask for does, too,
-//!   in an EXISTS once it is known how far its look-ups go ([`joined`]).
+//! - `k IN (5, 7)` without any other condition on `k`: these are the [points](crate::points) of a scan.
+//! - `k = 5`, `k < 5`, `k BETWEEN 5 AND 7`, with parameters as well: the end is the nearest of these values
+//!   ahead of the scan. Later columns count if the earlier ones are fixed by `=`.
+//! - `t.k = u.x`: each inner scan of a join ends where the value of `k` changes, once two entries of the same
+//!   value have been followed.
+//! - The end is [known](End::Known) if the statement reads only the scan's table (one SELECT, also an INSERT's;
+//!   an UPDATE or a DELETE), and every comparison of the index's first column is with literals. `LIMIT 10
+//!   OFFSET 5` counts as visible up to 15 entries.
+//! - The end of a join's outer rows is visible in a SELECT without LIMIT, even if the inner table is in a
+//!   subquery. If an index names the outer rows, its first column must be compared only with literals. The end
+//!   of their look-ups is visible, too; in an EXISTS, once it is known how far its look-ups go ([`joined`]).
 //!
-//! These are not visible, and so left to the bound:
+//! These ends are not visible, and the allowance bounds their waste:
 //!
-//! - statements inside of triggers and views, and what a subquery alone reads;
-//! - bounds computed by functions (`date('now')`), by LIKE and GLOB, and those on an expression that is written in other
-//!   words than the index has;
+//! - statements inside triggers and views, and tables that only a subquery reads;
+//! - bounds computed by functions (`date('now')`), by LIKE and GLOB, and bounds on an expression that is
+//!   written with other tokens than in the index;
 //! - a program that abandons its statement.
 
 mod expressions;
@@ -45,25 +45,26 @@ use loops::{is_visited, shape};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// The bounds that statements set to the columns of one index.
+/// The bounds that statements set for the columns of one index.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bounds {
     /// For each column of the index: the values at which a scan may end.
     columns: Vec<Bound>,
-    /// How many of the leading columns are compared with values for equality, and with nothing else.
+    /// How many of the leading columns are compared only with values for equality.
     held: usize,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Bound {
-    /// Compared with these for equality.
+    /// The values that it is compared with for equality.
     values: Vec<Owned>,
-    /// What it is not below, and not above: these end a scan toward smaller and toward greater values.
+    /// The values that it is not below, and not above: these end a scan toward smaller and toward greater
+    /// values.
     lower: Vec<Owned>,
     upper: Vec<Owned>,
-    /// Compared for equality with what is no literal.
+    /// Compared for equality with something other than a literal.
     current: bool,
-    /// Compared with something else that is no literal.
+    /// Compared otherwise with something other than a literal.
     other: bool,
     /// Compared with a literal in another way than for equality.
     ranged: bool,
@@ -72,20 +73,20 @@ struct Bound {
 /// How far a scan reads, as far as the texts of the running statements show it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScanLimits {
-    /// Where it may end.
+    /// The values at which it may end.
     pub bounds: Bounds,
-    /// Whether the bounds are all that ends it.
+    /// Whether only the bounds end it.
     pub end: End,
-    /// How many rows are wanted at most.
+    /// The most rows that are read.
     pub rows: Option<RowLimit>,
 }
 
-/// The rows that a LIMIT lets through.
+/// The rows of a LIMIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowLimit {
-    /// How many.
+    /// Their number.
     pub count: u64,
-    /// Each row that is read is one of them: nothing leaves rows out or makes one of several.
+    /// Each row that is read is one of them: nothing skips or groups rows.
     pub exact: bool,
 }
 
@@ -102,14 +103,15 @@ impl ScanLimits {
         Self { end: End::Known, ..Self::unknown() }
     }
 
-    /// The limits that these statements, which run on one connection, set to a scan of a table by an index on
-    /// these columns (nothing for an expression).
+    /// The limits that these statements, which run on one connection, set for a scan of a table by an index on
+    /// these columns (`None` for an expression).
     #[must_use]
     pub fn from_statements(statements: &[String], table: &str, columns: &[Option<String>]) -> Self {
         Self::with(statements, table, columns, &[])
     }
 
-    /// The same for a scan by this index, whose expressions count as columns where a statement has the same words.
+    /// The same for a scan by this index, whose expressions count as columns if a statement has the same
+    /// tokens.
     #[must_use]
     pub fn from_statements_by_index(statements: &[String], table: &str, index: &Index) -> Self {
         let (mut columns, mut expressions) = (index.columns.clone(), Vec::new());
@@ -143,7 +145,7 @@ impl ScanLimits {
                 }
             }
             if let [_] = statements {
-                // An expression may be written in other words than the index has.
+                // An expression may be written with other tokens than in the index.
                 let is_met = limits.bounds.columns.first().is_some_and(|bound| *bound != Bound::default());
                 let is_free = !tokens.iter().any(|token| token.is("where"));
                 let named = first_name.is_some() && (!is_expression || is_met || is_free);
@@ -151,15 +153,15 @@ impl ScanLimits {
                 if limits.end == End::Unknown && named && is_visited(&tokens, table) {
                     limits.end = End::Known;
                 }
-                // What one side of an OR asks for is not all that is read.
+                // The condition on one side of an OR does not limit everything that is read.
                 if !tokens.iter().any(|token| token.is("or")) {
                     let held = limits.bounds.columns.iter().take_while(|bound| bound.is_held());
                     limits.bounds.held = held.count();
                 }
             }
         }
-        // A join's inner scan ends with its value, but whether all of it is read does not show. Nor does it where the
-        // first columns are held by literals, and the next one is not.
+        // A join's inner scan ends with its value, but the text does not show whether all of it is read. The
+        // same holds if the first columns are fixed by literals and the next one is not.
         let hidden = |bound: &Bound| bound.current || bound.other;
         let open = limits.bounds.columns.iter().position(|bound| !bound.is_held());
         let leading = open.map_or(limits.bounds.columns.len(), |open| open + 1);
@@ -171,24 +173,24 @@ impl ScanLimits {
 }
 
 impl Bounds {
-    /// Where a look-up at one value of an index's first column ends.
+    /// The end of a look-up at one value of an index's first column.
     pub(crate) fn of_one_value() -> Self {
         Self { columns: vec![Bound { current: true, ..Bound::default() }], held: 0 }
     }
 
-    /// The values that the statement asks for of each leading column, where it asks for some and for nothing else
-    /// of them and of the column after them.
+    /// The values that the statement compares each leading column with, if it compares some for equality and
+    /// has no other condition on them and on the column after them.
     #[must_use]
     pub fn points(&self) -> Option<Vec<Vec<Owned>>> {
         let (held, rest) = self.columns.split_at(self.held.min(self.columns.len()));
-        // Where the next column has bounds, a look-up does not begin at the first entry of its values.
+        // If the next column has bounds, a look-up does not begin at the first entry of its values.
         let open = rest.first().is_none_or(|bound| *bound == Bound::default());
         (!held.is_empty() && open).then(|| held.iter().map(|bound| bound.values.clone()).collect())
     }
 
-    /// Whether a scan that was at the entry `from` has come beyond its end with the entry `at`. `ordering`:
-    /// how later entries compare with earlier ones, by the index's own order. `run`: two entries of the
-    /// first column's value at `from` were followed.
+    /// Whether a scan that was at the entry `from` has come beyond its end with the entry `at`. `later`: how
+    /// later entries compare with earlier ones, by the index's own order. `run`: two entries of the first
+    /// column's value at `from` were followed.
     #[must_use]
     pub fn is_beyond<'a>(
         &self,
@@ -205,7 +207,7 @@ impl Bounds {
             if bound.current && run && moved == Some(later) {
                 return true;
             }
-            // A value that lies ahead of where the scan was, and that it has passed.
+            // A value that was ahead of the scan, and that it has passed.
             let passed = |value: &Owned| {
                 let value = value.value();
                 like(value, at)
@@ -226,7 +228,7 @@ impl Bounds {
     }
 }
 
-/// Whether two values are of one sort: a column's affinity may turn a literal of another sort.
+/// Whether two values are of one type: a column's affinity may convert a literal of another type.
 pub(crate) fn like(a: Value<'_>, b: Value<'_>) -> bool {
     let number = |value| matches!(value, Value::Integer(_) | Value::Real(_));
     number(a) && number(b)
@@ -234,12 +236,12 @@ pub(crate) fn like(a: Value<'_>, b: Value<'_>) -> bool {
 }
 
 impl Bound {
-    /// Whether the column has one of its values in whatever is read.
+    /// Whether the column has one of its values in every row that is read.
     fn is_held(&self) -> bool {
         !(self.values.is_empty() || self.current || self.other || self.ranged)
     }
 
-    /// Collects what a column is compared with.
+    /// Collects the comparisons of a column.
     fn find(&mut self, tokens: &[Token], column: &str) {
         let named = |token: &Token| matches!(token, Token::Name(name, _) if name == column);
         for at in (0..tokens.len()).filter(|&at| named(&tokens[at])) {
@@ -249,20 +251,20 @@ impl Bound {
                 right = &right[1..];
             }
             if let Some((signs, operand)) = comparison(right) {
-                self.meet(signs, operand, false);
+                self.add_comparison(signs, operand, false);
             } else if let [word, rest @ ..] = right
                 && (word.is("between") || word.is("in"))
             {
-                // What is excluded ends nothing.
+                // An excluded value ends nothing.
                 let mut excluded = Self::default();
                 let to = if not { &mut excluded } else { &mut *self };
-                to.listed(rest, word.is("in"));
+                to.add_between_or_in(rest, word.is("in"));
                 self.other |= excluded.other;
                 self.ranged |= not || word.is("between");
             } else if not {
                 self.ranged = true;
             }
-            // `5 < k`, `u.x = t.k`: what stands before the name and its qualifier.
+            // `5 < k`, `u.x = t.k`: the tokens before the name and its qualifier.
             let mut left = &tokens[..at];
             if let [rest @ .., Token::Name(..), dot] = left
                 && dot.is_sign(b'.')
@@ -272,15 +274,15 @@ impl Bound {
             let signs = left.iter().rev().take_while(|token| is_comparing(token)).count();
             let (left, signs) = left.split_at(left.len() - signs);
             if !signs.is_empty() {
-                // A sign of a number stands after its operator.
+                // The sign of a number follows its operator.
                 let value = &left[left.len().saturating_sub(1)..];
-                self.meet(signs, value, true);
+                self.add_comparison(signs, value, true);
             }
         }
     }
 
-    /// It is compared with an operand, which stands before the signs of the operator where that is `backward`.
-    fn meet(&mut self, signs: &[Token], operand: &[Token], backward: bool) {
+    /// Adds a comparison with an operand; if `backward`, the operand is before the operator.
+    fn add_comparison(&mut self, signs: &[Token], operand: &[Token], backward: bool) {
         let has = |sign: u8| signs.iter().any(|token| token.is_sign(sign));
         let is_equal = !has(b'<') && !has(b'>');
         match literal(operand) {
@@ -300,7 +302,7 @@ impl Bound {
     }
 
     /// The operands of BETWEEN and IN.
-    fn listed(&mut self, rest: &[Token], within: bool) {
+    fn add_between_or_in(&mut self, rest: &[Token], within: bool) {
         let mut rest = rest.strip_prefix(&[Token::Sign(b'(')][..]).unwrap_or(rest);
         let mut count = 0;
         while let Some((value, after)) = literal(rest) {
@@ -320,12 +322,12 @@ impl Bound {
                 _ => return,
             }
         }
-        // A subquery, or a bound that is computed.
+        // A subquery, or a computed bound.
         self.other = true;
     }
 }
 
-/// An UPDATE without what it assigns, which looks like comparisons.
+/// An UPDATE without its assignments, which look like comparisons.
 fn without_assignments(tokens: &[Token]) -> Cow<'_, [Token]> {
     let place = |keyword: &str| tokens.iter().position(|token| token.is(keyword));
     match (place("update"), place("set")) {
@@ -355,8 +357,8 @@ mod tests {
         )
     }
 
-    /// The first whole number from `from` on, in this direction, that is beyond the end; for two columns
-    /// `day` goes on within `total`.
+    /// The first whole number from `from` on, in this direction, that is beyond the end. With two columns,
+    /// `day` counts within `total`.
     fn ends_at(sql: &str, from: i64, later: Ordering, run: bool) -> Option<i64> {
         let limits = limits(sql);
         let step = if later == Ordering::Greater { 1 } else { -1 };
@@ -379,13 +381,13 @@ mod tests {
         assert_eq!(up("select * from o where total = 60", 60), Some(61));
         assert_eq!(up("select * from o where total > -5 and total < +99", 60), Some(100));
         assert_eq!(down("select * from o where total > -5", 60), Some(-6));
-        // What a scan begins with does not end it.
+        // The first value of a scan does not end it.
         assert_eq!(up("select * from o where total between 60 and 130", 60), Some(131));
         assert_eq!(up("select * from o where 60 <= total and total < 130", 60), Some(131));
         assert_eq!(down("select * from o where total >= 50 and total <= 60", 60), Some(49));
         assert_eq!(up("select * from o where total <> 70", 60), None);
         assert_eq!(up("select * from o where total not between 70 and 80", 60), None);
-        // Those that have passed say nothing, nor do texts, other columns and expressions.
+        // Passed values, texts, other columns and expressions do not count.
         assert_eq!(up("select * from o where total > 50", 60), None);
         assert_eq!(up("select * from o where total < '99'", 60), None);
         assert_eq!(up("select * from o where totals < 99 and size < 70", 60), None);
@@ -419,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_points_where_nothing_else_is_asked_of_their_columns() {
+    fn values_are_points_if_their_columns_have_no_other_condition() {
         let points = |sql: &str| limits(&format!("select * from o where {sql}")).bounds.points();
         let integers = |values: &[i64]| values.iter().copied().map(Owned::Integer).collect::<Vec<_>>();
         assert_eq!(points("total in (9, 7) and note > 'x'"), Some(vec![integers(&[9, 7])]));
@@ -442,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_update_assigns_is_no_bound() {
+    fn values_assigned_by_an_update_are_no_bound() {
         let sql = "update o set total = 70, day = 3 where total between 50 and 90";
         assert_eq!(ends_at(sql, 60, Ordering::Greater, false), Some(91));
         assert_eq!(limits("update o set total = 70").bounds.points(), None);
@@ -608,7 +610,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_without_harm(sql in ".{0,200}", words in proptest::collection::vec(
+        fn any_text_is_read_without_failure(sql in ".{0,200}", words in proptest::collection::vec(
             proptest::sample::select(vec!["select", "from", "o", "total", "<", "=", "between", "and", "in", "(", ")",
                 ",", "-", "5", "7.5e", "x'", "'", "limit", "not", ".", "is", "[", "\"", "/*"]), 0..30)) {
             let words = words.join(" ");

@@ -1,10 +1,10 @@
-//! Which column of which rows holds the keys that are looked up in a tree.
+//! Finds the column of the rows that holds the keys of the look-ups in a tree.
 //!
-//! The newest leaf of each of a few trees is kept. When a leaf of another tree is read that storage was asked for,
-//! each column of each kept row is compared with the keys of that leaf: where a value lies between its first and its
-//! last, the row may have asked for it. By chance a page of some 30 rows has such a value in any column once in
-//! `leaves / 30` look-ups; the column that holds the key has one each time. Several columns may: those that fit are
-//! answered, those whose values fit the fewest other rows first.
+//! The newest leaf of each of a few trees is kept. When a leaf of another tree is read from storage, each
+//! column of each kept row is compared with the keys of that leaf. If a value is between its first and its last
+//! key, the row may have looked it up. By chance any column of a page of some 30 rows has such a value once in
+//! `leaves / 30` look-ups; the column with the key has one each time. Several columns may fit: they are
+//! returned in order, those first whose values fit the fewest other rows.
 
 use super::value;
 use crate::header::Encoding;
@@ -15,8 +15,8 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Trees whose newest leaf is kept: an outer table and two inner ones with an index each. A join of more is followed by
-/// its last ones.
+/// Trees whose newest leaf is kept: an outer table and two inner ones with an index each. Of a larger join, the
+/// last ones are followed.
 const TREES: usize = 5;
 /// Pairs of trees that are judged at a time: each tree with each other.
 const PAIRS: usize = TREES * (TREES - 1);
@@ -24,20 +24,20 @@ const PAIRS: usize = TREES * (TREES - 1);
 const COLUMNS: usize = 32;
 /// Rows of a page that are compared: the smallest take some ten bytes of 4 KiB.
 const ROWS: usize = 512;
-/// Look-ups that are judged where the text names the column, too.
-/// Each costs the seeks of a look-up, and a column that is named and fits by chance twice is rare.
+/// Look-ups that are judged if the text also names the column. Each costs the seeks of a look-up, and a named
+/// column rarely fits twice by chance.
 const NEEDED_NAMED: u32 = 2;
-/// And where it does not: by chance one page in a hundred fits, eight of eight never do.
+/// Look-ups that are judged otherwise: by chance one page in a hundred fits, eight of eight never do.
 const NEEDED: u32 = 8;
-/// Look-ups after which rows are taken to come in the order of their table, although an index of it was read: that would have
-/// shown by then.
+/// After so many look-ups the rows count as in the order of their table, even if an index of it was read: a
+/// scan of the index would have been recognised by then.
 const SETTLED: u32 = 4;
-/// Leaves of a tree that are remembered, to tell whether they are read one after the other.
+/// Leaves of a tree that are remembered, to detect whether they are read one after the other.
 const LEAVES: usize = 4;
-/// Leaves in memory that are judged for each one that was not: neighbours that were read with another are in memory,
-/// and to judge one takes some 20 microseconds, a hundredth of a seek.
+/// Leaves in memory that are judged for each one that was not: neighbours that were read together with another
+/// are in memory, and to judge one takes some 20 microseconds, a hundredth of a seek.
 const SPARE: u32 = 4;
-/// Look-ups between two tries to begin, at most: as many seeks take a second or two.
+/// The most look-ups between two attempts to begin: so many seeks take a second or two.
 const WAIT_LIMIT: u32 = 256;
 
 /// The keys of a leaf.
@@ -50,7 +50,7 @@ pub(crate) enum KeyRange {
 }
 
 impl KeyRange {
-    /// Those of a leaf of an index of this order, or of a table. Nothing where it has none.
+    /// Those of a leaf of an index of this order, or of a table. `None` for an empty leaf.
     pub(crate) fn of(page: &Page<'_>, order: Order) -> Option<Self> {
         let last = page.cells().checked_sub(1)?;
         match page.kind() {
@@ -75,16 +75,16 @@ impl KeyRange {
     }
 }
 
-/// Columns of which one holds the values that are looked up.
+/// Columns, one of which holds the looked-up values.
 #[derive(Clone, Debug)]
 pub(crate) struct Joined {
     /// The tree of the outer side.
     pub(crate) outer: PageNo,
-    /// Its leaves that were read last, the newest last.
+    /// Its last leaves that were read, the newest last.
     pub(crate) leaves: Vec<PageNo>,
     /// The newest.
     pub(crate) bytes: Arc<[u8]>,
-    /// Where in a row the key may be, as [`value`] counts; the likeliest first.
+    /// The columns that may hold the key, counted as in [`value`]; the likeliest first.
     pub(crate) columns: Vec<usize>,
     /// How many look-ups were judged.
     look_ups: u32,
@@ -93,17 +93,17 @@ pub(crate) struct Joined {
 }
 
 impl Joined {
-    /// Whether one of the columns is likely that the text does not name.
+    /// Whether there is enough evidence without a column's name in the text.
     pub(crate) fn is_plain(&self) -> bool {
         self.look_ups >= NEEDED
     }
 
-    /// Whether so many rows have asked that an index which names them would have begun a scan.
+    /// Whether there were so many look-ups that an index with these rows would have begun a scan.
     pub(crate) fn is_settled(&self) -> bool {
         self.look_ups >= SETTLED
     }
 
-    /// The cells of the newest leaf that may have asked for what was just read by a column, in their order.
+    /// The cells of the newest leaf whose value in a column may have led to the last look-up, in their order.
     pub(crate) fn asking(&self, page: &Page<'_>, column: usize, encoding: Encoding) -> Vec<usize> {
         let asks =
             |cell: &usize| value(page, *cell, column).is_some_and(|held| self.keys.holds(held, encoding));
@@ -111,7 +111,7 @@ impl Joined {
     }
 }
 
-/// The leaves that a stream has read, as far as they may be sides of a join.
+/// The leaves that a stream has read and that may be sides of a join.
 #[derive(Debug, Default)]
 pub(crate) struct JoinEvidence {
     trees: VecDeque<Tree>,
@@ -133,16 +133,16 @@ struct Pair {
     inner: PageNo,
     tries: u32,
     columns: Vec<Fit>,
-    /// Look-ups until it is tried again, and how many there were last time.
+    /// Look-ups until the next attempt, and their number at the last one.
     wait: u32,
     waited: u32,
 }
 
-/// How a column has fitted.
+/// How well a column has fitted.
 #[derive(Clone, Copy, Debug, Default)]
 struct Fit {
     hits: u32,
-    /// Rows that fitted in all.
+    /// Rows that fitted, in total.
     rows: u32,
 }
 
@@ -176,7 +176,7 @@ impl JoinEvidence {
         self.trees.iter().any(|tree| tree.root == root)
     }
 
-    /// Whether a leaf is worth judging: where it `missed`, and a few besides.
+    /// Whether to judge a leaf: if it `missed`, and for a few others.
     pub(crate) fn is_due(&mut self, missed: bool) -> bool {
         if missed {
             self.spare = SPARE;
@@ -187,8 +187,8 @@ impl JoinEvidence {
         is_due
     }
 
-    /// A leaf of the tree at `inner` was read, with these keys. `apart`: whether a tree may be the outer
-    /// side. Answers the columns of which one has asked for it, once there is evidence.
+    /// A leaf of the tree at `inner` was read, with these keys. `apart`: whether a tree may be the outer side.
+    /// Once there is evidence, returns the columns, one of which holds the key.
     pub(crate) fn look_up(
         &mut self,
         inner: PageNo,
@@ -217,7 +217,7 @@ impl JoinEvidence {
         found
     }
 
-    /// Nothing could begin by this evidence: it is tried again after twice as many look-ups.
+    /// Nothing could begin by this evidence: the next attempt is after twice as many look-ups.
     pub(crate) fn refused(&mut self, outer: PageNo, inner: PageNo) {
         pair_of(&mut self.pairs, outer, inner).refuse();
     }
@@ -226,7 +226,7 @@ impl JoinEvidence {
 fn pair_of(pairs: &mut VecDeque<Pair>, outer: PageNo, inner: PageNo) -> &mut Pair {
     let at = pairs.iter().position(|pair| (pair.outer, pair.inner) == (outer, inner));
     if let Some(pair) = at.and_then(|at| pairs.remove(at)) {
-        // Those of trees that are read no more go first.
+        // The pairs that are not used any more are removed first.
         pairs.push_back(pair);
     } else {
         if pairs.len() == PAIRS {
@@ -245,8 +245,8 @@ impl Pair {
         self.wait = self.waited;
     }
 
-    /// One more look-up, which these columns fit. Answers those that may hold the keys, once there is evidence, the
-    /// likeliest first.
+    /// Counts a look-up that these columns fit. Once there is evidence, returns the columns that may hold the
+    /// keys, the likeliest first.
     fn judge(&mut self, fits: &[u32]) -> Vec<usize> {
         if self.tries == 2 * NEEDED {
             self.tries = NEEDED;
@@ -260,7 +260,7 @@ impl Pair {
         if self.tries < NEEDED_NAMED {
             return Vec::new();
         }
-        // One of eight may have been asked for by another row.
+        // One look-up of eight may belong to another row.
         let least = self.tries - self.tries / NEEDED;
         let enough = |&column: &usize| self.columns[column].hits >= least && fits[column] > 0;
         let mut likely: Vec<usize> = (0..self.columns.len().min(fits.len())).filter(enough).collect();
@@ -308,7 +308,8 @@ mod tests {
         bytes
     }
 
-    /// The likeliest column at a look-up at each of these leaves of the inner tree, and whether it needs no name.
+    /// The likeliest column for look-ups at each of these leaves of the inner tree, and whether it needs no
+    /// name.
     fn columns(
         evidence: &mut JoinEvidence,
         look_ups: impl IntoIterator<Item = (i64, i64)>,
@@ -345,7 +346,7 @@ mod tests {
 
     #[test]
     fn of_two_columns_the_one_that_fits_fewer_rows_is_the_likelier() {
-        // The constant column (7) and the rowid both lie in each of these leaves.
+        // The constant column (7) and the rowid are both within each of these leaves.
         let rows: Vec<(u8, i16)> = (0..12).map(|row| (row + 1, 900)).collect();
         let mut evidence = JoinEvidence::default();
         evidence.read(OUTER, PageNo(40), &leaf(&rows));

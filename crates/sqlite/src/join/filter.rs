@@ -1,9 +1,9 @@
-//! Which rows of the outer side are looked up, as far as the statement's text shows it.
+//! The rows of the outer side that are looked up, as far as the statement's text shows it.
 //!
-//! `c.pick < 10`, `c.kind IN ('a', 'b')`, `c.day BETWEEN 5 AND 9`: rows that fail such a comparison with literals
-//! are passed over before anything is looked up for them. Other conditions are not seen, and then some of what is
-//! predicted is not read. As in [`ends`](crate::ends), nothing depends on being right: what is wasted is
-//! bounded by the statement's allowance.
+//! `c.pick < 10`, `c.kind IN ('a', 'b')`, `c.day BETWEEN 5 AND 9`: rows that fail such a comparison with
+//! literals are skipped before anything is looked up for them. Other conditions are not recognised, and then
+//! some predicted pages are not read. As in [`ends`](crate::ends), correctness does not depend on it: the
+//! statement's allowance bounds the waste.
 
 use super::value;
 use crate::ends::like;
@@ -14,10 +14,10 @@ use crate::tokens::{SQL_LIMIT, Token, continues, is_comparing, literal, tokens};
 use crate::tree::Owned;
 use std::cmp::Ordering;
 
-/// Comparisons that are kept of one statement.
+/// The most comparisons that are kept of one statement.
 const CONDITIONS_LIMIT: usize = 16;
 
-/// What the rows that are looked up have in common.
+/// The conditions on the rows that are looked up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Filter {
     conditions: Vec<Condition>,
@@ -25,21 +25,21 @@ pub(crate) struct Filter {
 
 #[derive(Clone, Debug, PartialEq)]
 struct Condition {
-    /// As [`value`] counts them.
+    /// The column, counted as in [`value`].
     column: usize,
     test: Test,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 enum Test {
-    /// How the column's value compares with this one.
+    /// How the column's value may compare with this one.
     Is(Vec<Ordering>, Owned),
     Among(Vec<Owned>),
 }
 
 impl Filter {
-    /// What the one statement that runs asks of a table. `columns`: their names, with the number of each as
-    /// [`value`] counts them. Nothing where several run or where a condition may not hold for every row.
+    /// The conditions of the one running statement on a table. `columns`: their names, with their numbers as in
+    /// [`value`]. Empty if several statements run, or if a condition may not hold for every row.
     pub(crate) fn by(statements: &[String], table: &str, columns: &[(String, usize)]) -> Self {
         let [statement] = statements else { return Self::default() };
         if statement.len() > SQL_LIMIT {
@@ -87,7 +87,7 @@ impl Filter {
         filter
     }
 
-    /// Whether no row that comes later passes, where this one does not and an earlier one did: rows come in the order of
+    /// Whether no later row passes, where this row fails and an earlier one passed: rows come in the order of
     /// the column `order`.
     pub(crate) fn has_ended(&self, page: &Page<'_>, cell: usize, order: usize, encoding: Encoding) -> bool {
         self.conditions.iter().filter(|condition| condition.column == order).any(|condition| {
@@ -96,8 +96,8 @@ impl Filter {
         })
     }
 
-    /// Whether the one statement that runs may end the rows of a table in a way that is not seen here. They are ordered by the
-    /// column `order`, which has these names; what is asked of it must be one of the conditions.
+    /// Whether the one running statement may end the rows of a table in an unrecognised way. The rows are
+    /// ordered by the column `order`, which has these names; each condition on it must be one of the filter's.
     pub(crate) fn hides_end(&self, statements: &[String], names: &[&str], order: usize) -> bool {
         let [statement] = statements else { return true };
         let tokens = tokens(statement);
@@ -105,7 +105,7 @@ impl Filter {
         let is_kept = self.conditions.iter().any(|condition| condition.column == order);
         (0..tokens.len()).filter(|&at| named(&tokens[at])).any(|at| {
             let right = &tokens[at + 1..];
-            is_asked(&tokens[..at], right) && (!is_kept || tests(right).is_empty())
+            may_bound(&tokens[..at], right) && (!is_kept || tests(right).is_empty())
         })
     }
 
@@ -118,14 +118,14 @@ impl Filter {
 }
 
 impl Test {
-    /// Whether the values that pass lie side by side.
+    /// Whether the passing values are contiguous.
     fn is_range(&self) -> bool {
         matches!(self, Self::Is(orderings, _) if *orderings != [Ordering::Less, Ordering::Greater])
     }
 
     fn holds(&self, held: Value<'_>, encoding: Encoding) -> bool {
         let plain = Order { collation: Collation::Binary, descending: false };
-        // A column's affinity may turn a literal of another sort; NULL passes no comparison.
+        // A column's affinity may convert a literal of another type; NULL passes no comparison.
         let compared = |value: &Owned| match held {
             Value::Null => Some(None),
             _ if like(value.value(), held) => compare(held, value.value(), plain, encoding).map(Some),
@@ -142,9 +142,9 @@ impl Test {
     }
 }
 
-/// Whether a column between these tokens may bound what is read: it is compared, unless with another column for equality, as
-/// the key of a join is.
-fn is_asked(left: &[Token], right: &[Token]) -> bool {
+/// Whether a column between these tokens may bound the rows that are read: it is compared, other than with
+/// another column for equality, as the key of a join.
+fn may_bound(left: &[Token], right: &[Token]) -> bool {
     let mut left = match left {
         [rest @ .., Token::Name(..), dot] if dot.is_sign(b'.') => rest,
         _ => left,
@@ -200,7 +200,7 @@ pub(crate) fn compared_with(statements: &[String], names: &[String]) -> Vec<Stri
     found
 }
 
-/// The names that a table has in a statement.
+/// The names of a table in a statement.
 fn aliases(tokens: &[Token], table: &str) -> Vec<String> {
     let table = table.to_ascii_lowercase();
     let mut names = vec![table.clone()];
@@ -216,7 +216,7 @@ fn aliases(tokens: &[Token], table: &str) -> Vec<String> {
     names
 }
 
-/// What is asked of a column whose name stands before these tokens.
+/// The conditions on a column whose name is before these tokens.
 fn tests(right: &[Token]) -> Vec<Test> {
     use Ordering::{Equal, Greater, Less};
     let signs: Vec<u8> = right
@@ -225,7 +225,7 @@ fn tests(right: &[Token]) -> Vec<Test> {
         .filter_map(|token| if let Token::Sign(sign) = token { Some(*sign) } else { None })
         .collect();
     if !signs.is_empty() {
-        // A sign of a number stands after its operator.
+        // The sign of a number follows its operator.
         let Some((value, rest)) = literal(&right[signs.len()..]) else { return Vec::new() };
         let orderings = match signs.as_slice() {
             b"=" | b"==" => vec![Equal],
@@ -301,7 +301,7 @@ mod tests_of_filters {
     }
 
     #[test]
-    fn what_may_not_hold_for_every_row_is_no_filter() {
+    fn conditions_that_need_not_hold_for_every_row_are_no_filter() {
         for sql in [
             "select 1 from cust where pick=3 or kind='a'",
             "select 1 from cust where not pick=3",
@@ -317,7 +317,7 @@ mod tests_of_filters {
     }
 
     #[test]
-    fn an_end_is_hidden_where_what_is_asked_of_the_order_is_no_condition() {
+    fn an_end_is_hidden_if_the_ordered_column_has_an_unknown_condition() {
         let hidden = |sql: &str| filter(sql).hides_end(&[sql.to_owned()], &["id", "rowid"], 0);
         for sql in [
             "select c.id from cust c join o on o.customer=c.id where c.pick<10 group by c.id",

@@ -1,27 +1,33 @@
-//! The inner side of a join: look-ups whose keys stand in the rows of the outer side.
+//! The inner side of a join: look-ups whose keys are in the rows of the outer side.
 //!
 //! SQLite joins by nested loops: for each row of the outer table it looks a value of that row up in the inner
-//! table, by rowid or by an index. No page of the inner table names the next look-up. The rows of the outer side
-//! do, once it is known which of their columns holds the key. So three things are found out:
+//! table, by rowid or by an index. No page of the inner table names the next look-up. The rows of the outer
+//! side do, once it is known which of their columns holds the key. Therefore four things are determined:
 //!
-//! - *Which column*, by [data](evidence): the value that was looked up lies between the first and the last key of
-//!   the inner page that was read. A column of the outer page that has such a value again and again is
-//!   the one. The text of the statement decides between several; it is not needed, so that views and triggers count too.
-//! - *Which rows come next*: the [outer side](outer) is the leaves of a tree one after the other, or the rows that a scan by
-//!   an index reads.
-//! - *Which of them are looked up*: those that pass the comparisons with literals that the text [shows](filter).
-//! - *How far each look-up goes*: `EXISTS` stops at the first row that will do. As far as the last ones [went](groups).
+//! - *The column*, from [data](evidence): the looked-up value is between the first and the last key of the
+//!   inner page that was read. The column is one that has such a value in the outer page again and again. The
+//!   text of the statement decides between several; it is not required, so that views and triggers work, too.
+//! - *The next rows*: the [outer side](outer) is the leaves of a tree one after the other, or the rows of a
+//!   scan by an index.
+//! - *Which of them are looked up*: those that pass the comparisons with literals in the [text](filter).
+//! - *How far each look-up goes*: `EXISTS` stops at the first matching row. The estimate is how far the last
+//!   ones [went](groups).
 //!
-//! Then keys are read ahead in batches, and the leaves of all of them, and the rows, each in the order of the disk
-//! (ATC'09 section 3.5). The reads are hinted in the order in which SQLite makes them.
+//! Then keys are read ahead in batches, and the leaves of all of them, and the rows, each in disk order (ATC'09
+//! section 3.5). The reads are hinted in the order in which SQLite makes them.
 //!
-//! Where an index names the outer rows, the scan of that index plans its step first. Its row pages are fetched together, then
-//! read for their keys, and what they ask for is fetched in a second pass. Rows that it has not planned are not read.
+//! If an index names the outer rows, the scan of that index plans its step first. Its row pages are fetched
+//! together and then read for their keys; the pages of the look-ups are fetched in a second pass. Rows that the
+//! scan has not planned are not read.
 //!
-//! Limits: the first column of an index is looked up alone. The outer side is a table in the order of its own tree, a
-//! covering index, or rows that an index names by rowid: not the inner side of another join. Both sides have trees
-//! of their own (a table is not joined with itself). Where the text does not [show](crate::ends::joined) that all outer rows are
-//! visited, steps grow with what they gain.
+//! Limits:
+//!
+//! - Only the first column of an index is looked up.
+//! - The outer side is a table in the order of its own tree, a covering index, or rows that an index names by
+//!   rowid. It is not the inner side of another join.
+//! - Both sides have trees of their own (a table is not joined with itself).
+//! - If the text does not [show](crate::ends::joined) that all outer rows are visited, steps grow with their
+//!   gain.
 
 mod evidence;
 mod filter;
@@ -47,37 +53,38 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Entries of one key that are followed. One value with more of them is a scan of its own.
+/// The most followed entries of one key. A value with more is a scan of its own.
 const ENTRIES_A_KEY: usize = 4096;
-/// Rows that are located at a time, about: the look-ups that are left then wait. Some 16 MiB.
+/// About how many rows are located at a time; the remaining look-ups then wait. Some 16 MiB.
 const ROWS: usize = 1 << 18;
-/// Leaves of one key's entries.
+/// The most leaves of one key's entries.
 const LEAVES_A_KEY: usize = 256;
-/// Reads that one look-up by an index is taken to make before any was followed.
+/// The assumed reads of one look-up by an index before any was followed.
 const READS_A_KEY: usize = 8;
 
-/// How much may be read at a time to know what comes.
+/// How much may be read at a time for prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reach {
-    /// Leaves of the outer side. Where its rows are seldom looked up, there are fewer keys ahead, and not a table's worth of
-    /// rows.
+    /// Leaves of the outer side. If its rows are seldom looked up, fewer keys are predicted, and not a whole
+    /// table is read.
     leaves: usize,
     /// Keys that are looked up together: the leaves of all of them are fetched in one pass over their tree.
     keys: usize,
 }
 
 impl Reach {
-    /// As long as it may end soon: 1 MiB of leaves of 4 KiB.
+    /// While it may end soon: 1 MiB of leaves of 4 KiB.
     pub(crate) const NEAR: Self = Self { leaves: 256, keys: 256 };
 
-    /// Where all may be read, and memory holds so many pages: outer rows leave room for what they ask for.
+    /// If everything may be read, and memory holds this many pages: the outer rows leave room for the pages of
+    /// their look-ups.
     pub(crate) fn all(pages: usize) -> Self {
         let pages = pages / 4;
         Self { leaves: pages.max(Self::NEAR.leaves), keys: pages.clamp(Self::NEAR.keys, 1 << 14) }
     }
 }
 
-/// A value of a row or an entry, as far as it lies on its page: that of column `column - 1`, and the rowid for 0.
+/// A value of a row or an entry, if it is on its page: that of column `column - 1`, and the rowid for 0.
 fn value<'a>(page: &Page<'a>, cell: usize, column: usize) -> Option<Value<'a>> {
     match column.checked_sub(1) {
         None => page.rowid(cell).ok().map(Value::Integer),
@@ -85,14 +92,14 @@ fn value<'a>(page: &Page<'a>, cell: usize, column: usize) -> Option<Value<'a>> {
     }
 }
 
-/// Where the values are looked up, and what is read for each.
+/// The look-ups' tree, and the reads of each look-up.
 #[derive(Debug)]
 pub(crate) enum Inner {
     /// Rows by rowid.
     Rows(Arc<Table>),
-    /// Entries of an index, or rows of a table WITHOUT ROWID by its key: leaves alone.
+    /// Entries of an index, or rows of a table WITHOUT ROWID by its key: only leaves.
     Leaves(Arc<Index>),
-    /// Entries of an index, then the rows that they lead to.
+    /// Entries of an index, then the rows that they name.
     Entries(Arc<Index>, Arc<Table>),
 }
 
@@ -102,18 +109,18 @@ pub(crate) struct JoinReads {
     outer: OuterRows,
     /// Root of the tree of the outer side.
     root: PageNo,
-    /// Where in a row of the outer side the key is.
+    /// The column of the key in a row of the outer side.
     column: usize,
     filter: Filter,
     inner: Inner,
     /// Read ahead and not looked up yet.
     keys: VecDeque<Owned>,
     ended: bool,
-    /// How much may be read before it is woken again.
+    /// How much may be read until it is woken again.
     reach: Reach,
-    /// Those were read: it goes on when it is woken.
+    /// These were read: it continues when it is woken.
     rests: bool,
-    /// The pages that the file has.
+    /// The pages of the file.
     pages: u32,
     /// Look-ups generated, and their reads; leaves of the outer side read, and keys found in them.
     looked_up: usize,
@@ -123,7 +130,7 @@ pub(crate) struct JoinReads {
 }
 
 impl JoinReads {
-    /// The look-ups of what `column` of the rows of `outer`, whose tree is at `root`, holds.
+    /// The look-ups of the values of `column` in the rows of `outer`, whose tree is at `root`.
     pub(crate) fn new(
         (outer, root): (OuterRows, PageNo),
         column: usize,
@@ -155,7 +162,7 @@ impl JoinReads {
         self.root
     }
 
-    /// Root of the table whose rows are read, where an index leads to them.
+    /// Root of the table whose rows are read, if an index names them.
     pub(crate) fn inner_root(&self) -> Option<PageNo> {
         match &self.inner {
             Inner::Entries(_, table) => Some(table.root),
@@ -163,7 +170,7 @@ impl JoinReads {
         }
     }
 
-    /// The scan that reads the rows of the outer side, where an index names them.
+    /// The scan that reads the rows of the outer side, if an index names them.
     pub(crate) fn outer_scan(&self) -> Option<ScanId> {
         self.outer.scan()
     }
@@ -175,29 +182,29 @@ impl JoinReads {
         self.reach.leaves = self.reach.leaves.max(Reach::NEAR.leaves);
     }
 
-    /// Whether leaves alone are read, and no rows behind them.
+    /// Whether only leaves are read, and no rows behind them.
     pub(crate) fn is_of_leaves(&self) -> bool {
         !matches!(self.inner, Inner::Entries(..))
     }
 
-    /// Whether there are no reads more, or none for now.
+    /// Whether there are no more reads, or none for now.
     pub(crate) fn finished(&self) -> bool {
         (self.ended || self.rests) && self.keys.is_empty()
     }
 
-    /// Whether there are no reads more.
+    /// Whether there are no more reads.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended && self.keys.is_empty()
     }
 
-    /// The program has read on: so much may be read.
-    pub(crate) fn wake(&mut self, reach: Reach) {
+    /// The program has read further: this much may be read.
+    pub(crate) fn extend_reach(&mut self, reach: Reach) {
         self.rests = false;
         self.reach = reach;
     }
 
-    /// The reads of some look-ups: as many as are likely to make so many reads, and `most` of each. The first of each
-    /// is marked. Nothing at the end.
+    /// The reads of some look-ups: of as many as are likely to make `entries` reads, and at most `most` of
+    /// each. The first of each is marked. `None` at the end.
     pub(crate) fn next_part<R: ReadPage>(
         &mut self,
         interior: &mut Interior,
@@ -221,14 +228,14 @@ impl JoinReads {
             self.keys.push_front(key);
         }
         if reads.is_empty() {
-            // Keys that lead nowhere: one batch of them at a time.
+            // Keys that lead nowhere: only one batch of them at a time.
             self.keys.clear();
             self.rests = true;
         }
         Ok(Some(reads))
     }
 
-    /// Reads rows of the outer side until so many keys are known. What can't be read ends it.
+    /// Reads rows of the outer side until so many keys are known. An unreadable page ends it.
     fn read_keys<R: ReadPage>(&mut self, interior: &mut Interior, source: &mut R, wanted: usize) {
         let (column, order, filter) = (self.column, self.outer.order(), &self.filter);
         let encoding = interior.header().encoding;
@@ -260,7 +267,7 @@ impl JoinReads {
         self.rests = self.keys.len() < wanted;
     }
 
-    /// The reads of these look-ups, and how many of them were followed.
+    /// The reads of these look-ups, and how many of the keys were followed.
     fn look_up<R: ReadPage>(
         &self,
         interior: &mut Interior,
@@ -285,7 +292,7 @@ impl JoinReads {
         }
     }
 
-    /// The way to each key, whose interior pages are read level by level.
+    /// The path to each key, whose interior pages are read level by level.
     fn seek<R: ReadPage>(
         &self,
         interior: &mut Interior,
@@ -300,7 +307,8 @@ impl JoinReads {
         Ok(keys.iter().map(walk).collect())
     }
 
-    /// The leaf of each key, which is marked, and the rows of its entries, so many at most; how many keys that were.
+    /// The leaf of each key, which is marked, and the rows of its entries, at most `rows`. Also returns how
+    /// many keys were followed.
     fn entries<R: ReadPage>(
         &self,
         interior: &mut Interior,
@@ -328,7 +336,7 @@ impl JoinReads {
             let mut entries = Sequence::of_value(index, table, walk, key.clone());
             let begin = targets.len();
             first.push(leaves.len());
-            // A damaged leaf ends this look-up and no other.
+            // A damaged leaf ends only its look-up.
             let mut parts = 0..LEAVES_A_KEY;
             while let Some(left) = (begin + rows).checked_sub(targets.len()).filter(|&left| left > 0)
                 && parts.next().is_some()
@@ -339,7 +347,7 @@ impl JoinReads {
             }
         }
         let mut reads = reads(interior, source, table, targets, &leaves)?;
-        // A look-up may go on from leaf to leaf.
+        // A look-up may continue from leaf to leaf.
         let mut leaf = 0..;
         for access in reads.iter_mut().filter(|access| access.mark) {
             access.mark = leaf.next().is_some_and(|leaf| first.binary_search(&leaf).is_ok());
@@ -348,7 +356,7 @@ impl JoinReads {
     }
 }
 
-/// Reads of these pages, a look-up each: the same page twice in a row is one.
+/// Reads of these pages, each a look-up: the same page twice in a row counts once.
 fn accesses(pages: impl Iterator<Item = PageNo>) -> Vec<PageAccess> {
     let mut accesses: Vec<PageAccess> = pages.map(|page| PageAccess { page, mark: true }).collect();
     accesses.dedup();

@@ -1,4 +1,4 @@
-//! The rows of a join's outer side that come next: those of a tree, leaf by leaf, or those that entries of an index name.
+//! The next rows of a join's outer side: those of a tree, leaf by leaf, or those that entries of an index name.
 
 use crate::error::Result;
 use crate::page::{Page, PageNo};
@@ -12,38 +12,38 @@ use rustc_hash::FxHashSet;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What is taken of a row: nothing where it is not looked up.
+/// The key of a row; `None` if the row is not looked up.
 pub(crate) type Take<'a> = dyn Fn(&Page<'_>, usize) -> Option<Owned> + 'a;
 
-/// Rows that are read at a time, where an index names them.
+/// Rows that are read at a time, if an index names them.
 const ROWS: usize = 256;
 
-/// Whether there are rows after those that were taken.
+/// Whether there are rows after the taken ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Onward {
     Yes,
-    /// Not before the scan that reads them has planned more.
+    /// Only after the scan that reads them has planned more.
     Later,
     No,
 }
 
-/// The rows to come.
+/// The coming rows.
 #[derive(Debug)]
 pub(crate) enum OuterRows {
     /// All rows of a tree.
     InOrder(InOrder),
-    /// Those that a scan by an index reads.
+    /// Those of a scan by an index.
     ByIndex(Box<ByIndex>),
 }
 
 impl OuterRows {
-    /// The rows from the leaf on at which `walk` stands, without those that were `passed` on it. Their tree is ordered by
+    /// The rows from the leaf of `walk` on, without those that were `passed` on it. Their tree is ordered by
     /// the column `order`.
     pub(crate) fn in_order(walk: Walk, passed: usize, order: usize) -> Self {
         Self::InOrder(InOrder { walk, passed: Some(passed), order })
     }
 
-    /// The rows of `table` that entries of an index name, of which this scan has `planned` some pages.
+    /// The rows of `table` that entries of an index name. This scan has `planned` some of their pages.
     pub(crate) fn by_index(
         scan: ScanId,
         sequence: Sequence,
@@ -53,7 +53,7 @@ impl OuterRows {
         Self::ByIndex(Box::new(ByIndex { scan, sequence, table, known: VecDeque::new(), planned }))
     }
 
-    /// The column by which they are ordered. Rows that an index names come in the order of none.
+    /// The column by which they are ordered. Rows that an index names are ordered by none.
     pub(crate) fn order(&self) -> Option<usize> {
         match self {
             Self::InOrder(rows) => Some(rows.order),
@@ -61,7 +61,7 @@ impl OuterRows {
         }
     }
 
-    /// The scan that reads the rows, where they are named by an index.
+    /// The scan that reads the rows, if an index names them.
     pub(crate) fn scan(&self) -> Option<ScanId> {
         match self {
             Self::InOrder(_) => None,
@@ -69,16 +69,16 @@ impl OuterRows {
         }
     }
 
-    /// The scan that reads the rows has planned these pages: rows on others wait, since to read them would take a
-    /// seek each and memory that nobody counts.
+    /// The scan that reads the rows has planned these pages. Rows on others wait: to read them would take a
+    /// seek each, and uncounted memory.
     pub(crate) fn planned(&mut self, pages: impl Iterator<Item = PageNo>) {
         if let Self::ByIndex(rows) = self {
             rows.planned = pages.collect();
         }
     }
 
-    /// Takes the rest of a leaf, or the next one, or some rows that an index names. `leaves` and `rows`: how many the caller is
-    /// going to ask for.
+    /// Takes the rest of a leaf, or the next one, or some rows that an index names. `leaves` and `rows`: how
+    /// many the caller will request.
     pub(crate) fn take<R: ReadPage>(
         &mut self,
         interior: &mut Interior,
@@ -98,7 +98,7 @@ impl OuterRows {
 #[derive(Debug)]
 pub(crate) struct InOrder {
     walk: Walk,
-    /// The rows of the present leaf that were passed, in the order of the walk; nothing where all were.
+    /// The rows of the present leaf that were passed, in the order of the walk; `None` if all were.
     passed: Option<usize>,
     order: usize,
 }
@@ -120,7 +120,7 @@ impl InOrder {
                 if let Some((number, cell)) = stop.between {
                     let bytes = interior.get(source, number)?;
                     let page = Page::parse(number, &bytes, usable)?;
-                    // In a table with rowids no row lies between two leaves.
+                    // In a table with rowids no row is between two leaves.
                     into.extend(page.kind().is_index().then(|| take(&page, cell)).flatten());
                 }
                 0
@@ -139,7 +139,7 @@ impl InOrder {
     }
 }
 
-/// The rows that a scan by an index reads.
+/// The rows of a scan by an index.
 #[derive(Debug)]
 pub(crate) struct ByIndex {
     scan: ScanId,

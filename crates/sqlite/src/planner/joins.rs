@@ -14,8 +14,8 @@ use foreseek_units::Bytes;
 use std::sync::Arc;
 
 impl Planner {
-    /// A page was read from storage: where it is a leaf that rows of another tree ask for, and those before it were
-    /// so, the scan of what the rows to come ask for begins.
+    /// A page was read from storage. If it is a leaf that rows of another tree look up, as were earlier ones,
+    /// the scan of the coming look-ups begins.
     pub(super) fn joined<R: ReadPage>(
         &mut self,
         source: &mut R,
@@ -72,8 +72,8 @@ impl Planner {
             true => (Loop::Unknown, 0),
             false => ends::joined(&statements, &outer.name, &table.name),
         };
-        // How deep the tree is shows in the way to this leaf.
-        if let Some(way) = self.way_to(leaf.number()) {
+        // The path to this leaf shows how deep the tree is.
+        if let Some(way) = self.path_to(leaf.number()) {
             self.interior.learn(root, way.len() - 1);
         }
         let begun = self.begin_joined(
@@ -90,8 +90,8 @@ impl Planner {
         begun.flatten()
     }
 
-    /// Begins the scan of a join. Nothing where it can't; no scan where it waits for its allowance, which is no reason to
-    /// try it more rarely.
+    /// Begins the scan of a join. `None` if it cannot begin; `Some(None)` if it waits for its allowance, after
+    /// which attempts do not become rarer.
     fn begin_joined<R: ReadPage>(
         &mut self,
         source: &mut R,
@@ -112,7 +112,7 @@ impl Planner {
         let column = joined.columns.iter().copied().find(is_named);
         let column = column.or_else(|| joined.columns.first().copied().filter(|_| joined.is_plain()));
         let Some(column) = column else {
-            // The text names none of them: more look-ups will tell.
+            // The text names none of them: more look-ups are needed.
             return if joined.is_plain() { None } else { Some(None) };
         };
         let mut filter = Filter::by(statements, &outer_table.name, &names);
@@ -120,7 +120,7 @@ impl Planner {
         let asks = |cell: &&usize| filter.passes(&page, **cell, header.encoding);
         let (first, last) = match (asking.iter().find(asks), asking.iter().rfind(asks)) {
             (Some(&first), Some(&last)) => (first, last),
-            // What was looked up although it does not pass was not understood.
+            // A row was looked up that fails the filter: a condition was misread.
             _ => {
                 filter = Filter::default();
                 (*asking.first()?, *asking.last()?)
@@ -135,11 +135,11 @@ impl Planner {
         } else {
             Inner::Entries(Arc::new(index), Arc::new(table.clone()))
         };
-        // Of a key with several rows, those that follow are still to be read.
+        // Of a key with several rows, the later ones are still to be read.
         let done = usize::from(!matches!(inner, Inner::Entries(..)));
         let by_index = |scan: &&Scan| scan.stream == stream && scan.table_root() == Some(joined.outer);
         let by_index = self.scans.iter().find(by_index).map(|scan| (scan.id, scan.end().0));
-        // Where it is not visible how far the outer rows go, neither is what they ask for.
+        // If the end of the outer rows is not visible, that of their look-ups is not either.
         let order = first_column(&outer_index, outer_table);
         let ordered: Vec<&str> =
             names.iter().filter(|(_, at)| *at == order).map(|(name, _)| name.as_str()).collect();
@@ -155,7 +155,7 @@ impl Planner {
             return Some(None);
         }
         let outer = match by_index.map(|(scan, _)| scan) {
-            Some(_) if !matches!(inner, Inner::Entries(..)) && self.is_best_kept(leaf_of_inner) => {
+            Some(_) if !matches!(inner, Inner::Entries(..)) && self.is_better_cached(leaf_of_inner) => {
                 return None;
             }
             Some(scan) => {
@@ -170,7 +170,7 @@ impl Planner {
             }
             None => {
                 let direction = self.leaf_after_leaf(&joined.leaves)?;
-                let way = self.way_to(leaf)?;
+                let way = self.path_to(leaf)?;
                 let walk = Walk::along(&mut self.interior, source, &way, direction, self.pages).ok()?;
                 let passed = match direction {
                     Direction::Forward => first + done,
@@ -184,7 +184,7 @@ impl Planner {
         if let Some(scan) = self.scans.iter_mut().find(|scan| scan.id == begun && goes == Loop::Stops) {
             scan.stops();
         }
-        // What each look-up was taken for alone is part of it.
+        // The scans that were recognised in each look-up alone are part of it.
         for at in (0..self.scans.len()).rev() {
             let scan = &self.scans[at];
             if scan.stream == stream && scan.index == root && scan.id != begun {
@@ -201,17 +201,17 @@ impl Planner {
         schema.indexes.iter().filter(of_table).any(|index| index.root != table && known.joins.has(index.root))
     }
 
-    /// Whether the tree of a leaf fits into memory and the file does not. Its pages are asked for again and again: batches of
-    /// outer rows and of theirs would drive them out, and read-around brings them once.
-    fn is_best_kept(&self, leaf: PageNo) -> bool {
+    /// Whether the tree of a leaf fits into memory and the file does not. Its pages are read again and again:
+    /// batches of outer rows and their look-ups would evict them, while read-around fetches them once.
+    fn is_better_cached(&self, leaf: PageNo) -> bool {
         let children = |page: &PageNo| {
             let bytes = self.interior.kept(*page)?;
             Some(Page::parse(*page, &bytes, self.header().usable()).ok()?.cells() as u64 + 1)
         };
-        let Some(way) = self.way_to(leaf) else { return false };
+        let Some(way) = self.path_to(leaf) else { return false };
         let size = self.header().page_size().get();
         let bytes = |pages: u64| Bytes(pages.saturating_mul(size));
-        // The pages above are taken for as full as those on the way.
+        // The pages above count as full as those on the path.
         let leaves: Option<u64> = way[..way.len() - 1]
             .iter()
             .map(children)
@@ -220,8 +220,8 @@ impl Planner {
             && leaves.is_some_and(|leaves| bytes(leaves) <= self.memory)
     }
 
-    /// The rows that a scan by an index reads, from the one of these that was read last on, which is passed where it is
-    /// `done`. Nothing where they are not on the newest leaf of that index.
+    /// The rows of a scan by an index, from the one of these that was read last, which is skipped if it is
+    /// `done`. `None` if they are not on the newest leaf of that index.
     fn rows_of_scan<R: ReadPage>(
         &mut self,
         source: &mut R,
@@ -247,15 +247,15 @@ impl Planner {
                 Direction::Forward => cell,
                 Direction::Backward => page.cells() - 1 - cell,
             };
-        let way = self.way_to(leaf)?;
+        let way = self.path_to(leaf)?;
         let walk = Walk::along(&mut self.interior, source, &way, direction, self.pages).ok()?;
         let (sequence, table) = sequence.resumed(walk, skip)?;
         Some(OuterRows::by_index(id, sequence, table, planned))
     }
 
-    /// Which way leaves go that were read one after the other. Nothing where they jump.
+    /// The direction of leaves that were read one after the other. `None` if they are not neighbours.
     fn leaf_after_leaf(&self, leaves: &[PageNo]) -> Option<Direction> {
-        // The parent of a leaf, its position there, and the last one.
+        // The parent of a leaf, its position there, and the last position.
         let place = |leaf: PageNo| {
             let parent = self.owners.get(&leaf)?.parent;
             let bytes = self.interior.kept(parent)?;
@@ -282,7 +282,7 @@ impl Planner {
     }
 }
 
-/// The names of what a row of a tree has, each with its number: 0 is the rowid.
+/// The names of the columns of a tree's rows, each with its number: 0 is the rowid.
 fn numbered(index: &Index, table: &Table) -> Vec<(String, usize)> {
     let numbered = |names: &mut dyn Iterator<Item = Option<String>>| {
         let numbered = names.enumerate().filter_map(|(at, name)| Some((name?, at + 1)));

@@ -1,14 +1,14 @@
-//! The planner of one database file: page reads go in, and the reads to come are asked of it.
+//! The planner of one database file: its inputs are page reads, its output is the coming reads.
 //!
-//! It watches every page that SQLite reads. Interior index pages tell which leaf belongs to which
-//! tree; the [recogniser](crate::recognise) finds scans; each [scan](crate::scan) then holds the reads
-//! that it will make. Before a read, [`Planner::expects`] tells whether a scan has predicted it; only
-//! such reads count as progress, so that overflow pages, interior pages and other statements pass by
-//! untouched. When the prefetcher wants the list to go on, [`Planner::plan`] generates more of it.
+//! It observes every page that SQLite reads. Interior index pages show which leaf belongs to which tree; the
+//! [recogniser](crate::recognise) finds scans; each [scan](crate::scan) then holds its coming reads. Before a
+//! read, [`Planner::expects`] returns whether a scan has predicted it. Only such reads count as progress, so
+//! that overflow pages, interior pages and other statements do not affect it. When the prefetcher needs more of
+//! the list, [`Planner::plan`] generates it.
 //!
-//! A scan ends when its transaction does, when it has been read to its end, when other row pages
-//! come again and again instead of its own, or when the file has changed. Everything here is
-//! bounded, and no error leaves it: a page that can't be followed ends the prediction.
+//! A scan ends when its transaction does, when it has been read to its end, when other row pages are read again
+//! and again instead of its own, or when the file has changed. Everything here is bounded, and no error leaves
+//! it: a page that cannot be followed ends the prediction.
 
 mod joins;
 
@@ -38,34 +38,34 @@ use foreseek_units::{ByteOffset, Bytes, Nanos, PAGE_SIZE, PageSpan, Pages, Span}
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Ordering;
 
-/// Scans at a time in one file. A statement rarely scans more than two tables by index, and a
-/// process with more such statements at a time has no memory to prefetch for each.
+/// Scans at a time in one file. A statement rarely scans more than two tables by index, and a process with more
+/// such statements at a time has no memory to prefetch for each.
 pub const SCANS_LIMIT: usize = 4;
-/// Streams (descriptors) of one file whose reads are watched: the connections of a large pool.
+/// Streams (descriptors) of one file whose reads are observed: the connections of a large pool.
 const STREAMS_LIMIT: usize = 64;
 /// Leaves whose tree is remembered; 24 bytes each. Enough for 4 GB in 4 KiB pages.
 const OWNERS_LIMIT: usize = 1 << 20;
 /// Indexes that are tried for a leaf whose tree is not known. Each costs a descent of a page or two.
 const INDEXES_TRIED: usize = 16;
-/// Entries of a leaf from which on twice the evidence is asked for: by chance, four pages of a small table fit
-/// somewhere among so many. More pages than that have been read when a scan is first looked for.
+/// For leaves with this many entries, twice the evidence is needed: by chance, four pages of a small table fit
+/// somewhere among so many. More pages than that have been read when a scan is first searched.
 const MANY: usize = 256;
-/// Reads that must be left where the end is visible: to make a client takes some milliseconds, and the sorted
-/// batch of four reads, which is a quarter cheaper than four alone, saves one seek.
+/// Reads that must be left if the end is visible. To create a client takes some milliseconds. A sorted batch of
+/// four reads, which is a quarter cheaper than four single ones, saves one seek.
 const WORTH: usize = 16;
-/// The same where it is not: no more of them are looked for than a first step holds.
+/// The same if it is not: no more of them are searched than a first step holds.
 const LEAST: usize = STEP_FLOOR as usize;
-/// Reads that missed before rows are compared with what is looked up, some 20 microseconds each: a statement of ten rows
-/// has some 22 with its way down, and is to cost next to nothing.
+/// Missing reads before rows are compared with look-ups, which takes some 20 microseconds each. A statement of
+/// ten rows has some 22 with its way down, and must cost almost nothing.
 const JOINS_FROM: u64 = 16;
-/// Own reads that are remembered until somebody reads the same page: 2 MiB. What a step of a million reads takes to
-/// be known is a tenth of that.
+/// Own reads that are remembered until a statement reads the same page: 2 MiB. The prediction of a step of a
+/// million reads needs a tenth of that.
 const OWN_LIMIT: usize = 1 << 16;
-/// Leaves between two questions for values that are looked up, at most: as many seeks take a second or two.
+/// The most leaves between two queries for looked-up values: so many seeks take a second or two.
 const WAIT_LIMIT: usize = 256;
-/// Reads of a step that tell whether it gains.
+/// Reads of a step that show whether it gains.
 const JUDGED: usize = 1024;
-/// The most evidence that is asked for after scans of an index have been wasted again and again.
+/// The most evidence that is needed after scans of an index have been wasted again and again.
 const EVIDENCE_LIMIT: usize = 64;
 
 /// The planner of one database file.
@@ -74,53 +74,53 @@ pub struct Planner {
     interior: Interior,
     pages: u32,
     schema: Option<Schema>,
-    /// Where in its tree a page is that is not a root.
+    /// The position in its tree of each page that is not a root.
     owners: FxHashMap<PageNo, Owner>,
     streams: FxHashMap<u64, DescriptorReads>,
     scans: Vec<Scan>,
-    /// Evidence asked for, by root of the index, where it is more than [`EVIDENCE`].
+    /// The needed evidence, by root of the index, if it is more than [`EVIDENCE`].
     caution: FxHashMap<PageNo, usize>,
     next_id: u64,
     counters: Counters,
-    /// Pages that were read to know what comes and that nobody has read since, and what that took.
+    /// Pages that prediction has read and no statement has read since, with the time of each read.
     own: FxHashMap<PageNo, Nanos>,
-    /// What reading all of the file takes, as a multiple of a read alone.
+    /// The time of a read of the whole file, as a multiple of a single read.
     sweep: u64,
-    /// Pages of the kernel that pass in the time of a read alone.
+    /// Pages of the kernel that are transferred in the time of a single read.
     seek_pages: u64,
     /// How much of the file memory may hold.
     memory: Bytes,
 }
 
-/// Where in its tree a page is.
+/// The position of a page in its tree.
 #[derive(Clone, Copy, Debug)]
 struct Owner {
     root: PageNo,
     parent: PageNo,
 }
 
-/// What one page read took.
+/// The cost of one page read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// How long the reader waited for it, and for what we did before it.
+    /// The time that the reader waited for it, and for the prediction before it.
     pub time: Nanos,
-    /// Storage had to be asked.
+    /// It went to storage.
     pub missed: bool,
 }
 
-/// What is known of the reads through one descriptor.
+/// The state of the reads through one descriptor.
 #[derive(Debug, Default)]
 struct DescriptorReads {
     recogniser: Recogniser,
     neighbours: Neighbours,
     allowance: Allowance,
-    /// Reads of the transaction that missed before its stream was passed over.
+    /// Missing reads of the transaction before its stream was bypassed.
     misses: u64,
-    /// A scan was found whose end is not visible: another is looked for when that may have a step.
+    /// A scan was found whose end is not visible: another is searched when that may have a step.
     unseen: bool,
-    /// What read-around has saved.
+    /// The time that read-around has saved.
     saved: Nanos,
-    /// Whether a scan of this statement was entered, and whether one was left since it had little to read.
+    /// Whether a scan of this statement was entered, and whether one was skipped because it had little to read.
     entered: bool,
     left: bool,
     /// The page that a scan expects to be read now.
@@ -130,28 +130,28 @@ struct DescriptorReads {
     key_look_ups: LookUps,
     keyed: KeyedEvidence,
     joins: JoinEvidence,
-    /// Pages of the present step that were not used yet. They are pages of the database: those of the kernel
-    /// hold several small ones, each of which is a read of the statement.
+    /// Pages of the present step that were not used yet. They are pages of the database: a page of the kernel
+    /// may hold several small ones, each of which is a read of the statement.
     fresh: FxHashSet<PageNo>,
 }
 
-/// How often a statement is asked for the values that it looks up: to ask costs its text.
+/// How often a statement is queried for its looked-up values, which costs its text.
 #[derive(Clone, Copy, Debug, Default)]
 struct LookUps {
-    /// Leaves until it is asked again, and how many there were last time.
+    /// Leaves until the next query, and their number at the last one.
     wait: usize,
     waited: usize,
 }
 
 impl LookUps {
-    /// A leaf was read. Answers whether to ask.
+    /// A leaf was read. Returns whether to query.
     fn is_due(&mut self) -> bool {
         let is_due = self.wait == 0;
         self.wait = self.wait.saturating_sub(1);
         is_due
     }
 
-    /// The statement was asked: where it looks up nothing, it is left alone for twice as long.
+    /// The statement was queried: if it looks up nothing, the next query is after twice as many leaves.
     fn answered(&mut self, any: bool) {
         self.waited = if any { 0 } else { (self.waited * 2).clamp(EVIDENCE, WAIT_LIMIT) };
         self.wait = self.waited;
@@ -165,24 +165,24 @@ impl DescriptorReads {
         stream
     }
 
-    /// Whether a scan is looked for: to find one costs reads of ours, and so not before it may have a step.
+    /// Whether to search for a scan. A search costs own reads, therefore it waits until a scan may have a step.
     fn may_look(&self) -> bool {
         self.may_step(if self.unseen { End::Unknown } else { End::Known })
     }
 
-    /// Whether a scan whose end is as visible as that may have a step now.
+    /// Whether a scan with this visibility of its end may have a step now.
     fn may_step(&self, end: End) -> bool {
         self.allowance.allowed_reads(end) >= STEP_FLOOR
     }
 }
 
-/// What reading all of a file takes, as a multiple of a read alone, where so many pages of the kernel pass in
-/// the time of one.
+/// The time of a read of a whole file, as a multiple of a single read, if so many pages of the kernel are
+/// transferred in the time of one.
 fn sweep(header: &Header, pages: u32, seek_pages: u64) -> u64 {
     (header.page_size().get() * u64::from(pages) / PAGE_SIZE).div_ceil(seek_pages)
 }
 
-/// What an index page is in its schema.
+/// The role of an index page in its schema.
 enum Role<'a> {
     Secondary(&'a Index, &'a Table),
     Rows,
@@ -190,7 +190,7 @@ enum Role<'a> {
 }
 
 impl Planner {
-    /// A planner for a database of this header, in a file of so many pages.
+    /// A planner for a database with this header, in a file of `pages` pages.
     #[must_use]
     pub fn new(header: Header, pages: u32) -> Self {
         Self {
@@ -228,13 +228,13 @@ impl Planner {
         self.interior.header()
     }
 
-    /// What it has seen and done.
+    /// The counters so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// What a stream's reads have taken since its transaction began, and why it gains no more.
+    /// The time of a stream's reads since its transaction began, and the reason why it gains no more.
     #[must_use]
     pub fn state(&self, stream: u64) -> (ReadTimes, Why) {
         let Some(known) = self.streams.get(&stream) else { return Default::default() };
@@ -258,19 +258,20 @@ impl Planner {
         (ReadTimes { stock, actual }, why)
     }
 
-    /// The tree that a page belongs to, by its root, as far as its interior pages were read.
+    /// The tree of a page, by its root, as far as its interior pages were read.
     #[must_use]
     pub fn tree_of(&self, page: PageNo) -> Option<PageNo> {
         self.owners.get(&page).map(|owner| owner.root)
     }
 
-    /// The kernel's pages that the file has.
+    /// The kernel's pages of the file.
     #[must_use]
     pub fn extent(&self) -> PageSpan {
         Span::new(ByteOffset::ZERO, self.header().span_of(PageNo(self.pages)).end).pages()
     }
 
-    /// Whether a page holds rows for which a scan of this stream looks others up: that it is in memory says nothing of those.
+    /// Whether a page holds rows whose look-ups a scan of this stream follows: if it is in memory, this shows
+    /// nothing about the looked-up pages.
     #[must_use]
     pub fn is_of_outer(&self, stream: u64, page: PageNo) -> bool {
         let is_followed = |scan: &&Scan| scan.stream == stream && !scan.is_resting();
@@ -278,7 +279,7 @@ impl Planner {
         roots.peek().is_some() && self.tree_of(page).is_some_and(|tree| roots.any(|root| root == tree))
     }
 
-    /// How many reads of a stream's transaction have missed, and whether it is visible how far it reads.
+    /// How many reads of a stream's transaction have missed, and whether its end is visible.
     #[must_use]
     pub fn misses_and_end(&self, stream: u64) -> (u64, End) {
         let goes_on = |scan: &&Scan| {
@@ -288,23 +289,23 @@ impl Planner {
         (self.streams.get(&stream).map_or(0, |stream| stream.misses + stream.allowance.misses()), end)
     }
 
-    /// A read saved so much time, as read-around had its page in memory.
+    /// Read-around saved a read this much time, as its page was in memory.
     pub fn add_saved(&mut self, stream: u64, time: Nanos) {
         self.stream(stream).saved += time;
     }
 
-    /// Another statement of a stream begins, in the transaction of the one before.
+    /// Another statement of a stream begins, in the same transaction.
     pub fn begin_statement(&mut self, stream: u64) {
         let known = self.stream(stream);
         (known.entered, known.left) = (false, false);
     }
 
-    /// The scans that go on.
+    /// The live scans.
     pub fn scans(&self) -> impl Iterator<Item = ScanId> {
         self.scans.iter().map(|scan| scan.id)
     }
 
-    /// The file was changed by somebody: nothing known of its pages holds.
+    /// The file was changed: all data about its pages is invalid.
     pub fn changed(&mut self, header: Header, pages: u32) {
         let counters = self.counters;
         let next_id = self.next_id;
@@ -321,10 +322,10 @@ impl Planner {
         }
     }
 
-    /// A stream is bypassed from here on, as it finds all in memory. What it reads later is recognised anew.
+    /// A stream is bypassed from here on, as it finds all in memory. Its later scans are recognised again.
     pub fn bypassed(&mut self, stream: u64) {
         for scan in self.scans.iter_mut().filter(|scan| scan.stream == stream) {
-            scan.forgive();
+            scan.discard_plan_use();
         }
         self.end_scans(stream);
         if let Some(stream) = self.streams.get_mut(&stream) {
@@ -341,18 +342,18 @@ impl Planner {
         }
     }
 
-    /// A stream is gone.
+    /// A stream was closed.
     pub fn closed(&mut self, stream: u64) {
         self.begin_transaction(stream);
         self.streams.remove(&stream);
     }
 
-    /// Whether a scan of this stream has predicted that this page is read about now. It counts as
-    /// progress: to be asked once for each read, before it is made.
+    /// Whether a scan of this stream has predicted this page, which is about to be read. It counts as progress:
+    /// call it once for each read, before it is made.
     pub fn expects(&mut self, stream: u64, page: PageNo) -> Option<ScanId> {
         let interior = self.interior.holds(page);
         let mut mine = self.scans.iter_mut().filter(|scan| scan.stream == stream);
-        let scan = mine.find_map(|scan| scan.meets(page, interior).then_some(scan.id));
+        let scan = mine.find_map(|scan| scan.advance_to(page, interior).then_some(scan.id));
         self.counters.predicted += u64::from(scan.is_some());
         if let Some(id) = scan {
             let has_step =
@@ -373,12 +374,12 @@ impl Planner {
         (usize::try_from(allowed).unwrap_or(usize::MAX).min(left), end)
     }
 
-    /// Prediction took so long, during which the stream's reader waited.
+    /// Prediction took `time`, while the stream's reader waited.
     pub fn add_overhead(&mut self, stream: u64, time: Nanos) {
         self.stream(stream).allowance.add_overhead(time);
     }
 
-    /// Own work has read a page, which took so long: storage was asked.
+    /// Prediction has read a page from storage in `time`.
     pub fn own_read(&mut self, page: PageNo, time: Nanos) {
         if self.own.len() >= OWN_LIMIT {
             self.own.clear();
@@ -386,9 +387,8 @@ impl Planner {
         self.own.insert(page, time);
     }
 
-    /// A page has been read by a stream, at this cost. Answers a scan that it has made known. `texts`
-    /// answers the texts of the statements that run on the stream's connection; it is asked when a scan is
-    /// about to begin.
+    /// A stream has read a page, at this cost. Returns a scan that it has shown. `texts` returns the texts of
+    /// the running statements on the stream's connection; it is called when a scan is about to begin.
     pub fn observe<R: ReadPage>(
         &mut self,
         source: &mut R,
@@ -422,7 +422,7 @@ impl Planner {
             Kind::TableLeaf => self.row_page(source, stream, &page, cost.missed, texts),
             Kind::IndexLeaf => self.index_leaf(source, stream, (&page, bytes), cost.missed, texts),
         }
-        // What a scan has predicted is no evidence of another.
+        // Reads that a scan has predicted are no evidence of another.
         .or_else(|| if predicted { None } else { self.next_to_last(source, stream, &page, texts) })
         .or_else(|| {
             if predicted { None } else { self.looked_up_by_key(source, stream, &page, cost.missed, texts) }
@@ -435,26 +435,26 @@ impl Planner {
     fn remember(&mut self, stream: u64, page: &Page<'_>, bytes: &[u8]) -> Option<ScanId> {
         let root = self.owners.get(&page.number()).filter(|_| !page.kind().is_interior())?.root;
         let known = self.stream(stream);
-        // A leaf that was read a little before is still at hand then.
+        // A leaf that was read a little earlier is then still available.
         if known.allowance.misses() * 2 >= JOINS_FROM {
             known.joins.read(root, page.number(), bytes);
         }
         None
     }
 
-    /// Counts what a read has cost. Answers whether a scan has predicted it.
+    /// Counts the cost of a read. Returns whether a scan has predicted it.
     fn count(&mut self, stream: u64, number: PageNo, page: Option<&Page<'_>>, cost: Cost) -> bool {
         let own = self.own.remove(&number).filter(|_| !cost.missed);
         let known = self.scans.iter().filter(|scan| scan.stream == stream).map(Scan::known).sum();
         let kind = match page.map(Page::kind) {
-            // What is no page of a tree is one of a chain.
+            // A page that does not belong to a tree belongs to a chain.
             None => ReadKind::Overflow,
             Some(kind) if kind.is_interior() => ReadKind::Interior,
             Some(_) => ReadKind::Row,
         };
         let DescriptorReads { allowance, expected, fresh, .. } = self.stream(stream);
         allowance.set_known_reads(known);
-        // What a page of a step counts holds what it took to know it.
+        // The count of a page of a step includes the cost of its prediction.
         if let Some(own) = own.filter(|_| !fresh.contains(&number)) {
             allowance.credit_own_read(kind, own);
         }
@@ -466,8 +466,7 @@ impl Planner {
         false
     }
 
-    /// Remembers which tree the children of an interior page belong to, and theirs where they came before
-    /// it.
+    /// Records the tree of an interior page's children, and of their children if those came first.
     fn own_children<R: ReadPage>(&mut self, source: &mut R, page: &Page<'_>) {
         let Some(root) = self.root_of(source, page.number()) else { return };
         if self.owners.len() > OWNERS_LIMIT {
@@ -492,8 +491,8 @@ impl Planner {
         }
     }
 
-    /// The pages from a root down to this one, where they are known.
-    fn way_to(&self, page: PageNo) -> Option<Vec<PageNo>> {
+    /// The pages from a root down to this one, if they are known.
+    fn path_to(&self, page: PageNo) -> Option<Vec<PageNo>> {
         let mut way = vec![page];
         let root = self.owners.get(&page)?.root;
         while way.last() != Some(&root) {
@@ -506,7 +505,7 @@ impl Planner {
         Some(way)
     }
 
-    /// The root of the tree that an index page belongs to, as far as it is known.
+    /// The root of an index page's tree, if it is known.
     fn root_of<R: ReadPage>(&mut self, source: &mut R, page: PageNo) -> Option<PageNo> {
         if let Some(owner) = self.owners.get(&page) {
             return Some(owner.root);
@@ -519,7 +518,7 @@ impl Planner {
 
     fn schema<R: ReadPage>(&mut self, source: &mut R) -> &Schema {
         let header = *self.interior.header();
-        // A schema that can't be read is an empty one: nothing is recognised.
+        // An unreadable schema is an empty one: nothing is recognised.
         self.schema.get_or_insert_with(|| Schema::read(source, &header).unwrap_or_default())
     }
 
@@ -540,14 +539,14 @@ impl Planner {
             },
             Role::Unknown => RowRef::Rowid,
         };
-        // A leaf that a scan has predicted is its own, and no candidate for another; one that reads leaves
-        // alone may turn out to read rows, too.
+        // A leaf that a scan has predicted is the scan's own, and no candidate for another. A scan of leaves
+        // may turn out to read rows, too.
         let planned =
             |scan: &Scan| scan.stream == stream && !scan.is_of_leaves() && scan.is_at(page.number());
         let is_planned = self.scans.iter().any(planned);
         self.follow(source, stream, page.number(), Scan::is_of_leaves);
         if !is_planned {
-            // The text costs time, and is only asked for where a read has cost more.
+            // The text costs time, and is only queried if a read has cost more.
             let known = self.stream(stream);
             let is_asked = missed && known.may_look() && known.look_ups.is_due();
             let cells = root.filter(|_| is_asked).and_then(|root| self.looked_up(page, root, &texts()));
@@ -562,7 +561,7 @@ impl Planner {
         None
     }
 
-    /// The cells of a leaf that a statement looks up, where it asks for several values of this index.
+    /// The cells of a leaf that a statement looks up, if it looks up several values of this index.
     fn looked_up(&self, leaf: &Page<'_>, root: PageNo, statements: &[String]) -> Option<Vec<usize>> {
         let schema = self.schema.as_ref()?;
         let index = schema.indexes.iter().find(|index| index.root == root)?;
@@ -573,7 +572,7 @@ impl Planner {
         Some(cells.collect())
     }
 
-    /// The values that a statement asks for of an index.
+    /// The values of an index that a statement looks up.
     fn points(&self, bounds: &Bounds, index: &Index, direction: Direction) -> Option<Points> {
         let encoding = self.header().encoding;
         Points::new(bounds.points()?, |position| index.order(position), encoding, direction)
@@ -609,7 +608,7 @@ impl Planner {
         self.counters.unpredicted += u64::from(self.scans.iter().any(|scan| scan.stream == stream));
         let header = *self.header();
         let known = self.streams.get_mut(&stream)?;
-        // To judge takes some 30 us, and is only done where a read has cost more.
+        // A judgement takes some 30 us, and is only made if a read has cost more.
         let wanted = missed && known.may_look();
         let found = known.recogniser.row_page(page, &header, wanted)?;
         let begun = self.begin(source, stream, &found, texts);
@@ -617,8 +616,8 @@ impl Planner {
         begun.ok().flatten()
     }
 
-    /// Moves the stream's scans on where they have come to a page; the others it is astray from. Answers
-    /// whether there is one that has.
+    /// Advances those of the stream's scans that have reached a page; for the others the read is a stray one.
+    /// Returns whether a scan has reached it.
     fn follow<R: ReadPage>(
         &mut self,
         source: &mut R,
@@ -640,18 +639,17 @@ impl Planner {
                 continue;
             }
             if root.is_some() && scan.inner_root() == root {
-                scan.went_further();
+                scan.add_unpredicted_row();
             }
-            if !expected && !is_outer(scan) && scan.strays_on(page) {
-                // What another scan has come to is that one's.
+            if !expected && !is_outer(scan) && scan.ends_after_other_row(page) {
+                // A page that another scan has reached is that one's.
                 self.end(at);
             }
         }
         expected
     }
 
-    /// A page was read: where it is a leaf next to the one before it, and those before were so, a scan that
-    /// reads leaves alone begins.
+    /// A page was read. If it is a leaf next to the last one, as were earlier ones, a scan of leaves begins.
     fn next_to_last<R: ReadPage>(
         &mut self,
         source: &mut R,
@@ -665,7 +663,7 @@ impl Planner {
         let number = page.number();
         let above = |owner: Owner| Some((owner, self.interior.kept(owner.parent)?));
         let Some((owner, bytes)) = self.owners.get(&number).copied().and_then(above) else {
-            self.stream(stream).neighbours.broken();
+            self.stream(stream).neighbours.other_page_read();
             return None;
         };
         let parent = Page::parse(owner.parent, &bytes, self.header().usable()).ok()?;
@@ -684,7 +682,7 @@ impl Planner {
         self.schema = Some(schema);
         self.counters.failed += u64::from(begun.as_ref().is_some_and(Result::is_err));
         let begun = begun.and_then(Result::ok).flatten();
-        // One whose end is not visible waits for its allowance anyhow.
+        // One whose end is not visible waits for its allowance anyway.
         let known = self.stream(stream);
         if begun.is_none() && known.may_look() {
             known.neighbours.refused();
@@ -692,8 +690,8 @@ impl Planner {
         begun
     }
 
-    /// A page was read: where it is a leaf that holds keys of which a statement names several, and those before it
-    /// were so, a scan that looks the others up begins.
+    /// A page was read. If it is a leaf with keys from a list in a statement, as were earlier ones, a scan of
+    /// the other keys begins.
     fn looked_up_by_key<R: ReadPage>(
         &mut self,
         source: &mut R,
@@ -726,7 +724,7 @@ impl Planner {
         let points = points.in_direction(direction);
         let (_, next) = points_on(leaf, &points)?;
         let believed = if self.caution.contains_key(&root) { End::Unknown } else { limits.end };
-        // A LIMIT counts rows that a filter lets through: what is left of the list is the most.
+        // A LIMIT counts rows that pass a filter: the rest of the list is the most.
         let end = if limits.rows.is_some() { End::Unknown } else { believed };
         if !self.may_begin(stream, end) {
             return None;
@@ -735,7 +733,7 @@ impl Planner {
         self.enter(source, stream, root, ScanReads::ByKey(reads), (end, None))
     }
 
-    /// Begins a scan that reads the leaves of a tree alone, and has come to this one.
+    /// Begins a scan of a tree's leaves, which has reached this one.
     fn begin_leaves<R: ReadPage>(
         &mut self,
         source: &mut R,
@@ -754,7 +752,7 @@ impl Planner {
             return Ok(None);
         }
         let unknown = crate::Error::Damaged { page: leaf.number(), at: 0, what: "a leaf of no known tree" };
-        let way = self.way_to(leaf.number()).ok_or(unknown)?;
+        let way = self.path_to(leaf.number()).ok_or(unknown)?;
         let walk = Walk::along(&mut self.interior, source, &way, direction, self.pages)?;
         let last = match direction {
             Direction::Forward => leaf.cells().saturating_sub(1),
@@ -765,14 +763,14 @@ impl Planner {
         Ok(self.enter(source, stream, index.root, ScanReads::ByIndex(Box::new(sequence)), (limits.end, None)))
     }
 
-    /// Whether a scan may begin whose end is as visible as that.
+    /// Whether a scan with this visibility of its end may begin.
     fn may_begin(&mut self, stream: u64, end: End) -> bool {
         let known = self.stream(stream);
         known.unseen |= end == End::Unknown;
         known.may_step(end)
     }
 
-    /// A scan that goes on after its evidence, where enough of it is left.
+    /// A scan that continues after its evidence, if enough of it is left.
     fn enter<R: ReadPage>(
         &mut self,
         source: &mut R,
@@ -794,8 +792,8 @@ impl Planner {
             self.stream(stream).left = true;
             return None;
         }
-        // Of other scans it is seen when they are planned. What rows ask for takes long to know, and is seen here where as
-        // much of it is known as tells.
+        // For other scans this is checked when they are planned. The look-ups of rows take long to predict, and
+        // are checked here if enough of them are known.
         if scan.outer_root().is_some()
             && are_forward(scan.known_pages().map(|page| self.span(page)), Pages(self.seek_pages))
         {
@@ -803,7 +801,7 @@ impl Planner {
         }
         self.make_room(stream, index);
         if let Some(outer) = scan.outer_scan() {
-            // Room may have been made by the scan that reads the outer rows: nothing would plan them.
+            // The scan that reads the outer rows may have been removed to make room: nothing would plan them.
             let outer = self.scans.iter_mut().find(|scan| scan.id == outer)?;
             outer.end_rest();
         }
@@ -815,12 +813,12 @@ impl Planner {
         Some(id)
     }
 
-    /// The pages of the kernel that a page is in.
+    /// The pages of the kernel that hold a page.
     fn span(&self, page: PageNo) -> PageSpan {
         self.header().span_of(page).pages()
     }
 
-    /// Finds the index that a recognised leaf belongs to and begins its scan.
+    /// Finds the index of a recognised leaf and begins its scan.
     fn begin<R: ReadPage>(
         &mut self,
         source: &mut R,
@@ -837,7 +835,7 @@ impl Planner {
         let known = root.and_then(|root| schema.indexes.iter().find(|index| index.root == root));
         let begun = match known {
             Some(index) => self.begin_by(source, stream, found, index, schema.table_of(index), &statements),
-            // Its interior pages were read before this planner was there: try every index.
+            // Its interior pages were read before this planner existed: try every index.
             None => schema
                 .indexes
                 .iter()
@@ -862,7 +860,7 @@ impl Planner {
         statements: &[String],
     ) -> Result<Option<ScanId>> {
         let mut limits = ScanLimits::from_statements_by_index(statements, &table.name, index);
-        // Who abandons a statement is likely to do it again.
+        // A program that has abandoned a statement is likely to do it again.
         if self.caution.contains_key(&index.root) {
             limits.end = End::Unknown;
         }
@@ -870,7 +868,7 @@ impl Planner {
             return Ok(None);
         }
         let known = self.stream(stream);
-        // Of the rows that a LIMIT lets through, those have been read.
+        // These of the LIMIT's rows have been read.
         let read = known.allowance.rows().max(EVIDENCE as u64);
         let rows = limits.rows.map(|rows| RowLimit { count: rows.count.saturating_sub(read), ..rows });
         known.recogniser.accept(found.leaf);
@@ -892,7 +890,7 @@ impl Planner {
         Ok(self.enter(source, stream, index.root, ScanReads::ByIndex(Box::new(sequence)), (limits.end, rows)))
     }
 
-    /// Where a scan ends that has come to the entry in this cell.
+    /// The end of a scan that has reached the entry in this cell.
     fn until(
         &self,
         leaf: &Page<'_>,
@@ -913,8 +911,8 @@ impl Planner {
         Until { bounds, from: entry(leaf, last), run }
     }
 
-    /// Ends a scan of the same index on the same stream that seems to be lost or to read leaves alone, and
-    /// the oldest where there are too many. One that goes on is another cursor's.
+    /// Ends a scan of the same index on the same stream that seems to be lost or reads only leaves, and the
+    /// oldest if there are too many. One that continues belongs to another cursor.
     fn make_room(&mut self, stream: u64, index: PageNo) {
         let lost = |scan: &Scan| {
             scan.stream == stream && scan.index == index && (scan.is_lost() || scan.is_of_leaves())
@@ -929,8 +927,8 @@ impl Planner {
 
     fn end(&mut self, at: usize) {
         let scan = self.scans.remove(at);
-        // Nobody reads the rows any more whose keys it looks up. It began later, and so stands behind: whoever goes
-        // through the scans from the last to the first has passed it.
+        // The rows with the keys of its look-ups are not read any more. It began later, and is therefore
+        // behind: a loop over the scans from the last to the first has passed it.
         while let Some(inner) = self.scans.iter().position(|inner| inner.outer_scan() == Some(scan.id)) {
             self.end(inner);
         }
@@ -941,9 +939,9 @@ impl Planner {
         if self.caution.len() >= INDEXES_TRIED {
             self.caution.clear();
         }
-        // A list of which most was not read: be slower to believe the next scan of this index.
+        // Most of a list was not read: require more evidence for the next scan of this index.
         let (read, left) = scan.use_of_plan();
-        // What was predicted was not read: what the rows ask for is not what was taken for it.
+        // Predicted pages were not read: the look-ups of the rows are other ones.
         if let Some(outer) = scan.outer_root().filter(|_| !scan.is_planned() || left > read) {
             self.stream(scan.stream).joins.refused(outer, scan.index);
         }
@@ -955,7 +953,7 @@ impl Planner {
         }
     }
 
-    /// Whether a stream's scans need no following any more: the client knows all that they read.
+    /// Whether a stream's scans need not be followed: the client has hints of all their reads.
     #[must_use]
     pub fn is_fully_hinted(&self, stream: u64) -> bool {
         self.scans
@@ -964,21 +962,21 @@ impl Planner {
             .all(|scan| scan.is_resting() || scan.is_fully_hinted())
     }
 
-    /// Whether a scan was ever planned, so that what it reads may be in memory on its behalf.
+    /// Whether a scan was ever planned: then its pages may be in memory because of it.
     #[must_use]
     pub fn is_planned(&self, id: ScanId) -> bool {
         self.scans.iter().any(|scan| scan.id == id && scan.is_planned())
     }
 
-    /// The reads that a scan will make, from the one that is about to be made: as many as are asked
-    /// for and the stream's allowance permits. Nothing where the scan is over.
+    /// The coming reads of a scan, from the one that is about to be made: as many as requested and as the
+    /// stream's allowance permits. `None` if the scan is over.
     pub fn plan<R: ReadPage>(&mut self, source: &mut R, id: ScanId, lookahead: Lookahead) -> Option<Plan> {
         self.plan_one(source, id, lookahead, false)
     }
 
-    /// The same for this scan and the others that have been read on since they were last planned, or never were: the first
-    /// is this one's. They share what is asked for. Each may take the whole step that its stream's allowance permits, so that
-    /// a step of several may cost so many times as much.
+    /// The same for this scan and the others that have advanced since they were last planned, or never were;
+    /// this one's plan is the first. They share the requested reads. Each may take the whole step of its
+    /// stream's allowance, therefore a step of several may cost so many times as much.
     pub fn plan_together<R: ReadPage>(
         &mut self,
         source: &mut R,
@@ -990,12 +988,12 @@ impl Planner {
         scans.sort_by_key(|scan| scan.id != id);
         let lookahead = lookahead.shared(scans.len());
         let streams: Vec<u64> = scans.iter().map(|scan| scan.stream).collect();
-        // What the rows of one ask for is known once they are planned.
+        // The look-ups of a scan's rows are known once the rows are planned.
         let mut order: Vec<(usize, ScanId)> = scans.iter().map(|scan| scan.id).enumerate().collect();
         order.sort_by_key(|&(at, _)| scans[at].outer_scan().is_some());
         let mut plans: Vec<Option<Plan>> = vec![None; streams.len()];
         for (at, id) in order {
-            // One without a step has begun nothing that another could go on beside.
+            // A scan without a step has begun nothing that another could extend.
             let has_begun = |(stream, plan): (&u64, &Option<Plan>)| {
                 *stream == streams[at] && plan.as_ref().is_some_and(|plan| !plan.accesses.is_empty())
             };
@@ -1005,7 +1003,7 @@ impl Planner {
         plans
     }
 
-    /// The plan of one scan. `beside`: it goes on beside one of its stream that has just been planned.
+    /// The plan of one scan. `beside`: another scan of its stream has just been planned.
     fn plan_one<R: ReadPage>(
         &mut self,
         source: &mut R,
@@ -1020,14 +1018,14 @@ impl Planner {
             return Some(Plan { accesses: Vec::new(), done: true });
         }
         let (stream, was_planned) = (scan.stream, scan.is_planned());
-        // What is known of some of its reads holds for the others: to know all of them takes long.
+        // A part of its reads shows the gain of all: to predict all of them takes long.
         let first = if step > JUDGED {
             Lookahead { pages: lookahead.pages.min(JUDGED), ..lookahead }
         } else {
             lookahead
         };
         let mut plan = scan.plan(&mut self.interior, source, first, step, &mut self.counters);
-        // What the rows of another ask for is known by what is planned here.
+        // The look-ups of another scan's rows are known by this plan.
         let is_outer = self.scans.iter().any(|inner| inner.outer_scan() == Some(id));
         let spans = plan.accesses.iter().map(|access| self.span(access.page));
         if !is_outer && !sorting_gains(spans, Pages(self.seek_pages)) {
@@ -1038,7 +1036,7 @@ impl Planner {
             plan = self.scans[at].plan(&mut self.interior, source, lookahead, step, &mut self.counters);
         }
         if is_outer {
-            // Their keys are wanted at once: all of them are fetched before the first is read.
+            // Their keys are needed at once: all of them are fetched before the first is read.
             let mut pages: Vec<PageNo> = plan.accesses.iter().map(|access| access.page).collect();
             for inner in self.scans.iter_mut().filter(|inner| inner.outer_scan() == Some(id)) {
                 inner.outer_planned(pages.iter().copied());
@@ -1063,8 +1061,8 @@ impl Planner {
     }
 }
 
-/// How far a scan may look ahead to know its next reads. Where its end is visible, it keeps its place while no
-/// step is made: what it reads for that, its statement reads next.
+/// How far a scan may look ahead for its next reads. If its end is visible, it keeps its position while no step
+/// is made: the statement reads the same pages next.
 fn ahead(scan: &Scan, allowance: Option<&Allowance>) -> u64 {
     let (end, left) = scan.end();
     let allowed = allowance.map_or(0, |allowance| allowance.allowed_reads(end));
@@ -1072,7 +1070,7 @@ fn ahead(scan: &Scan, allowance: Option<&Allowance>) -> u64 {
     allowed.max(least).min(left as u64)
 }
 
-/// The keys of a table that a statement names, and what else it tells.
+/// The keys of a table in a statement, and the limits of its scan.
 fn key_points(table: &Table, statements: &[String], encoding: Encoding) -> Option<(Points, ScanLimits)> {
     let plain = Order { collation: Collation::Binary, descending: false };
     let points = |names: &[Option<String>], order: &dyn Fn(usize) -> Order| {
@@ -1091,7 +1089,7 @@ fn key_points(table: &Table, statements: &[String], encoding: Encoding) -> Optio
     }
 }
 
-/// The columns of an index entry, as far as they lie on its page.
+/// The columns of an index entry, as far as they are on its page.
 fn entry(page: &Page<'_>, cell: usize) -> Vec<Owned> {
     page.columns(cell).map_or_else(Vec::new, |columns| columns.map(Owned::of).collect())
 }

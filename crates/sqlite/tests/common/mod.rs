@@ -1,4 +1,4 @@
-//! Databases of many shapes, made by SQLite itself from a seed.
+//! Databases of many shapes, created by SQLite itself from a seed.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 pub(crate) mod queries;
@@ -32,7 +32,7 @@ impl Random {
     }
 }
 
-/// How a database is made.
+/// How a database is created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) page_size: u32,
@@ -55,10 +55,10 @@ pub(crate) struct Schema {
     pub(crate) table: &'static str,
     pub(crate) index: &'static str,
     pub(crate) index_name: &'static str,
-    /// What follows `SELECT ... FROM t`.
+    /// The text after `SELECT ... FROM t`.
     pub(crate) scan: &'static str,
     pub(crate) scan_desc: &'static str,
-    /// Where `u` is stored in a row's record; nothing: it is the rowid.
+    /// The position of `u` in a row's record; `None` if it is the rowid.
     pub(crate) u_at: Option<usize>,
 }
 
@@ -166,7 +166,7 @@ pub(crate) const SCHEMAS: [Schema; 11] = [
     },
 ];
 
-/// The usual table in a folder that goes with it.
+/// The usual table, in a folder that must be kept with it.
 pub(crate) fn table(rows: u64) -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().expect("a directory");
     let path = Shape::usual(rows).build(directory.path(), "db");
@@ -174,7 +174,7 @@ pub(crate) fn table(rows: u64) -> (tempfile::TempDir, PathBuf) {
 }
 
 impl Shape {
-    /// A table of so many rows as most programs have it.
+    /// A usual table of so many rows.
     pub(crate) fn usual(rows: u64) -> Self {
         Self {
             schema: 0,
@@ -191,8 +191,8 @@ impl Shape {
         }
     }
 
-    /// A table's own key that reaches overflow pages is not followed (see `tree`): those tables get
-    /// shorter ones.
+    /// A table's own key that extends to overflow pages is not followed (see `tree`): those tables get shorter
+    /// ones.
     fn longest_key(&self) -> u64 {
         match self.schema().u_at {
             Some(_) => self.longest_key.min(u64::from(self.page_size) / 64),
@@ -224,7 +224,7 @@ impl Shape {
         &SCHEMAS[self.schema]
     }
 
-    /// Makes the database `name` in `directory`.
+    /// Creates the database `name` in `directory`.
     pub(crate) fn build(&self, directory: &Path, name: &str) -> PathBuf {
         let path = directory.join(name);
         let mut db = Connection::open(&path).expect("a new database");
@@ -250,7 +250,7 @@ impl Shape {
         if self.deleted {
             db.execute_batch("DELETE FROM t WHERE n % 3 = 1").expect("deleted");
         }
-        // What asks for rows in no order.
+        // Looks rows up in an irregular order.
         db.execute_batch(
             "CREATE TABLE keys(id INTEGER PRIMARY KEY, v INT, w TEXT);
              INSERT INTO keys(v, w) SELECT u, k FROM t ORDER BY u * 7919 % 10007 LIMIT 800;",
@@ -288,8 +288,8 @@ impl Shape {
     }
 }
 
-/// A table `t` of 20 MB and more whose rows lie in no order of their keys: more than any read-ahead
-/// brings in at once.
+/// A table `t` of 20 MB and more whose rows are in no order of their keys: more than any read-ahead fetches at
+/// once.
 pub(crate) fn large(directory: &Path) -> PathBuf {
     let path = directory.join("large");
     let db = Connection::open(&path).expect("a new database");

@@ -1,29 +1,29 @@
-//! Queries drawn from a seed, and what they answer.
+//! Queries drawn from a seed, and their results.
 
 use super::{Random, Shape};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use std::hash::{DefaultHasher, Hasher};
 
-/// A script, whose rows are read to the end or given up.
+/// A script, whose rows are read to the end or abandoned.
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
     pub(crate) sql: String,
-    /// After so many rows.
+    /// Abandoned after so many rows.
     pub(crate) given_up: Option<usize>,
 }
 
-/// Kinds of queries; those from [`WRITES`] on change the database and take it back.
+/// Kinds of queries; those from [`WRITES`] on change the database and roll back.
 const KINDS: u64 = 25;
 const WRITES: u64 = 21;
 
 impl Query {
-    /// One of any kind.
+    /// A query of any kind.
     pub(crate) fn random(random: &mut Random, shape: &Shape) -> Self {
         Self::of_kind(random.below(KINDS), random, shape)
     }
 
-    /// One that only reads.
+    /// A query that only reads.
     pub(crate) fn reading(random: &mut Random, shape: &Shape) -> Self {
         Self::of_kind(random.below(WRITES), random, shape)
     }
@@ -90,7 +90,7 @@ impl Query {
         Self { sql, given_up }
     }
 
-    /// What a connection answers: one number for all rows and errors, and a few words for a person.
+    /// The result on a connection: one number for all rows and errors, and a few words for messages.
     pub(crate) fn answer(&self, db: &Connection) -> String {
         let mut hash = DefaultHasher::new();
         let (mut rows, mut trouble) = (0, None);

@@ -1,4 +1,4 @@
-//! A program that reads a database through a cache of its own, with the planner beside it.
+//! A program that reads a database through its own page cache. The planner observes its reads.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use foreseek_sqlite::Error;
@@ -9,7 +9,7 @@ use foreseek_sqlite::source::{Image, ReadPage};
 use foreseek_units::{Bytes, Nanos};
 use std::collections::{HashSet, VecDeque};
 
-/// What the source was asked to read: none of it may be wasted.
+/// A source that records the pages read from it: a test can check that none of these reads is unnecessary.
 pub(crate) struct Counted<'a> {
     pub(crate) image: Image<'a>,
     pub(crate) read: Vec<PageNo>,
@@ -22,7 +22,7 @@ impl ReadPage for Counted<'_> {
     }
 }
 
-/// A program that reads a database through a cache of its own, with the planner beside it.
+/// A program that reads a database through its own page cache. The planner observes its reads.
 pub(crate) struct Reader<'a> {
     pub(crate) source: Counted<'a>,
     pub(crate) planner: Planner,
@@ -30,16 +30,16 @@ pub(crate) struct Reader<'a> {
     cache_pages: usize,
     pub(crate) reads: usize,
     pub(crate) hinted: HashSet<PageNo>,
-    /// Whatever was ever told.
+    /// Every page that a plan ever held.
     pub(crate) all_hinted: HashSet<PageNo>,
     pub(crate) hits: usize,
-    /// Most own reads that one of its reads waited for.
+    /// The largest number of pages that the planner read during one read of the program.
     pub(crate) most_own: usize,
-    /// How many reads each plan held.
+    /// The number of reads in each plan.
     pub(crate) plans: Vec<usize>,
     /// Distinct pages a plan may hold.
     pub(crate) buffer: usize,
-    /// What runs, and how often that was asked.
+    /// The statement that runs.
     pub(crate) statement: &'static str,
     pub(crate) asked: usize,
 }
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
                 self.hits += 1;
                 cost = Cost { time: Nanos::from_millis(1), missed: false };
             } else {
-                // As the extension does: those that go on beside it are planned with it.
+                // As in the extension: scans that proceed at the same time are planned together.
                 let plans = self.planner.plan_together(&mut self.source, scan, Lookahead::pages(self.buffer));
                 self.hinted.clear();
                 for (at, plan) in plans.into_iter().enumerate() {
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
         self.most_own = self.most_own.max(self.source.read.len() - own);
     }
 
-    /// The interior pages, as a first descent reads them.
+    /// Reads the interior pages, as the first descents of SQLite do.
     pub(crate) fn read_interior(&mut self, file: &[u8]) {
         let size = self.planner.header().page_size().get() as usize;
         for number in 1..=(file.len() / size) as u32 {

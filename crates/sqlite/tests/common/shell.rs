@@ -1,6 +1,6 @@
 //! The stock `sqlite3` shell, with the extension or without, in a process of its own.
 
-#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
+#![allow(clippy::print_stdout, reason = "a skipped test prints a message")]
 
 use foreseek_storage::{HostFd, cachestat};
 use foreseek_units::{Bytes, PageIndex, Span};
@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// No test query takes a tenth of this; a hang ends here. A child of `make soak` asks some hundred, on a disk.
+/// The time limit of a program. No test query takes a tenth of it. A child of `make soak` runs some hundred
+/// queries on a disk.
 fn patience() -> Duration {
     Duration::from_secs(if std::env::var_os("FORESEEK_QUERIES").is_some() { 600 } else { 60 })
 }
 
-/// The extension that cargo has built beside this test.
+/// The extension that cargo built together with this test.
 pub(crate) fn extension() -> PathBuf {
     let test = std::env::current_exe().expect("this program's path");
     let path = test.with_file_name("libforeseek_sqlite.so");
@@ -24,7 +25,7 @@ pub(crate) fn extension() -> PathBuf {
     path
 }
 
-/// Whether the stock shell is there; says so where it is not.
+/// Whether the stock shell is installed; prints a message if it is not.
 pub(crate) fn has_shell(test: &str) -> bool {
     let there = Command::new("sqlite3").arg("--version").output().is_ok();
     if !there {
@@ -33,7 +34,7 @@ pub(crate) fn has_shell(test: &str) -> bool {
     there
 }
 
-/// What a process said and how it ended.
+/// The output of a process and its exit status.
 pub(crate) struct Outcome {
     pub(crate) status: ExitStatus,
     pub(crate) out: String,
@@ -73,7 +74,7 @@ pub(crate) fn run(command: &mut Command, input: &str) -> Outcome {
     })
 }
 
-/// Waits for a child; one that takes too long is ended, and the test fails.
+/// Waits for a child. A child that takes too long is killed, and the test fails.
 pub(crate) fn wait(child: &mut Child) -> ExitStatus {
     let (begun, patience) = (Instant::now(), patience());
     loop {
@@ -94,11 +95,12 @@ pub(crate) fn stock(database: &Path, sql: &str) -> Outcome {
     run(Command::new("sqlite3").arg("-batch").arg(database), sql)
 }
 
-/// Has the extension follow every read, in memory or not: the kernel's read-ahead brings a small file
-/// in at once.
+/// Makes the extension follow every read, also of pages in memory: the kernel's readahead reads a small file as
+/// a whole.
 pub(crate) const FOLLOW: &str = ".output /dev/null\nSELECT foreseek_set('bypass', 'off');\n.output\n";
 
-/// Runs SQL in the stock shell with the extension, after commands of the extension's own; answers what it said and the extension's status.
+/// Runs SQL in the stock shell with the extension loaded, after the commands in `before`. Returns the output
+/// and the extension's status.
 pub(crate) fn with_extension(database: &Path, before: &str, sql: &str) -> (Outcome, Value) {
     let script = format!(
         ".load {}\n{before}\n{sql}\n.print {MARK}\nSELECT foreseek_status();\n",
@@ -111,7 +113,7 @@ pub(crate) fn with_extension(database: &Path, before: &str, sql: &str) -> (Outco
     (outcome, status)
 }
 
-/// Between a query's rows and the status.
+/// The line between a query's rows and the status.
 const MARK: &str = "---- status ----";
 
 /// A counter of the only file's planner.
@@ -119,12 +121,12 @@ pub(crate) fn counter(status: &Value, name: &str) -> u64 {
     status["files"][0][name].as_u64().unwrap_or_else(|| panic!("no {name} in {status}"))
 }
 
-/// A counter of the only file's client; zero where none was needed.
+/// A counter of the only file's client; zero if there is no client.
 pub(crate) fn fetched(status: &Value, name: &str) -> u64 {
     status["files"][0]["prefetch"][name].as_u64().unwrap_or(0)
 }
 
-/// Drops a file from the page cache. Answers whether that has worked; says so where not.
+/// Evicts a file from the page cache. Returns whether that succeeded; prints a message if it did not.
 pub(crate) fn drop_cache(path: &Path) -> bool {
     let file = std::fs::File::open(path).expect("is there");
     file.sync_all().expect("synced");
