@@ -1,16 +1,16 @@
-//! SQLite with the extension on an emulated disk, judged by what the disk was asked for: a statement that
-//! reads a little makes the disk read little more than it would without.
+//! SQLite with the extension on an emulated disk. The test counts the disk's reads: a statement that reads
+//! little causes few reads more than without the extension.
 //!
-//! It needs root, FUSE and loop devices, and says where they are missing.
+//! It needs root, FUSE and loop devices; without them it prints a message.
 
-#![allow(clippy::print_stdout, reason = "a test that is skipped says so, and a passed one its counts")]
+#![allow(clippy::print_stdout, reason = "a skipped test prints a message, and a passed one its counts")]
 
 use foreseek_rig::{Disk, DiskPlan, Interrupt, Program};
 use foreseek_units::Bytes;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A table of rows of some 760 bytes with a scattered index, and one of rows that take overflow pages.
+/// A table whose rows have about 760 bytes, with a scattered index, and a table whose rows have overflow pages.
 const FILL: &str = "PRAGMA synchronous=OFF;
     CREATE TABLE o(id INTEGER PRIMARY KEY, customer INT, total INT, note TEXT);
     WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 60000)
@@ -22,8 +22,9 @@ const FILL: &str = "PRAGMA synchronous=OFF;
     INSERT INTO docs SELECT id, (id * 7919) % 1999, zeroblob(34000) FROM o WHERE id <= 1500;
     CREATE INDEX docs_tag ON docs(tag);";
 
-/// A statement, and by how much the disk may be asked more often, in reads and in a part of stock's.
-/// The next index leaf and a step in vain are in it; read-ahead of the kernel differs from run to run.
+/// A statement and the limit of the disk's reads: the number without the extension times the third value, plus
+/// the second. The limit leaves room for the next index leaf and one wasted step. The kernel's readahead varies
+/// from run to run.
 const STATEMENTS: [(&str, u64, f64); 9] = [
     ("SELECT * FROM o WHERE total BETWEEN 500 AND 650", 2, 1.0),
     ("SELECT * FROM o ORDER BY total LIMIT 10", 2, 1.0),
@@ -48,7 +49,7 @@ struct Bed {
 }
 
 impl Bed {
-    /// Nothing, said, where an emulated disk can't be had.
+    /// `None`, with a message, if no emulated disk can be made.
     fn new() -> Option<Self> {
         let skip = |why: &str| println!("SKIPPED: SQLite on an emulated disk: {why}");
         let extension = Path::new(env!("CARGO_BIN_EXE_foreseek")).with_file_name("libforeseek_sqlite.so");
@@ -63,7 +64,8 @@ impl Bed {
             profile: "barracuda-500g".to_owned(),
             size: Bytes::mib(1024),
             fit: false,
-            // What is judged are counts; a tenth of the time is still a hundred times that of memory.
+            // Only counts are checked. At a tenth of its time the disk is still a hundred times slower than
+            // memory.
             time_scale: 0.1,
             directory: None,
         };
@@ -81,7 +83,7 @@ impl Bed {
         }
     }
 
-    /// Runs SQL in the stock shell on the cold disk; answers what it printed and the disk's reads.
+    /// Runs SQL in the stock shell on the cold disk. Returns the output and the number of the disk's reads.
     fn run(&self, sql: &str, extension: bool) -> (String, u64) {
         let mounted = self.disk.mount(self.folder.path()).expect("mounts");
         self.disk.count_anew().expect("counts");

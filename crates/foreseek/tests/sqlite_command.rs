@@ -1,12 +1,12 @@
-//! `foreseek sqlite`: programs run with the extension, and those that cannot be followed are named.
-#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
+//! `foreseek sqlite` runs programs with the extension and names those that cannot be followed.
+#![allow(clippy::print_stdout, reason = "a skipped test prints a message")]
 
 use std::path::Path;
 use std::process::{Command, Output};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_foreseek");
 
-/// Whether the library is built and the programs are there; says so where they are not.
+/// Whether the library is built and the programs are installed; prints a message if not.
 fn has(test: &str, programs: &[&str]) -> bool {
     if !Path::new(PROGRAM).with_file_name("libforeseek_sqlite_preload.so").is_file() {
         println!("SKIPPED: {test}: libforeseek_sqlite_preload.so is not built");
@@ -28,8 +28,8 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_program_says_and_ends_as_it_does_by_itself() {
-    if !has("a_program_says_and_ends_as_it_does_by_itself", &["sqlite3", "sh"]) {
+fn a_program_prints_and_exits_as_without_foreseek() {
+    if !has("a_program_prints_and_exits_as_without_foreseek", &["sqlite3", "sh"]) {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -40,12 +40,12 @@ fn a_program_says_and_ends_as_it_does_by_itself() {
     assert_eq!((filled.status.code(), text(&filled.stderr)), (Some(0), String::new()));
     let read = foreseek(&["--status", "--", "sqlite3", path, "SELECT u FROM t ORDER BY k"]);
     assert_eq!((read.status.code(), text(&read.stdout)), (Some(0), "2\n1\n".to_owned()));
-    let said = text(&read.stderr);
-    assert!(said.contains("sqlite3\n") && said.contains("no statement waited"), "{said}");
+    let messages = text(&read.stderr);
+    assert!(messages.contains("sqlite3\n") && messages.contains("no statement waited"), "{messages}");
     let json = foreseek(&["--status", "--format", "json", "--", "sqlite3", path, "SELECT 1"]);
-    let told: serde_json::Value = serde_json::from_slice(&json.stderr).expect("JSON");
-    assert_eq!(told[0]["status"]["active"], true, "{told}");
-    // What a shell starts is followed, and its exit status is the shell's.
+    let status: serde_json::Value = serde_json::from_slice(&json.stderr).expect("JSON");
+    assert_eq!(status[0]["status"]["active"], true, "{status}");
+    // A program that a shell starts is followed; the exit status is the shell's.
     let script = format!("sqlite3 '{path}' 'SELECT count(*) FROM t'; exit 7");
     let shell = foreseek(&["--memory", "64M", "--", "sh", "-c", &script]);
     assert_eq!(
@@ -55,20 +55,20 @@ fn a_program_says_and_ends_as_it_does_by_itself() {
 }
 
 #[test]
-fn where_nothing_is_prefetched_one_line_says_why() {
-    if !has("where_nothing_is_prefetched_one_line_says_why", &["sh"]) {
+fn one_line_explains_why_nothing_was_prefetched() {
+    if !has("one_line_explains_why_nothing_was_prefetched", &["sh"]) {
         return;
     }
     let none = foreseek(&["--", "sh", "-c", "exit 3"]);
     assert_eq!(none.status.code(), Some(3));
-    let said = text(&none.stderr);
-    assert!(said.lines().count() == 1 && said.contains("no SQLite was found"), "{said}");
+    let messages = text(&none.stderr);
+    assert!(messages.lines().count() == 1 && messages.contains("no SQLite was found"), "{messages}");
     let missing = foreseek(&["--", "no-such-program"]);
     assert_eq!(missing.status.code(), Some(2));
     assert!(text(&missing.stderr).contains("cannot start no-such-program"), "{}", text(&missing.stderr));
 }
 
-/// A program of its own file that holds a SQLite and ends without a word, as one in Go does.
+/// A program that contains SQLite in its own file and ends by `_exit`, as a Go program does.
 #[test]
 fn a_sqlite_that_is_linked_in_is_named() {
     if !has("a_sqlite_that_is_linked_in_is_named", &["cc"]) {
@@ -87,8 +87,8 @@ fn a_sqlite_that_is_linked_in_is_named() {
         }
         let run = foreseek(&["--", program.to_str().expect("text")]);
         assert_eq!(run.status.code(), Some(0));
-        let said = text(&run.stderr);
-        assert!(said.contains("SQLite of its own linked in"), "{linking}: {said}");
-        assert_eq!(said.contains("linked statically"), linking == "-static", "{said}");
+        let messages = text(&run.stderr);
+        assert!(messages.contains("SQLite of its own linked in"), "{linking}: {messages}");
+        assert_eq!(messages.contains("linked statically"), linking == "-static", "{messages}");
     }
 }

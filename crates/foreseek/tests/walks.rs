@@ -1,7 +1,7 @@
-//! System tests of `foreseek order` and `foreseek warm` on emulated disks, judged by counts.
+//! System tests of `foreseek order` and `foreseek warm` on emulated disks. They check counts, not times.
 //!
-//! They need root, FUSE and loop devices, and skip loudly without them.
-#![allow(clippy::print_stdout, reason = "tests that are skipped say so")]
+//! They need root, FUSE and loop devices; without them they print a message.
+#![allow(clippy::print_stdout, reason = "skipped tests print a message")]
 
 #[allow(dead_code, reason = "another test uses the rest")]
 #[path = "disk/lab.rs"]
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A user who owns nothing.
+/// A user that owns no file.
 const NOBODY: u32 = 65_534;
 
 /// A disk without delays and a file system on it.
@@ -65,7 +65,7 @@ impl Setup {
         self.lab.unmount(&self.lab.mount_point());
     }
 
-    /// Nothing of the file system is in memory afterwards.
+    /// Mounts the file system again: nothing of it is in memory afterwards.
     fn cold(&self) {
         self.unmount();
         self.lab.tool("blockdev", &["--flushbufs", self.device.to_str().expect("plain")]);
@@ -93,7 +93,7 @@ impl Setup {
     }
 }
 
-/// Files in folders, created in an order that is not theirs.
+/// Makes files in directories, in an order that is not that of their names.
 fn fill(tree: &Path, files: u64) -> Vec<PathBuf> {
     let folders = 20;
     for folder in 0..folders {
@@ -110,7 +110,7 @@ fn fill(tree: &Path, files: u64) -> Vec<PathBuf> {
 }
 
 /// The first sector of a file.
-fn place(path: &Path) -> Option<u64> {
+fn first_sector(path: &Path) -> Option<u64> {
     let file = File::open(path).expect("there");
     let layout = Layout::exactly(HostFd::new(file.as_raw_fd())?, Sectors::ZERO, 8).expect("FIEMAP");
     layout.extents.first().map(|extent| extent.lba.get())
@@ -125,7 +125,7 @@ fn ordered(arguments: &[&OsStr]) -> Vec<PathBuf> {
 }
 
 #[test]
-fn order_prints_every_file_once_by_ascending_place() {
+fn order_prints_every_file_once_by_ascending_address() {
     let Some(setup) = Setup::ext4() else { return };
     let tree = &setup.tree;
     let mut all = fill(tree, 300);
@@ -141,7 +141,7 @@ fn order_prints_every_file_once_by_ascending_place() {
     let sparse = tree.join("sparse");
     File::create(&sparse).and_then(|file| file.set_len(1 << 30)).expect("sparse");
     all.push(sparse);
-    // None of these is a file, and none is followed.
+    // None of these is a regular file, and no link is followed.
     symlink("..", tree.join("loop")).expect("linked");
     symlink(&all[1], tree.join("link")).expect("linked");
     symlink("/", tree.join("d0/root")).expect("linked");
@@ -154,26 +154,26 @@ fn order_prints_every_file_once_by_ascending_place() {
         paths
     };
     assert_eq!(sorted(&order), sorted(&all));
-    let places: Vec<u64> = order.iter().filter_map(|path| place(path)).collect();
-    assert!(places.len() >= 305 && places.is_sorted(), "{places:?}");
-    // The files without a place come last.
-    assert!(order[places.len()..].iter().all(|path| place(path).is_none()));
-    // A list is ordered as a tree is.
+    let sectors: Vec<u64> = order.iter().filter_map(|path| first_sector(path)).collect();
+    assert!(sectors.len() >= 305 && sectors.is_sorted(), "{sectors:?}");
+    // The files without an address come last.
+    assert!(order[sectors.len()..].iter().all(|path| first_sector(path).is_none()));
+    // A list gives the same order as the tree.
     let list = setup.lab.path("list");
     let mut file = File::create(&list).expect("made");
     for path in all.iter().rev() {
         file.write_all(path.as_os_str().as_bytes()).and_then(|()| file.write_all(b"\0")).expect("written");
     }
     assert_eq!(ordered(&[OsStr::new("--list"), list.as_os_str()]), order);
-    // Without -0 a name of two lines is said.
+    // Without -0 a directory of names without line feeds causes no message.
     let lines = setup.foreseek(&[OsStr::new("order"), tree.join("d1").as_os_str()]);
     assert_eq!((lines.status, lines.err.as_str()), (Some(0), ""));
     setup.end();
 }
 
-/// A directory that is met below itself is reported and passed over.
+/// A directory that appears below itself is reported and skipped.
 #[test]
-fn a_tree_that_is_bound_into_itself_ends() {
+fn a_tree_with_a_bind_mount_of_itself_ends() {
     let Some(setup) = Setup::ext4() else { return };
     let files = fill(&setup.tree, 100);
     let tree = setup.tree.to_str().expect("plain").to_owned();
@@ -196,7 +196,7 @@ fn a_tree_that_is_bound_into_itself_ends() {
 }
 
 #[test]
-fn what_was_warmed_is_not_read_again() {
+fn warmed_files_are_not_read_again() {
     let Some(setup) = Setup::ext4() else { return };
     let tree = setup.tree.to_str().expect("plain").to_owned();
     let files = fill(&setup.tree, 600).len() as u64;
@@ -214,10 +214,10 @@ fn what_was_warmed_is_not_read_again() {
     let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
     assert_eq!(report["files"], files + 1);
     assert_eq!(report["unreadable"], 0);
-    // The hole is no reading: eight GiB would show.
+    // The hole is not read: its eight GiB would be visible here.
     assert!(report["fetched_bytes"].as_u64() < Some(64 << 20), "{report}");
     assert!(report["metadata_extents"].as_u64() > Some(0), "{report}");
-    // What it costs besides.
+    // Other costs are reported as well.
     assert!(report["fiemap_calls"].as_u64() >= Some(files), "{report}");
     assert!(report["processor_seconds"].as_f64() > Some(0.0), "{report}");
     assert!(report["reclaimed_bytes"].as_u64() <= report["fetched_bytes"].as_u64(), "{report}");
@@ -225,10 +225,10 @@ fn what_was_warmed_is_not_read_again() {
     let found = setup.lab.run(Command::new("grep").args(["-r", "--exclude=sparse", "no such text", &tree]));
     assert_eq!(found.status, Some(1), "{found:?}");
     let after = setup.reads();
-    // A kernel with DAMON may page some of it out meanwhile.
+    // A kernel with DAMON may reclaim some of it meanwhile.
     assert!(after * 20 <= stock, "{after} reads after warming, {stock} without");
 
-    // All is there: nothing is brought again.
+    // All is in memory: nothing is fetched again.
     let again = setup.warm(&[&tree, "--format", "json"]);
     let report: Value = serde_json::from_str(&again.out).expect("JSON");
     assert!(report["fetched_bytes"].as_u64() < Some(1 << 20), "{report}");
@@ -264,8 +264,8 @@ fn dirty_pages_stay_dirty_and_lists_are_warmed() {
     let dirty = setup.tree.join("dirty");
     fs::write(&dirty, vec![1; 300_000]).expect("written");
     let delayed = |path: &Path| {
-        let told = setup.lab.run(Command::new("filefrag").arg("-v").arg(path));
-        told.out.contains("delalloc")
+        let extents = setup.lab.run(Command::new("filefrag").arg("-v").arg(path));
+        extents.out.contains("delalloc")
     };
     assert!(delayed(&dirty), "the test's own setup: delayed allocation");
     let list = setup.lab.path("list");
@@ -336,7 +336,7 @@ fn the_exit_status_is_the_commands_and_signals_are_passed_on() {
     assert_eq!(missing.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&missing.stderr).contains("/no/such/program"), "{missing:?}");
 
-    // The command is told of a signal that was sent to foreseek alone, stopped though it is.
+    // A signal sent to foreseek alone reaches the command, even a stopped one.
     let ready = directory.path().join("ready");
     let script = format!("trap 'exit 9' TERM; echo $$ > {}; while :; do sleep 0.05; done", ready.display());
     for stop in [false, true] {
@@ -358,7 +358,7 @@ fn the_exit_status_is_the_commands_and_signals_are_passed_on() {
 }
 
 #[test]
-fn what_another_user_may_not_read_is_told_and_passed_over() {
+fn files_that_a_user_may_not_read_are_reported_and_skipped() {
     let Some(setup) = Setup::ext4() else { return };
     fill(&setup.tree, 50);
     let secret = setup.tree.join("d1");
@@ -370,7 +370,7 @@ fn what_another_user_may_not_read_is_told_and_passed_over() {
     let ended = setup.lab.run(command.arg("warm").arg(&setup.tree).args(["--format", "json"]).uid(NOBODY));
     assert_eq!(ended.status, Some(1), "{ended:?}");
     assert!(ended.err.contains("cannot list") && ended.err.contains("d1"), "{ended:?}");
-    assert!(ended.err.contains("cannot open /dev/"), "it says why inodes are slower: {ended:?}");
+    assert!(ended.err.contains("cannot open /dev/"), "it reports why inodes are slower: {ended:?}");
     let report: Value = serde_json::from_str(&ended.out).expect("JSON");
     assert_eq!((&report["files"], &report["unreadable"]), (&Value::from(50 - hidden), &Value::from(1)));
     let none = setup.warm(&["/no/such/tree"]);
@@ -379,7 +379,7 @@ fn what_another_user_may_not_read_is_told_and_passed_over() {
 }
 
 #[test]
-fn files_that_vanish_or_are_replaced_meanwhile_do_no_harm() {
+fn files_that_vanish_or_are_replaced_meanwhile_cause_no_failure() {
     let Some(setup) = Setup::ext4() else { return };
     let tree = setup.tree.to_str().expect("plain").to_owned();
     let files = fill(&setup.tree, 3000);
@@ -415,12 +415,12 @@ fn files_that_vanish_or_are_replaced_meanwhile_do_no_harm() {
 }
 
 #[test]
-fn a_bad_sector_is_told_and_the_rest_is_brought() {
+fn a_bad_sector_is_reported_and_the_rest_is_fetched() {
     let Some(setup) = Setup::ext4() else { return };
     let tree = setup.tree.to_str().expect("plain").to_owned();
     let files = fill(&setup.tree, 200);
     setup.cold();
-    let bad = place(&files[17]).expect("a place");
+    let bad = first_sector(&files[17]).expect("a sector");
     setup.lab.must(&["set", "walk", "--fail-lba", &format!("{bad}..{}", bad + 8)]);
     let warmed = setup.warm(&[&tree, "--format", "json"]);
     assert_eq!(warmed.status, Some(1), "{warmed:?}");
@@ -436,7 +436,7 @@ fn a_bad_sector_is_told_and_the_rest_is_brought() {
 }
 
 #[test]
-fn other_file_systems_are_warmed_by_place_or_by_inode() {
+fn other_file_systems_are_warmed_by_address_or_by_inode() {
     for (kind, options, by_inode) in [("xfs", &["-q"][..], false), ("btrfs", &["-q"][..], true)] {
         let Some(setup) = Setup::new(kind, options) else { continue };
         let tree = setup.tree.to_str().expect("plain").to_owned();
@@ -448,7 +448,7 @@ fn other_file_systems_are_warmed_by_place_or_by_inode() {
             let inodes = order.iter().map(|path| fs::metadata(path).expect("there").ino());
             assert!(inodes.is_sorted(), "{kind}");
         } else {
-            assert!(order.iter().filter_map(|path| place(path)).is_sorted(), "{kind}");
+            assert!(order.iter().filter_map(|path| first_sector(path)).is_sorted(), "{kind}");
         }
         setup.cold();
         let warmed = setup.warm(&[&tree]);
@@ -462,7 +462,7 @@ fn other_file_systems_are_warmed_by_place_or_by_inode() {
 }
 
 #[test]
-fn a_tree_in_memory_is_left_there() {
+fn nothing_is_fetched_of_a_tree_in_memory() {
     let Ok(directory) = tempfile::tempdir_in("/dev/shm") else {
         println!("SKIPPED: no tmpfs at /dev/shm");
         return;

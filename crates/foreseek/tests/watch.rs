@@ -1,8 +1,9 @@
-//! System tests of `foreseek watch` as users run it: start, status, death, end; and, on an emulated disk, whether the
-//! programs that walk find their files in memory, judged by counts.
+//! System tests of `foreseek watch` as users run it: its start, status, end, and what a killed watcher leaves.
+//! On an emulated disk they check by counts whether the files of a walk are in memory when a program reads
+//! them.
 //!
-//! They need root, FUSE and loop devices, and skip loudly without them.
-#![allow(clippy::print_stdout, reason = "tests that are skipped say so")]
+//! They need root, FUSE and loop devices; without them they print a message.
+#![allow(clippy::print_stdout, reason = "skipped tests print a message")]
 
 #[allow(dead_code, reason = "another test uses the rest")]
 #[path = "disk/lab.rs"]
@@ -22,7 +23,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A user who owns nothing.
+/// A user that owns no file.
 const NOBODY: u32 = 65_534;
 
 fn group_of(status: &Value) -> Option<PathBuf> {
@@ -30,7 +31,7 @@ fn group_of(status: &Value) -> Option<PathBuf> {
 }
 
 #[test]
-fn a_watcher_is_started_asked_killed_and_started_again_and_leaves_nothing() {
+fn a_watcher_is_started_queried_killed_and_restarted_and_leaves_nothing() {
     let Some(setup) = Setup::new() else { return };
     let none = setup.watch(&["--status"]);
     assert_eq!(none.status, Some(2), "{none:?}");
@@ -44,23 +45,23 @@ fn a_watcher_is_started_asked_killed_and_started_again_and_leaves_nothing() {
     let second = setup.watch(&["mnt"]);
     assert_eq!(second.status, Some(2), "{second:?}");
     assert!(second.err.contains("runs already"), "{second:?}");
-    // Others cannot ask: what it says is about them.
+    // Other users cannot query the watcher: its status is about other users' programs too.
     let folder = fs::metadata(setup.lab.path("run/watch/watch")).expect("there");
     assert_eq!(folder.permissions().mode() & 0o777, 0o700);
-    let mut nobody = Command::new(env!("CARGO_BIN_EXE_foreseek"));
-    nobody.args(["watch", "--status"]).env("FORESEEK_RUN", setup.lab.path("run")).uid(NOBODY);
-    assert_eq!(setup.lab.run(nobody.current_dir("/")).status, Some(2));
+    let mut other_user = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+    other_user.args(["watch", "--status"]).env("FORESEEK_RUN", setup.lab.path("run")).uid(NOBODY);
+    assert_eq!(setup.lab.run(other_user.current_dir("/")).status, Some(2));
 
     let pid = i32::try_from(status["pid"].as_u64().expect("a number")).expect("a process");
     kill_process(Pid::from_raw(pid).expect("a process"), Signal::KILL).expect("ours");
     assert!(until(LIMIT, || !Path::new(&format!("/proc/{pid}")).exists()));
     let dead = setup.watch(&["--status"]);
     assert!(dead.status == Some(2) && dead.err.contains("dead"), "{dead:?}");
-    // Its marks went with it, and it held nothing.
+    // The fanotify marks of the killed watcher are gone, and it keeps no file open.
     setup.cold();
     let group = group_of(&status);
     setup.start();
-    assert!(group.is_none_or(|group| !group.exists()), "the dead one's control group stays");
+    assert!(group.is_none_or(|group| !group.exists()), "the killed watcher's control group remains");
     let group = group_of(&setup.status());
     if let Some(group) = &group {
         let procs = fs::read_to_string(group.join("cgroup.procs")).expect("a control group");
@@ -69,7 +70,7 @@ fn a_watcher_is_started_asked_killed_and_started_again_and_leaves_nothing() {
             .iter()
             .find_map(|name| fs::read_to_string(group.join(name)).ok())
             .expect("a limit");
-        // Twice the window: the group's own limit takes nothing off it.
+        // The group's limit is about twice the window: it does not reduce the window.
         let window = setup.status()["window_bytes"].as_u64().expect("a number");
         assert!(
             limit
@@ -89,7 +90,7 @@ fn a_watcher_is_started_asked_killed_and_started_again_and_leaves_nothing() {
 }
 
 #[test]
-fn what_is_not_worth_it_is_refused_with_the_reason() {
+fn unsuitable_paths_and_arguments_are_refused_with_the_reason() {
     let Some(setup) = Setup::new() else { return };
     let name = setup.device.file_name().expect("a device").to_str().expect("plain");
     let queue = PathBuf::from(format!("/sys/block/{name}/queue/rotational"));
@@ -105,9 +106,9 @@ fn what_is_not_worth_it_is_refused_with_the_reason() {
     // The copy lies where another user may run it.
     let copy = setup.lab.path("copy");
     setup.lab.copy_of_the_program(&copy);
-    let mut nobody = Command::new(&copy);
-    nobody.args(["watch", "/"]).env("FORESEEK_RUN", "/nowhere").uid(NOBODY).current_dir("/");
-    let refused = setup.lab.run(&mut nobody);
+    let mut other_user = Command::new(&copy);
+    other_user.args(["watch", "/"]).env("FORESEEK_RUN", "/nowhere").uid(NOBODY).current_dir("/");
+    let refused = setup.lab.run(&mut other_user);
     assert_eq!(refused.status, Some(2), "{refused:?}");
     for wrong in [&["--share", "0.9", "mnt"][..], &["--memory", "1K", "mnt"], &["--all", "mnt"], &[]] {
         let refused = setup.watch(wrong);
@@ -127,7 +128,7 @@ fn a_program_that_walks_finds_its_files_in_memory() {
     setup.start();
     let read = setup.grep(&tree);
     let mut status = Value::Null;
-    // The last events may wait in the queue.
+    // The last events may still be in the queue.
     until(LIMIT, || {
         status = setup.status();
         status["counted"]["files_found_read"].as_u64() > Some(files / 2)
@@ -138,7 +139,7 @@ fn a_program_that_walks_finds_its_files_in_memory() {
     assert!(counted["files_found_read"].as_u64() > Some(files / 2), "{status}");
     assert!(counted["content_bytes"].as_u64() < Some(2 * total), "{status}");
     assert_eq!(counted["failed"], 0, "{status}");
-    // What it costs besides.
+    // Other costs are reported as well.
     assert!(status["fiemap_calls"].as_u64() > Some(files / 2), "{status}");
     assert!(status["processor_seconds"].as_f64() > Some(0.0), "{status}");
     assert!(counted["reclaimed_bytes"].as_u64() <= counted["content_bytes"].as_u64(), "{status}");

@@ -1,8 +1,8 @@
-//! System tests of `foreseek watch`: what it watches by itself and what it leaves alone, lost events, programs that read
-//! little, full disks, little memory.
+//! System tests of `foreseek watch`: the mounts that it chooses and those that it leaves alone, lost events,
+//! programs that read little, full disks.
 //!
-//! They need root, FUSE and loop devices, and skip loudly without them.
-#![allow(clippy::print_stdout, reason = "tests that are skipped say so")]
+//! They need root, FUSE and loop devices; without them they print a message.
+#![allow(clippy::print_stdout, reason = "skipped tests print a message")]
 
 #[allow(dead_code, reason = "another test uses the rest")]
 #[path = "disk/lab.rs"]
@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// File systems on loop devices of their own; they go when dropped.
+/// File systems on their own loop devices. A drop unmounts and detaches them.
 struct Places {
     lab: Lab,
     mounted: Vec<PathBuf>,
@@ -34,7 +34,7 @@ struct Places {
 }
 
 impl Places {
-    /// One more, on a device that seeks or not; `None`, said, where it cannot be made here.
+    /// Adds one on a device that seeks or does not; `None`, with a message, if it cannot be made here.
     fn add(&mut self, name: &str, kind: &str, rotational: bool) -> Option<PathBuf> {
         let (image, mkfs) = (self.lab.path(&format!("{name}.image")), format!("mkfs.{kind}"));
         let file = File::options().create_new(true).read(true).write(true).open(&image).expect("made");
@@ -66,7 +66,7 @@ impl Places {
         point
     }
 
-    /// A FUSE file system whose program never answers, as long as the file is open.
+    /// A FUSE file system without an answering program; it exists as long as the file is open.
     fn add_silent(&mut self) -> Option<(PathBuf, File)> {
         let point = self.point("silent");
         let fuse = File::options().read(true).write(true).open("/dev/fuse").ok()?;
@@ -81,7 +81,7 @@ impl Places {
 impl Drop for Places {
     fn drop(&mut self) {
         for point in self.mounted.iter().rev() {
-            // A watcher that was just killed may hold it for a moment.
+            // A watcher that was just killed may keep it busy for a moment.
             until(Duration::from_secs(10), || unmount(point, UnmountFlags::empty()) != Err(Errno::BUSY));
             let _ = unmount(point, UnmountFlags::DETACH);
         }
@@ -89,27 +89,27 @@ impl Drop for Places {
     }
 }
 
-/// A process of ours that is ended when this is dropped.
-struct Ours(Child);
+/// A child process that is killed when this is dropped.
+struct KilledOnDrop(Child);
 
-impl Drop for Ours {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Unmounts what other tests have mounted, in a name space of its own, and runs the rest of the arguments.
+/// Unmounts the file systems of other tests, in its own mount namespace, and runs the remaining arguments.
 const ALONE: &str = r#"
-ours=$1; shift
+own=$1; shift
 while read -r id parent device root point rest; do
-    case $point in "$ours"/*) ;; /tmp/*|/var/tmp/*) umount -l "$point" ;; esac
+    case $point in "$own"/*) ;; /tmp/*|/var/tmp/*) umount -l "$point" ;; esac
 done < /proc/self/mountinfo
 exec "$@"
 "#;
 
 #[test]
-fn all_names_what_is_watched_and_what_is_left_alone_and_why() {
+fn all_reports_the_watched_mounts_and_why_others_are_left_alone() {
     let Some(lab) = Lab::new() else { return };
     let mut places = Places { lab, mounted: Vec::new(), devices: Vec::new() };
     let seeks = places.add("seeks", "ext4", true).expect("ext4");
@@ -128,37 +128,37 @@ fn all_names_what_is_watched_and_what_is_left_alone_and_why() {
     let device = places.devices.last().expect("attached").path();
 
     let run = places.lab.path("run");
-    let log = File::create(places.lab.path("said")).expect("a file");
+    let log = File::create(places.lab.path("log")).expect("a file");
     let mut alone = Command::new("unshare");
     alone.args(["--mount", "sh", "-c", ALONE, "sh"]).arg(&places.lab.directory);
     alone.arg(env!("CARGO_BIN_EXE_foreseek")).args(["watch", "--all", "--memory", "16M", "--foreground"]);
     alone.env("FORESEEK_RUN", &run).stdin(Stdio::null()).stderr(log);
-    let mut watcher = Ours(alone.spawn().expect("util-linux has it"));
+    let mut watcher = KilledOnDrop(alone.spawn().expect("util-linux has it"));
     let ask = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
         places.lab.run(command.arg("watch").args(arguments).env("FORESEEK_RUN", &run))
     };
     let status = || -> Option<Value> {
-        let told = ask(&["--status", "--format", "json"]);
-        serde_json::from_str(&told.out).ok()
+        let shown = ask(&["--status", "--format", "json"]);
+        serde_json::from_str(&shown.out).ok()
     };
     let is_watched = |status: &Value, point: &Path| {
         let all = status["watched"].as_array().expect("a list");
         all.iter().any(|it| it["mount"].as_str() == point.to_str())
     };
-    let mut told = Value::Null;
-    let said = || fs::read_to_string(places.lab.path("said")).unwrap_or_default();
-    // Though the silent one answers nobody.
+    let mut latest = Value::Null;
+    let logged = || fs::read_to_string(places.lab.path("log")).unwrap_or_default();
+    // This works although the silent file system never answers.
     let begins = until(LIMIT, || {
         status().is_some_and(|status| {
-            told = status;
-            is_watched(&told, &seeks)
+            latest = status;
+            is_watched(&latest, &seeks)
         })
     });
-    assert!(begins, "{told} {}", said());
+    assert!(begins, "{latest} {}", logged());
     for point in xfs.iter().chain([&seeks]) {
-        assert!(is_watched(&told, point), "{told}");
-        assert!(said().contains(&format!("{} is watched", point.display())), "{}", said());
+        assert!(is_watched(&latest, point), "{latest}");
+        assert!(logged().contains(&format!("{} is watched", point.display())), "{}", logged());
     }
     let silent_point = silent.as_ref().map(|silent| silent.0.clone());
     if silent.is_none() {
@@ -167,19 +167,19 @@ fn all_names_what_is_watched_and_what_is_left_alone_and_why() {
     let all =
         left.iter().map(|(point, reason)| (point.as_ref(), *reason)).chain([(silent_point.as_ref(), "FUSE")]);
     for (point, expected) in all.filter_map(|(point, reason)| Some((point?, reason))) {
-        let alone = told["left_alone"].as_array().expect("a list");
+        let alone = latest["left_alone"].as_array().expect("a list");
         let reason = alone.iter().find(|it| it["mount"].as_str() == point.to_str());
         let reason = reason.and_then(|it| it["reason"].as_str()).unwrap_or_default();
-        assert!(reason.contains(expected), "{}: {told}", point.display());
-        assert!(!is_watched(&told, point), "{told}");
+        assert!(reason.contains(expected), "{}: {latest}", point.display());
+        assert!(!is_watched(&latest, point), "{latest}");
         let line = format!("{} is left alone: {reason}", point.display());
-        assert!(said().contains(&line), "{line}: {}", said());
+        assert!(logged().contains(&line), "{line}: {}", logged());
         assert!(ask(&["--status"]).out.contains(reason));
     }
-    // Of what the kernel makes up nothing is said.
-    assert!(!said().contains("/proc is"), "{}", said());
+    // No message is printed about file systems that the kernel makes up.
+    assert!(!logged().contains("/proc is"), "{}", logged());
 
-    // What is mounted later is watched as well, and not held when it is unmounted.
+    // A file system that is mounted later is watched as well, and can be unmounted.
     let namespace = format!("--mount=/proc/{}/ns/mnt", watcher.0.id());
     let within = |program: &str, arguments: &[&Path]| {
         let ended = places.lab.run(Command::new("nsenter").arg(&namespace).arg(program).args(arguments));
@@ -213,7 +213,7 @@ impl Drop for Stopped {
 }
 
 #[test]
-fn a_queue_that_overflows_is_survived_and_counted_and_walks_are_recognised_again() {
+fn an_overflow_of_the_queue_is_counted_and_walks_are_recognised_again() {
     const FOLDERS: u64 = 500;
     let limit = fs::read_to_string("/proc/sys/fs/fanotify/max_queued_events").unwrap_or_default();
     let limit: u64 = limit.trim().parse().unwrap_or(16_384);
@@ -230,7 +230,7 @@ fn a_queue_that_overflows_is_survived_and_counted_and_walks_are_recognised_again
     }
     setup.start();
     let stopped = Stopped::new(&setup.status());
-    // Events of one process about one directory are one: each run is another process.
+    // The kernel merges the events of one process for one directory: each run is another process.
     for _ in 0..limit / FOLDERS + 2 {
         setup.lab.tool("ls", &["-R", many.to_str().expect("plain")]);
     }
@@ -250,7 +250,7 @@ fn a_queue_that_overflows_is_survived_and_counted_and_walks_are_recognised_again
     setup.end();
 }
 
-/// What the watcher has counted, once nothing is added any more.
+/// The watcher's counters, once they no longer change.
 fn settled(setup: &Setup) -> Value {
     let mut last = setup.status()["counted"].clone();
     let mut same = 0;
@@ -265,12 +265,12 @@ fn settled(setup: &Setup) -> Value {
 }
 
 #[test]
-fn programs_that_read_little_have_nothing_fetched() {
+fn no_contents_are_fetched_for_programs_that_read_little() {
     let Some(setup) = Setup::new() else { return };
     let tree = setup.lab.mount_point().join("tree");
     fill(&tree, 2000, 100);
     let plain = tree.to_str().expect("plain").to_owned();
-    // A project that is up to date: `make` reads its description and looks at the rest.
+    // A project that is up to date: `make` reads its Makefile and only looks up the other files.
     let project = setup.lab.mount_point().join("project");
     fs::create_dir(&project).expect("made");
     for n in 0..300 {
@@ -303,7 +303,7 @@ fn programs_that_read_little_have_nothing_fetched() {
     for (name, script) in programs {
         setup.cold();
         assert!(until(LIMIT, || setup.status()["watched"].as_array().is_some_and(|all| all.len() == 1)));
-        // Programs that wait for their disk live long enough to be looked at.
+        // With delays the programs run long enough for the watcher to look at them.
         setup.delays(true);
         let before = settled(&setup);
         shell(script);
@@ -324,7 +324,7 @@ fn programs_that_read_little_have_nothing_fetched() {
     setup.end();
 }
 
-/// Takes what is free of a file system.
+/// Allocates all free space of a file system.
 fn take_all(point: &Path) {
     let file = File::create(point.join("all of it")).expect("made");
     let mut length = 4u64 << 30;
@@ -342,7 +342,7 @@ fn take_all(point: &Path) {
 }
 
 #[test]
-fn a_full_disk_keeps_nothing_from_being_read_ahead() {
+fn files_of_a_full_disk_are_read_ahead() {
     let Some(setup) = Setup::new() else { return };
     let tree = setup.lab.mount_point().join("tree");
     let files = 1500;
@@ -373,7 +373,7 @@ fn a_full_disk_keeps_nothing_from_being_read_ahead() {
 }
 
 #[test]
-fn a_full_run_directory_is_said_and_does_not_end_a_watcher() {
+fn a_full_run_directory_is_reported_and_does_not_end_a_watcher() {
     let Some(setup) = Setup::new() else { return };
     let full = setup.lab.path("full");
     fs::create_dir(&full).expect("made");
@@ -399,13 +399,13 @@ fn a_full_run_directory_is_said_and_does_not_end_a_watcher() {
     let refused = watch(&["mnt"]);
     assert_eq!(refused.status, Some(2), "{refused:?}");
     assert!(refused.err.contains("No space left"), "{refused:?}");
-    assert!(!full.join("watch/watch").exists(), "what was begun is removed");
+    assert!(!full.join("watch/watch").exists(), "the started directory is removed");
     fs::remove_file(&ballast).expect("there");
     let started = watch(&["mnt"]);
     assert_eq!(started.status, Some(0), "{started:?}");
     fill_up();
-    let told = watch(&["--status", "--format", "json"]);
-    assert_eq!(told.status, Some(0), "{told:?}");
+    let shown = watch(&["--status", "--format", "json"]);
+    assert_eq!(shown.status, Some(0), "{shown:?}");
     let stopped = watch(&["--stop"]);
     assert_eq!((stopped.status, stopped.err.as_str()), (Some(0), ""), "{stopped:?}");
     assert!(!full.join("watch/watch").exists());

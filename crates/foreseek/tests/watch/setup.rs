@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// An emulated disk with a file system on it, and whatever watches it.
+/// An emulated disk with a file system on it; a watcher may run for it.
 pub(crate) struct Setup {
     pub(crate) lab: Lab,
     pub(crate) device: PathBuf,
@@ -67,7 +67,7 @@ impl Setup {
         self.lab.unmount(&self.lab.mount_point());
     }
 
-    /// Nothing of the file system is in memory afterwards.
+    /// Mounts the file system again: nothing of it is in memory afterwards.
     pub(crate) fn cold(&self) {
         self.unmount();
         self.lab.tool("blockdev", &["--flushbufs", self.node()]);
@@ -87,23 +87,23 @@ impl Setup {
     }
 
     pub(crate) fn status(&self) -> Value {
-        let told = self.watch(&["--status", "--format", "json"]);
-        assert_eq!(told.status, Some(0), "{told:?}");
-        serde_json::from_str(&told.out).expect("JSON")
+        let shown = self.watch(&["--status", "--format", "json"]);
+        assert_eq!(shown.status, Some(0), "{shown:?}");
+        serde_json::from_str(&shown.out).expect("JSON")
     }
 
-    /// What `grep -r` reads of the disk itself, in bytes.
+    /// Runs `grep -r`; returns the bytes that it reads from the disk itself.
     pub(crate) fn grep(&self, tree: &Path) -> u64 {
         self.walk("grep -r 'no such text' \"$1\" > /dev/null", tree, None).read
     }
 
-    /// What `tar` makes of a tree, in a control group where one is named by its `cgroup.procs`.
+    /// Packs a tree with `tar`, in a control group if its `cgroup.procs` is given.
     pub(crate) fn tar(&self, tree: &Path, group: Option<&Path>) -> Walked {
         self.walk("tar cf - -C \"$1\" . | cksum", tree, group)
     }
 
     fn walk(&self, line: &str, tree: &Path, group: Option<&Path>) -> Walked {
-        // What the shell's account has of itself is that of its children.
+        // The shell's own I/O account includes that of its ended children.
         let script = format!("[ -z \"$2\" ] || echo $$ > \"$2\"; {line}; cat /proc/$$/io");
         let mut walk = Command::new("sh");
         walk.args(["-c", &script, "sh"]).arg(tree).arg(group.unwrap_or(Path::new("")));
@@ -129,13 +129,14 @@ impl Setup {
 impl Drop for Setup {
     fn drop(&mut self) {
         if self.lab.path("run/watch/watch").exists() {
-            // Where a test failed halfway.
+            // The watcher still runs if a test failed before its end.
             self.watch(&["--stop"]);
         }
     }
 }
 
-/// Small files in folders, created in an order that is not theirs; all that they hold, in bytes.
+/// Makes small files in directories, in an order that is not that of their names; returns the sum of their
+/// lengths in bytes.
 pub(crate) fn fill(tree: &Path, files: u64, folders: u64) -> u64 {
     for folder in 0..folders {
         fs::create_dir_all(tree.join(format!("d{folder}"))).expect("made");
