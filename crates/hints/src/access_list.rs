@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_listed_is_off() {
+    fn a_read_that_is_not_listed_is_off() {
         let mut list = listed(&[1, 2], SMALL);
         assert_eq!(follow(&mut list, &[7, 1, 2, 7]), [('!', 0), ('+', 1), ('+', 2), ('!', 2)]);
     }

@@ -7,7 +7,7 @@
 //! is [over](Next::Over). It carries out each [`Need`] and passes the answer to [`fetched`](Pump::fetched),
 //! [`forgotten`](Pump::forgotten) or [`resident`](Pump::resident).
 //!
-//! An event has the time of the call that brings it, and time does not run backwards.
+//! An event has the time of the call that passes it, and time does not run backwards.
 
 use crate::state::AccessListEngine;
 use crate::{Settings, Stats};

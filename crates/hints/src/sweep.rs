@@ -81,7 +81,7 @@ struct Stop {
     state: State,
 }
 
-/// In one word: the number of the fetch that brought it, and whether it was read since. Zero: not held.
+/// In one word: the number of the fetch that read it, and whether it was read since. Zero: not held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State(u32);
 
@@ -160,7 +160,7 @@ pub(crate) struct Sweep {
     /// flight.
     passed: u64,
     issued: VecDeque<(u32, u64)>,
-    /// Pages to release, with the fetch that brought each; 0: it was in memory before.
+    /// Pages to release, with the fetch that read each; 0: it was in memory before.
     drops: Vec<(PageKey, u32)>,
     /// Pages released unread for want of memory, since the last [`take_withdrawn`](Self::take_withdrawn).
     withdrawn: Pages,

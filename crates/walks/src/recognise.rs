@@ -58,7 +58,7 @@ impl State {
         if quiet {
             return self.try_again(at, key);
         }
-        self.list_what_is_open(at, key);
+        self.list_opened(at, key);
         self.advance(at);
     }
 
@@ -99,7 +99,7 @@ impl State {
             }
         }
         self.leave(at);
-        self.list_what_is_open(at, key);
+        self.list_opened(at, key);
         self.advance(at);
     }
 
@@ -113,7 +113,7 @@ impl State {
         if let Some(entry) = entry {
             self.use_inode(at, key, entry);
         }
-        self.list_what_is_open(at, key);
+        self.list_opened(at, key);
         self.advance(at);
     }
 
@@ -208,7 +208,7 @@ impl State {
     }
 
     /// Lists a directory that a program opened, once its walk is recognised.
-    fn list_what_is_open(&mut self, at: usize, key: Key) {
+    fn list_opened(&mut self, at: usize, key: Key) {
         let Some(walk) = self.walks[at].as_ref().filter(|walk| walk.quiet.is_none()) else { return };
         let is_walk =
             walk.files >= LIST_FILES || walk.directories >= LIST_DIRECTORIES || walk.lookups >= LIST_FILES;

@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_account_counts_what_a_process_and_its_children_read() {
+    fn the_account_counts_reads_of_a_process_and_its_children() {
         assert_eq!(read_in("rchar: 12\nwchar: 5\n"), Bytes(12));
         assert_eq!(read_in("nothing"), Bytes::ZERO);
         let directory = tempfile::tempdir().unwrap();

@@ -301,7 +301,7 @@ mod tests {
         for (reason, expected) in reasons.iter().zip(expected) {
             assert!(reason.contains(expected) && (!expected.is_empty() || reason.is_empty()), "{reason}");
         }
-        assert!(is_without_files(&all[8]) && !is_no_news(&all[6]));
+        assert!(is_without_files(&all[8]) && !is_without_files(&all[6]));
     }
 
     proptest! {

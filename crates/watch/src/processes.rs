@@ -1,7 +1,7 @@
 //! The processes that open directories: their rights, and whether they count.
 //!
 //! Credentials are read when a process opens a directory, and again at an open [`FRESH`] later. The event
-//! brings a descriptor of the process. The credentials count only if the descriptor shows *afterwards* that the
+//! has a descriptor of the process. The credentials count only if the descriptor shows *afterwards* that the
 //! process is still alive: its number cannot have been reused in between.
 //!
 //! Processes of this program are ignored: this daemon, another one, `foreseek warm`, the server of a `foreseek

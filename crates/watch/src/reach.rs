@@ -271,9 +271,9 @@ mod tests {
         let reach = Reach { file_system: &file_system, directories: &directories, counters: &counters };
         let node = |path: &Path| file_system.node(rustix::fs::stat(path).unwrap().st_ino);
         let status = "Uid:\t0\t0\t0\t65534\nGid:\t0\t0\t0\t65534\nGroups:\t\nCapEff:\t0\n";
-        let nobody = Arc::new(Credentials::parse(status, true).unwrap());
+        let other_user = Arc::new(Credentials::parse(status, true).unwrap());
         let [n_top, n_middle, n_below] = [&top, &middle, &below].map(|path| node(path));
-        directories.opened(n_top, handle(&top), Some(node(place.path())), nobody.clone(), Instant::now());
+        directories.opened(n_top, handle(&top), Some(node(place.path())), other_user.clone(), Instant::now());
         let list = |which: Node, above: Node| {
             let (directory, fd) = reach.directory(InDirectory { node: which, directory: above })?;
             let listing = Listing::new(entries_of(fd.as_fd(), 10)?, &file_system.covered());

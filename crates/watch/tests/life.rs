@@ -231,9 +231,9 @@ fn the_fastest_opens_only_lose_events() {
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let mut nobody = Actor::new(NOBODY);
-                assert_eq!(nobody.does("spin", &trees[0]), "ok");
-                trees.iter().for_each(|tree| assert_eq!(nobody.does("list", tree), "0"));
+                let mut other_user = Actor::new(NOBODY);
+                assert_eq!(other_user.does("spin", &trees[0]), "ok");
+                trees.iter().for_each(|tree| assert_eq!(other_user.does("list", tree), "0"));
             });
         }
     });

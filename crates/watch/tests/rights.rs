@@ -66,8 +66,8 @@ fn nothing_is_read_that_the_walker_could_not_read() {
     set_mode(&unsearchable, 0o744);
     setup.cold();
     let watcher = setup.watch();
-    let mut nobody = Actor::new(NOBODY);
-    assert_eq!(nobody.does("list", &tree), "3");
+    let mut other_user = Actor::new(NOBODY);
+    assert_eq!(other_user.does("list", &tree), "3");
     assert!(until(|| resident(&open.join("file")) == Pages(2)), "{:?}", watcher.counters().now());
     assert!(until(|| watcher.counters().now().denied >= 3), "{:?}", watcher.counters().now());
     for path in [open.join("private"), closed.join("file"), unsearchable.join("file")] {
@@ -76,7 +76,7 @@ fn nothing_is_read_that_the_walker_could_not_read() {
     drop(watcher);
     // Root's walk would read them, but not while the other's walk is recent.
     let watcher = setup.watch();
-    assert_eq!(nobody.does("list", &tree), "3");
+    assert_eq!(other_user.does("list", &tree), "3");
     assert_eq!(Actor::new(0).does("list", &tree), "3");
     assert!(until(|| watcher.counters().now().denied >= 3), "{:?}", watcher.counters().now());
     assert_eq!(resident(&open.join("private")), Pages::ZERO);
