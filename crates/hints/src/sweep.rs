@@ -195,7 +195,8 @@ impl Sweep {
         (sweep.here, sweep.relieved) = (0, 0);
         let mut summit = reach(&sweep.steps, &sweep.stops, inputs.list.is_complete(), inputs.memory);
         let address = |page| DiskAddress::of(inputs.objects, inputs.order, page);
-        sweep.head = inputs.head.map_or(0, |head| sweep.stops.partition_point(|stop| address(stop.page) < head));
+        sweep.head =
+            inputs.head.map_or(0, |head| sweep.stops.partition_point(|stop| address(stop.page) < head));
         sweep.head %= sweep.stops.len().max(1);
         sweep.take_over(&old, address);
         if begins {
@@ -652,7 +653,10 @@ fn entries_and_pages(inputs: &Inputs<'_>) -> (Vec<Step>, Vec<Stop>) {
     for (entry, (_, page)) in (0..NONE).zip(inputs.list.from(inputs.from)) {
         steps.push(Step { stop: NONE, next: NONE });
         if inputs.objects.get(page.slot()).can_fetch(page.page()) {
-            reads.push(Placed { address: DiskAddress::of(inputs.objects, inputs.order, page).halves(), entry });
+            reads.push(Placed {
+                address: DiskAddress::of(inputs.objects, inputs.order, page).halves(),
+                entry,
+            });
         }
     }
     reads.sort_unstable();

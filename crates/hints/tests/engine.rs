@@ -31,7 +31,8 @@ fn the_first_miss_asks_and_fetches_a_buffer_full_in_disk_order() {
     }
     // The next miss begins the next round; the last one's pages are released before.
     let commands = world.read_page(list[300]);
-    let last = commands.iter().rposition(|command| matches!(command, Command::Hint(HintCommand::Forget { .. })));
+    let last =
+        commands.iter().rposition(|command| matches!(command, Command::Hint(HintCommand::Forget { .. })));
     let first = commands.iter().position(|command| matches!(command, Command::Fetch { .. }));
     assert!(last < first, "releases come before fetches");
     let mut gone = forgotten(&commands);

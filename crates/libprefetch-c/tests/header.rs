@@ -19,5 +19,8 @@ fn the_header_is_generated_from_the_source() {
         std::fs::write(&path, &generated).unwrap();
     }
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(committed == generated, "include/libprefetch.h is not generated from src/api.rs: run `make header`");
+    assert!(
+        committed == generated,
+        "include/libprefetch.h is not generated from src/api.rs: run `make header`"
+    );
 }

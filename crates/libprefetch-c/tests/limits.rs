@@ -133,7 +133,10 @@ fn a_scan_in_a_limited_group_stays_within_its_share() {
     assert!(count("rounds") >= 2, "the file does not fit");
     let wanted = count("fetched_pages") - count("infill_pages");
     assert!(wanted >= FILE_PAGES as u64 * 9 / 10 && wanted <= FILE_PAGES as u64 * 3 / 2, "{wanted}");
-    assert!(count("evicted_pages") <= FILE_PAGES as u64 / 20, "the buffer stayed in memory until it was read");
+    assert!(
+        count("evicted_pages") <= FILE_PAGES as u64 / 20,
+        "the buffer stayed in memory until it was read"
+    );
 }
 
 #[test]

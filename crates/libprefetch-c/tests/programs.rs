@@ -99,7 +99,8 @@ fn unusable_settings_are_reported_and_the_program_goes_on() {
     assert_eq!(succeed(&output), right);
     let output_text = String::from_utf8(output.stderr).unwrap();
     assert!(
-        output_text.starts_with("libprefetch: FORESEEK_PROFILE=no-such-disk") && output_text.lines().count() == 1,
+        output_text.starts_with("libprefetch: FORESEEK_PROFILE=no-such-disk")
+            && output_text.lines().count() == 1,
         "{output_text}"
     );
     let quiet = run(prefix.path(), &program, &[file], &[wrong[0], ("FORESEEK_QUIET", "1")]);

@@ -108,6 +108,7 @@ impl Client {
     /// accepted: fewer than given once the list is full. `done`: there are no more for now. Entries beyond the
     /// end of their file count as accepted and are left out.
     ///
+    /// # Errors
     /// An entry of a file that this client does not watch; then none is accepted.
     pub fn hint(&self, mode: HintMode, accesses: &[Entry], done: bool) -> Result<usize, Error> {
         let _inside = ReentryGuard::enter();

@@ -40,6 +40,7 @@ impl Settings {
     /// The defaults, overridden by the environment. An empty variable counts as unset. In a program that gained
     /// rights when it was started (set-user-id), variables that name files are ignored.
     ///
+    /// # Errors
     /// A variable has an invalid value.
     pub fn from_env() -> Result<Self, Error> {
         let gained = foreseek_storage::has_gained_rights();

@@ -32,7 +32,10 @@ fn a_scan_that_fits_into_memory_is_fetched_whole() {
     assert_eq!((stats.reads, stats.callbacks, stats.rounds), (PAGES, 1, 1));
     // The page whose read began the round was not in memory before it.
     assert_eq!(stats.fetched.get(), PAGES);
-    assert!(nearly(stats.used.get(), PAGES - 1) && stats.evicted.get() <= evicted_at_most(PAGES), "{stats:?}");
+    assert!(
+        nearly(stats.used.get(), PAGES - 1) && stats.evicted.get() <= evicted_at_most(PAGES),
+        "{stats:?}"
+    );
     assert!((1..=1 + evicted_at_most(PAGES)).contains(&stats.misses), "{stats:?}");
 }
 

@@ -36,6 +36,7 @@ impl Sqlite {
 
     /// Introduces a new connection.
     ///
+    /// # Safety
     /// `db` must be a connection that this SQLite has just opened, and that no other thread uses yet.
     pub(crate) unsafe fn attach(&self, db: *mut c_void) {
         let Some((base, path)) = object_of(self.function) else { return };

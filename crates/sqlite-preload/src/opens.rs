@@ -97,6 +97,7 @@ unsafe extern "C" fn open_v2(
 
 /// Introduces a connection if it was opened, and returns the outcome.
 ///
+/// # Safety
 /// `db` must be the argument of the opening function.
 unsafe fn opened(sqlite: &Sqlite, code: c_int, db: *mut Db) -> c_int {
     // SAFETY: if the connection could be opened, SQLite has written it there, and no other thread has it yet.

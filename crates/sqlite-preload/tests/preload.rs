@@ -120,7 +120,9 @@ fn the_gain_of_each_statement_is_reported() {
     let status = &lines.last().expect("a line")["status"];
     let find = |what: &str| {
         let statements = status["statements"].as_array().expect("statements");
-        let found = statements.iter().find(|statement| statement["sql"].as_str().is_some_and(|sql| sql.contains(what)));
+        let found = statements
+            .iter()
+            .find(|statement| statement["sql"].as_str().is_some_and(|sql| sql.contains(what)));
         found.unwrap_or_else(|| panic!("no {what} in {status}")).clone()
     };
     let scan = find("ORDER BY k");

@@ -137,6 +137,7 @@ impl Api {
     /// Takes the table that SQLite passes to an extension. `None` for a version that is too old, and for a
     /// second SQLite in the process: their objects must not be mixed up.
     ///
+    /// # Safety
     /// `table` must come from SQLite.
     pub(crate) unsafe fn new(table: *const *const c_void) -> Option<Self> {
         // A SQLite that was built without extensions passes none.
@@ -233,6 +234,7 @@ impl Api {
 
     /// The connection that calls a function.
     ///
+    /// # Safety
     /// `context` must be that of a function that SQLite calls.
     pub(crate) unsafe fn connection(self, context: Context) -> Option<Db> {
         // SAFETY: `sqlite3_context_db_handle` of a live context.
@@ -243,6 +245,7 @@ impl Api {
 
     /// An argument as text; `None` for NULL.
     ///
+    /// # Safety
     /// `value` must be an argument that SQLite passed to the running function.
     pub(crate) unsafe fn text(self, value: Value) -> Option<String> {
         // SAFETY: `sqlite3_value_text` of a live value gives a string that ends in zero, or null.
@@ -254,6 +257,7 @@ impl Api {
 
     /// Returns the result of a function's call.
     ///
+    /// # Safety
     /// `context` must be that of a function that SQLite calls.
     pub(crate) unsafe fn answer(self, context: Context, answer: Result<&str, &str>) {
         type Text = unsafe extern "C" fn(Context, *const c_char, c_int, isize);
@@ -411,6 +415,7 @@ impl Api {
 
     /// Whether the connection runs a statement, and no other thread is within it.
     ///
+    /// # Safety
     /// `db` must be a live connection, and live until this returns. If it has [no mutex](Self::has_mutex), no
     /// other thread may be within it.
     pub(crate) unsafe fn is_running(self, db: Db) -> bool {
@@ -472,6 +477,7 @@ impl Api {
         }
     }
 
+    /// # Safety
     /// `db` must be a live connection that this thread may use now.
     unsafe fn walk(self, db: Db, mut take: impl FnMut(*mut c_void) -> bool) {
         type Next = unsafe extern "C" fn(Db, *mut c_void) -> *mut c_void;

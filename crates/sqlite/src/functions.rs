@@ -33,6 +33,7 @@ struct State {
 
 /// The entry point for `.load` and `sqlite3_load_extension`.
 ///
+/// # Safety
 /// Only SQLite may call it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sqlite3_extension_init(
@@ -46,6 +47,7 @@ pub unsafe extern "C" fn sqlite3_extension_init(
 
 /// The same under the name that SQLite derives from the file's.
 ///
+/// # Safety
 /// Only SQLite may call it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sqlite3_foreseeksqlite_init(
@@ -71,6 +73,7 @@ unsafe extern "C" fn connection_opened(
 
 /// Introduces a connection for which no extension was loaded.
 ///
+/// # Safety
 /// `db` must be a connection that the SQLite of these routines has just opened, and that no other thread uses
 /// yet.
 pub unsafe fn attach(routines: &'static Routines, db: *mut c_void) {

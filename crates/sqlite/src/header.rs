@@ -43,6 +43,7 @@ pub struct Header {
 impl Header {
     /// Decodes the header from the start of a file.
     ///
+    /// # Errors
     /// [`Error::NotADatabase`] for anything else: an encrypted file, a journal, an empty file.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let not = |what| Error::NotADatabase { what };

@@ -342,6 +342,7 @@ fn guarded<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
 
 /// A read by SQLite, with the extension's part before and after it.
 ///
+/// # Safety
 /// `buffer` must hold the bytes that `real` reports as read.
 unsafe fn hooked(
     fd: c_int,

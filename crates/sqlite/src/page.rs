@@ -82,6 +82,7 @@ impl<'a> Page<'a> {
     /// Parses a page's b-tree header. `bytes` is the whole page, `usable` its length without the reserved
     /// bytes.
     ///
+    /// # Errors
     /// [`Error::Damaged`] if it is no b-tree page (overflow, freelist and pointer-map pages are not, though
     /// they may look like one by chance).
     pub fn parse(number: PageNo, bytes: &'a [u8], usable: usize) -> Result<Self> {
@@ -118,6 +119,7 @@ impl<'a> Page<'a> {
 
     /// The cell at `index`, in key order.
     ///
+    /// # Errors
     /// [`Error::Damaged`] if the pointer or the cell reaches outside the page.
     pub fn cell(&self, index: usize) -> Result<Cell<'a>> {
         let at = self.cell_at(index)?;
@@ -147,6 +149,7 @@ impl<'a> Page<'a> {
 
     /// The child at `index`, from 0 up to and including the number of cells: the last is the right-most.
     ///
+    /// # Errors
     /// [`Error::Damaged`] for a leaf or a pointer out of the page.
     pub fn child(&self, index: usize) -> Result<PageNo> {
         if !self.kind.is_interior() {

@@ -115,6 +115,7 @@ struct Entry {
 impl Schema {
     /// Reads the schema.
     ///
+    /// # Errors
     /// Its tree is damaged, cannot be read or is too large.
     pub fn read<R: ReadPage>(source: &mut R, header: &Header) -> Result<Self> {
         Ok(Self::from_entries(&entries(source, header)?))
@@ -122,6 +123,7 @@ impl Schema {
 
     /// The index of this name, in any case.
     ///
+    /// # Errors
     /// [`Error::Schema`] if there is none that can be followed.
     pub fn index(&self, name: &str) -> Result<&Index> {
         let missing =

@@ -126,6 +126,7 @@ struct Leaf {
 impl Sequence {
     /// The reads of a whole scan, from the first entry in its direction.
     ///
+    /// # Errors
     /// The path to the first leaf cannot be followed.
     pub fn full<R: ReadPage>(
         interior: &mut Interior,
@@ -175,6 +176,7 @@ impl Sequence {
 
     /// The leaves after that of `walk`, without rows.
     ///
+    /// # Errors
     /// The path to the next leaf cannot be read.
     pub fn leaves<R: ReadPage>(
         index: &Index,
@@ -252,6 +254,7 @@ impl Sequence {
     /// `leaves` is the number of leaves that the caller will request, so that they can be fetched together. An
     /// entry whose row cannot be found is left out. `None` at the end.
     ///
+    /// # Errors
     /// The leaf or the path to it cannot be read; the sequence has ended then.
     pub fn next_part<R: ReadPage>(
         &mut self,
@@ -477,6 +480,7 @@ pub struct Scan<R> {
 impl<R: ReadPage> Scan<R> {
     /// The scan by the index of this name. `pages` is the number of pages of the file.
     ///
+    /// # Errors
     /// The source is no database, has no such index, or its tree cannot be followed.
     pub fn new(mut source: R, index: &str, direction: Direction, pages: u32) -> Result<Self> {
         let mut first = Vec::new();

@@ -41,6 +41,7 @@ pub(crate) fn set_memory(memory: Bytes) {
 /// The settings in the environment when the extension was loaded. Later the host may have another working
 /// directory, other rights and threads that change its environment.
 ///
+/// # Errors
 /// An unusable variable of the environment; it is read again the next time.
 pub(crate) fn loaded() -> Result<Settings, Error> {
     static LOADED: OnceLock<Settings> = OnceLock::new();
@@ -52,6 +53,7 @@ pub(crate) fn loaded() -> Result<Settings, Error> {
 
 /// The settings for a new client.
 ///
+/// # Errors
 /// An unusable variable of the environment.
 pub(crate) fn current() -> Result<Settings, Error> {
     let mut settings = loaded()?;

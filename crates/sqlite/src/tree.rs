@@ -159,6 +159,7 @@ impl Interior {
 
     /// A page's bytes: kept ones, or read and kept.
     ///
+    /// # Errors
     /// The page cannot be read.
     pub fn get<R: ReadPage>(&mut self, source: &mut R, page: PageNo) -> Result<Arc<[u8]>> {
         self.clock += 1;
@@ -177,6 +178,7 @@ impl Interior {
 
     /// Levels of interior pages above the leaves: zero if the root is a leaf.
     ///
+    /// # Errors
     /// The left-most path cannot be followed or has no end.
     pub fn height<R: ReadPage>(&mut self, source: &mut R, root: PageNo) -> Result<usize> {
         if let Some(&height) = self.heights.get(&root) {
@@ -198,6 +200,7 @@ impl Interior {
     /// Checks that a row of `table` is on `page`, which was just read. This shows how deep the tree is without
     /// reading its left-most path.
     ///
+    /// # Errors
     /// The row is not there.
     pub fn confirm<R: ReadPage>(
         &mut self,
@@ -230,6 +233,7 @@ impl Interior {
     /// The pages of a table that hold these rows, in their order. A row that cannot be found because a page is
     /// damaged or unreadable gets none; a row that does not exist gets the leaf on which it would be.
     ///
+    /// # Errors
     /// The tree's root or left-most path cannot be read.
     pub fn locate<R: ReadPage>(
         &mut self,

@@ -60,6 +60,7 @@ pub struct NextLeaf {
 impl Walk {
     /// A walk from the first leaf in its direction. `pages`, the number of pages of the file, bounds it.
     ///
+    /// # Errors
     /// The path to it cannot be followed.
     pub fn from_end<R: ReadPage>(
         interior: &mut Interior,
@@ -76,6 +77,7 @@ impl Walk {
 
     /// A walk at `leaf`, whose bytes are given.
     ///
+    /// # Errors
     /// The index has no such leaf, or it cannot be found with bounded effort.
     pub fn at_leaf<R: ReadPage>(
         interior: &mut Interior,
@@ -95,6 +97,7 @@ impl Walk {
 
     /// A walk at the last page of this path: pages from the root on, each the parent of the next one.
     ///
+    /// # Errors
     /// A page of it cannot be read or is not the parent of the next one.
     pub fn along<R: ReadPage>(
         interior: &mut Interior,
@@ -140,6 +143,7 @@ impl Walk {
     /// Moves to the leaf of the first entry that does not come before these columns. Neither that leaf nor the
     /// leaves between are read.
     ///
+    /// # Errors
     /// An interior page cannot be read, is damaged or cannot be compared with them.
     pub fn seek<R: ReadPage>(
         &mut self,
@@ -168,6 +172,7 @@ impl Walk {
 
     /// How many cells of an index page come before these columns, in the direction of the walk.
     ///
+    /// # Errors
     /// A cell is damaged or cannot be compared with them.
     pub fn cells_before(
         &self,
@@ -217,6 +222,7 @@ impl Walk {
 
     /// Advances to the next leaf; `None` at the end. The leaf itself is not read.
     ///
+    /// # Errors
     /// An interior page cannot be read or is damaged, or the tree has a cycle.
     pub fn next<R: ReadPage>(&mut self, interior: &mut Interior, source: &mut R) -> Result<Option<NextLeaf>> {
         self.left = self.left.checked_sub(1).ok_or(Error::TooMuch {
@@ -254,6 +260,7 @@ impl Walk {
 
     /// Announces the next `count` leaves under the current parent, in ascending order of pages.
     ///
+    /// # Errors
     /// The parent is damaged or cannot be read.
     pub fn announce<R: ReadPage>(
         &mut self,
@@ -413,6 +420,7 @@ pub struct Target {
 
 /// The row of the entry in cell `cell` of an index page.
 ///
+/// # Errors
 /// The entry is damaged or its overflow chain too long or unreadable.
 pub fn target<R: ReadPage>(
     source: &mut R,

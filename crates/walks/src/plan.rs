@@ -439,7 +439,13 @@ impl State {
         let allowed = self.metadata_budget(at);
         let batch = self.batch(&blocks[..blocks.len().min(NODES_LIMIT)], allowed, Bytes(u64::MAX));
         if batch.taken.is_empty()
-            || !self.is_worth_metadata(at, aim, batch.taken.len() as u64 * self.mean_entries(), batch.price, batch.alone)
+            || !self.is_worth_metadata(
+                at,
+                aim,
+                batch.taken.len() as u64 * self.mean_entries(),
+                batch.price,
+                batch.alone,
+            )
         {
             return false;
         }
@@ -463,7 +469,8 @@ impl State {
         if batch.taken.is_empty() {
             return if room < self.settings.budget / 8 { Stopped::Memory } else { Stopped::Allowance };
         }
-        let pace = self.walks[at].as_ref().and_then(|walk| walk.time_without_fetches(batch.taken.len() as u64));
+        let pace =
+            self.walks[at].as_ref().and_then(|walk| walk.time_without_fetches(batch.taken.len() as u64));
         if !pays(batch.price, pace.map_or(batch.alone, |pace| pace.min(batch.alone))) {
             return Stopped::NoGain;
         }

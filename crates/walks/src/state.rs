@@ -110,7 +110,13 @@ impl State {
     }
 
     /// Records a fetch.
-    pub(crate) fn start_fetch(&mut self, at: usize, kind: FetchKind, items: Vec<About>, charge: Nanos) -> FetchId {
+    pub(crate) fn start_fetch(
+        &mut self,
+        at: usize,
+        kind: FetchKind,
+        items: Vec<About>,
+        charge: Nanos,
+    ) -> FetchId {
         let fetch = FetchId(self.next_fetch);
         self.next_fetch += 1;
         if let Some(walk) = &mut self.walks[at] {

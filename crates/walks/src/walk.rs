@@ -231,8 +231,11 @@ impl Walk {
     /// prefetching; `None` if it is not known.
     pub(crate) fn time_without_fetches(&self, files: u64) -> Option<Nanos> {
         let [opened, passed] = self.recent.map(u64::from);
-        let used =
-            if opened + passed < u64::from(SELECTION_SAMPLE) { files } else { files * opened / (opened + passed) };
+        let used = if opened + passed < u64::from(SELECTION_SAMPLE) {
+            files
+        } else {
+            files * opened / (opened + passed)
+        };
         self.pace.cost_of(used)
     }
 

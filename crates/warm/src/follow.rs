@@ -154,9 +154,11 @@ impl<'a> Follower<'a> {
         let Some(batch) = window.unfetched() else { return };
         let read_order = &self.read_order;
         let mut files = read_order.order.iter().filter(|file| {
-            read_order.batch_of[**file as usize] as usize == batch && !read_order.bytes_of[**file as usize].is_zero()
+            read_order.batch_of[**file as usize] as usize == batch
+                && !read_order.bytes_of[**file as usize].is_zero()
         });
-        let reached = files.by_ref().take(PROBED).any(|file| is_in_memory(read_order.tree, *file, read_order.sizes));
+        let reached =
+            files.by_ref().take(PROBED).any(|file| is_in_memory(read_order.tree, *file, read_order.sizes));
         if reached {
             window.reached(batch);
         }

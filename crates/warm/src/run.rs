@@ -15,10 +15,10 @@
 //! fits, at most a quarter of the window is fetched of each file. The rest of such a long file is read in
 //! sequence, where the kernel's own read-ahead is good.
 
-use crate::command::{LOOK, Running, wait_for_end, status_of};
+use crate::command::{LOOK, Running, status_of, wait_for_end};
 use crate::error::Result;
 use crate::fetch::{self, Fetched};
-use crate::follow::{ReadOrder, Follower};
+use crate::follow::{Follower, ReadOrder};
 use crate::place::{Piece, Places};
 use crate::tree::{Limits, Reading, Tree};
 use crate::trouble::ReadErrors;
@@ -229,6 +229,7 @@ fn prefetch_inodes(tree: &Tree, metadata: &mut Metadata) -> bool {
 
 /// Fetches a source into memory; see the module's documentation. `signals` must include [`crate::SIGNALS`].
 ///
+/// # Errors
 /// A given path cannot be opened, the program cannot be started, or a signal came before that.
 pub fn warm(
     source: Source<'_>,

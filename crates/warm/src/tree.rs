@@ -134,6 +134,7 @@ enum Outcome {
 impl Tree {
     /// Lists trees, and takes given files as they are.
     ///
+    /// # Errors
     /// [`Error::Open`] if a given path cannot be opened, [`Error::Interrupted`].
     pub fn list(paths: &[PathBuf], limits: Limits, metadata: &mut Metadata, work: &Work<'_>) -> Result<Self> {
         let mut tree = Self::default();
@@ -429,6 +430,7 @@ impl Tree {
     /// Opens a file for reading: a regular file, no link at any step below its root, without a new access time
     /// where permitted.
     ///
+    /// # Errors
     /// The kernel's error; ENXIO if it is no regular file any more.
     pub fn open(&self, file: &File) -> Result<(OwnedFd, Stat), Errno> {
         let fd = if file.directory == NONE {

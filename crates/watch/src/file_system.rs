@@ -86,6 +86,7 @@ pub(crate) struct FileSystem {
 impl FileSystem {
     /// The file system that is mounted at a path.
     ///
+    /// # Errors
     /// The kernel's error.
     pub(crate) fn at(mount: &Path, number: DeviceNo) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOATIME;
@@ -108,6 +109,7 @@ impl FileSystem {
 
     /// The clone for access to its files; drop it soon.
     ///
+    /// # Errors
     /// ESTALE if it was unmounted; otherwise the kernel's error.
     pub(crate) fn view(&self) -> Result<Arc<View>, Errno> {
         let mut attachment = self.attachment();

@@ -50,6 +50,7 @@ const PLACE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC
 impl Reach<'_> {
     /// Opens a directory for listing, if its walkers may list it.
     ///
+    /// # Errors
     /// ESTALE if it is gone or was replaced, EACCES if it must not be read; otherwise the kernel's error.
     pub(crate) fn directory(self, which: InDirectory) -> Result<(Arc<Directory>, OwnedFd), Errno> {
         let view = self.file_system.view()?;

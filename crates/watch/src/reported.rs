@@ -105,6 +105,7 @@ pub struct Reported {
 impl Reported {
     /// Starts for the file system of a directory that is and stays open here. The options' paths are ignored.
     ///
+    /// # Errors
     /// [`Error::Nothing`] if the file system is not worth watching; other errors if the profile or a thread is
     /// missing.
     pub fn start(root: BorrowedFd<'_>, options: &Options) -> Result<Self> {

@@ -3,7 +3,9 @@
 use crate::disks::DISKS;
 use crate::error::{Error, Result};
 use crate::file_system::FileSystem;
-use crate::mounts::{Mount, Ways, covered, is_without_files, left_alone, left_alone_unopened, mounts, one_each};
+use crate::mounts::{
+    Mount, Ways, covered, is_without_files, left_alone, left_alone_unopened, mounts, one_each,
+};
 use crate::status::LeftAlone;
 use foreseek_storage::fanotify::{FileSystemId, Group};
 use foreseek_storage::{DeviceNumber, disks_below};

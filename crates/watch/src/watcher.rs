@@ -38,6 +38,7 @@ pub struct Watcher {
 impl Watcher {
     /// Starts watching.
     ///
+    /// # Errors
     /// [`Error::System`] if fanotify is not available, [`Error::Nothing`] if no given path is worth watching.
     pub fn start(options: &Options) -> Result<Self> {
         Self::start_confined(options, None)

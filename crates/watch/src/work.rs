@@ -523,6 +523,7 @@ struct Files<'a> {
 impl Files<'_> {
     /// Requests a part; returns how many bytes were requested.
     ///
+    /// # Errors
     /// EDQUOT if the user's allowance is used up; otherwise the error of the open or the request.
     fn request(&mut self, file_system: &FileSystem, part: &Part) -> Result<Bytes, Errno> {
         let call = file_system.volume.backing.call_length();

@@ -154,7 +154,8 @@ impl World {
 }
 
 pub(crate) fn fetched(commands: &[Command]) -> Vec<PageSpan> {
-    commands.iter()
+    commands
+        .iter()
         .filter_map(|command| match command {
             Command::Fetch { range, .. } => Some(*range),
             _ => None,
@@ -163,7 +164,8 @@ pub(crate) fn fetched(commands: &[Command]) -> Vec<PageSpan> {
 }
 
 pub(crate) fn forgotten(commands: &[Command]) -> Vec<u64> {
-    commands.iter()
+    commands
+        .iter()
         .filter_map(|command| match command {
             Command::Hint(HintCommand::Forget { range, .. }) => Some(*range),
             _ => None,

@@ -13,6 +13,7 @@ const END_LIMIT: Duration = Duration::from_secs(30);
 /// Starts the watcher, which outlives the caller, and returns its first status. `server` is the program with
 /// the arguments for which it calls [`serve::run_detached`](super::serve::run_detached).
 ///
+/// # Errors
 /// The reason why it did not start; nothing is left behind then.
 pub fn start(options: &Options, server: (&Path, &[&str])) -> Result<WatchStatus> {
     let (program, arguments) = server;
@@ -35,6 +36,7 @@ pub fn status() -> Result<WatchStatus> {
 
 /// Stops the watcher and removes all that it has made, even if it is dead or does not answer.
 ///
+/// # Errors
 /// [`Error::NotRunning`], or the reason why something cannot be removed.
 pub fn stop() -> Result<()> {
     let record = record()?;

@@ -14,6 +14,7 @@ const BESIDES_BYTES: u64 = 256 << 20;
 
 /// Watches until it is stopped. `ready` is called once it watches.
 ///
+/// # Errors
 /// The reason why it could not start, and then nothing is left behind; or why it did not end in order.
 pub fn run(options: &Options, ready: impl FnOnce(&WatchStatus)) -> Result<()> {
     let (server, control) = Server::start(options)?;
@@ -23,6 +24,7 @@ pub fn run(options: &Options, ready: impl FnOnce(&WatchStatus)) -> Result<()> {
 
 /// The same for a process that was started for it.
 ///
+/// # Errors
 /// As [`run`]; the process that started it gets the error as well.
 pub fn run_detached() -> Result<()> {
     foreseek_server::run_detached(|options, _| {
