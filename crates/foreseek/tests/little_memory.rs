@@ -34,7 +34,7 @@ struct Little {
 }
 
 impl Little {
-    /// `None`, said, where it cannot be had.
+    /// `None`, with a message, if it cannot be made.
     fn new(name: &str) -> Option<Self> {
         let made = CgroupParent::find().and_then(|parent| {
             let path = parent.parent.join(format!("foreseek-{name}-{}", std::process::id()));
@@ -101,7 +101,7 @@ fn a_walker_and_a_watcher_with_little_memory_read_all_and_little_twice() {
     let Some(setup) = Setup::new() else { return };
     let tree = setup.lab.mount_point().join("tree");
     let total = fill(&tree);
-    let expected = setup.tar(&tree, None).said;
+    let expected = setup.tar(&tree, None).printed;
     // The walker alone has little memory; then both of them share it.
     for shared in [false, true] {
         setup.cold();
@@ -127,7 +127,7 @@ fn a_walker_and_a_watcher_with_little_memory_read_all_and_little_twice() {
             walked.read,
             little.group.usage()
         );
-        assert_eq!(walked.said, expected, "shared {shared}");
+        assert_eq!(walked.printed, expected, "shared {shared}");
         assert_eq!(status["pid"], begun["pid"], "the daemon lives");
         assert_eq!(counted["failed"], 0, "{status}");
         little.assert_alive();
@@ -150,7 +150,7 @@ fn a_command_after_warm_with_little_memory_reads_all_and_little_twice() {
     let Some(setup) = Setup::new() else { return };
     let tree = setup.lab.mount_point().join("tree");
     let total = fill(&tree);
-    let expected = setup.tar(&tree, None).said;
+    let expected = setup.tar(&tree, None).printed;
     setup.cold();
     setup.delays(true);
     let mut warm = Little::foreseek(&setup, &little.path);

@@ -486,12 +486,12 @@ const MEMORY_MOST: Bytes = Bytes(300 * MANY as u64 + (64 << 20));
 /// Longest wait for a command on so many.
 const MANY_LIMIT: Duration = Duration::from_secs(600);
 
-/// The entry of a link: its target can be told from its name.
+/// The entry of a link: its name shows its target.
 fn entry(tree: &Path, target: usize, link: usize) -> PathBuf {
     tree.join(format!("d{}", (target * 7 + link * 131) % FOLDERS)).join(format!("{target}-{link}"))
 }
 
-/// Runs Foreseek to its end; what it printed, and the most memory that it held.
+/// Runs Foreseek to its end; returns its output and its peak memory.
 fn measured(setup: &Setup, arguments: &[&OsStr]) -> (Vec<u8>, Bytes) {
     let begun = Instant::now();
     let [out, err] = ["many-out", "many-err"].map(|name| setup.lab.path(name));
@@ -507,12 +507,12 @@ fn measured(setup: &Setup, arguments: &[&OsStr]) -> (Vec<u8>, Bytes) {
         status = child.try_wait().expect("ours");
         status.is_some()
     });
-    let said = fs::read_to_string(&err).expect("text");
+    let errors = fs::read_to_string(&err).expect("text");
     let Some(status) = status else {
         child.kill().expect("ours");
-        panic!("{arguments:?} does not end; it said {said}");
+        panic!("{arguments:?} does not end; {errors}");
     };
-    assert_eq!(status.code(), Some(0), "{arguments:?}: {said}");
+    assert_eq!(status.code(), Some(0), "{arguments:?}: {errors}");
     let peak = Bytes::kib(peak);
     println!("{:?}: {:.1} s, {} MiB", arguments[0], begun.elapsed().as_secs_f64(), peak.get() >> 20);
     (fs::read(&out).expect("there"), peak)
@@ -539,8 +539,8 @@ fn a_million_entries_are_ordered_and_warmed_in_bounded_memory() {
     let options = ["order", "-0", "--quiet"].map(OsStr::new);
     let (order, memory) = measured(&setup, &[&options[..], &[tree.as_os_str()]].concat());
     assert!(memory <= MEMORY_MOST, "order held {memory}");
-    let places: Vec<u64> =
-        (0..TARGETS).map(|target| place(&entry(tree, target, 0)).expect("a place")).collect();
+    let sectors: Vec<u64> =
+        (0..TARGETS).map(|target| first_sector(&entry(tree, target, 0)).expect("a sector")).collect();
     let mut seen = vec![false; MANY];
     let mut last = 0;
     for path in order.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
@@ -554,8 +554,8 @@ fn a_million_entries_are_ordered_and_warmed_in_bounded_memory() {
             "{} twice",
             path.display()
         );
-        assert!(last <= places[target], "{} comes too late", path.display());
-        last = places[target];
+        assert!(last <= sectors[target], "{} comes too late", path.display());
+        last = sectors[target];
     }
     assert!(seen.iter().all(|seen| *seen), "some are missing");
     drop(order);

@@ -157,27 +157,27 @@ fn a_walk_over_an_aged_xfs_finds_its_files_in_memory() {
     let [fresh, aged] = ["fresh", "aged"].map(|name| setup.lab.mount_point().join(name));
     let files = 2500;
     let totals = [fill(&fresh, files, 200), fill_aged(&aged, files, 50, 4)];
-    let mut told = Vec::new();
+    let mut measured = Vec::new();
     for (tree, total) in [fresh, aged].iter().zip(totals) {
-        let expected = setup.tar(tree, None).said;
+        let expected = setup.tar(tree, None).printed;
         setup.cold();
         setup.start();
         setup.delays(true);
         let walked = setup.tar(tree, None);
         setup.delays(false);
         let mut status = Value::Null;
-        // The last events may wait in the queue.
+        // The last events may still be in the queue.
         until(LIMIT, || {
             let before = std::mem::replace(&mut status, setup.status());
             before["counted"] == status["counted"]
         });
         assert_eq!(setup.watch(&["--stop"]).status, Some(0));
-        assert_eq!(walked.said, expected, "{}", tree.display());
+        assert_eq!(walked.printed, expected, "{}", tree.display());
         assert_eq!(status["counted"]["failed"], 0, "{status}");
         println!("{}: the walker read {} of {total} bytes itself; {status}", tree.display(), walked.read);
-        told.push((walked.read, total, status));
+        measured.push((walked.read, total, status));
     }
-    let (read, total, status) = &told[1];
+    let (read, total, status) = &measured[1];
     assert!(*read < total / 2, "the walker read {read} of {total} bytes itself: {status}");
     assert!(status["counted"]["files_found_read"].as_u64() > Some(files / 2), "{status}");
     setup.end();

@@ -14,12 +14,12 @@ pub(crate) struct Setup {
     pub(crate) device: PathBuf,
 }
 
-/// What a program that walked a tree did.
+/// The output and the reads of a program that walked a tree.
 #[derive(Debug)]
 pub(crate) struct Walked {
     /// The first line that it printed.
-    pub(crate) said: String,
-    /// What it read of the disk itself, in bytes.
+    pub(crate) printed: String,
+    /// The bytes that it read from the disk itself.
     pub(crate) read: u64,
 }
 
@@ -28,7 +28,7 @@ impl Setup {
         Self::of("ext4", &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"])
     }
 
-    /// With a file system of this kind; `None`, said, where it cannot be had.
+    /// With a file system of this kind; `None`, with a message, if it cannot be made.
     pub(crate) fn of(kind: &str, options: &[&str]) -> Option<Self> {
         let lab = Lab::new()?;
         let mkfs = format!("mkfs.{kind}");
@@ -109,8 +109,8 @@ impl Setup {
         walk.args(["-c", &script, "sh"]).arg(tree).arg(group.unwrap_or(Path::new("")));
         let walked = self.lab.run(&mut walk);
         let read = walked.out.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse::<u64>().ok());
-        let said = walked.out.lines().next().unwrap_or_default().to_owned();
-        Walked { said, read: read.expect("an account") }
+        let printed = walked.out.lines().next().unwrap_or_default().to_owned();
+        Walked { printed, read: read.expect("an account") }
     }
 
     pub(crate) fn delays(&self, on: bool) {
