@@ -313,10 +313,15 @@ impl Served {
                     let Some(Pending::Read(reply)) = state.pending.remove(&request) else { continue };
                     state.short.push_back((request, range, reply));
                 }
-                Action::Change { request } => {
-                    state.driver.wide_begins();
-                    todo.changes.extend(state.pending.remove(&request).map(|change| (request, change)));
-                }
+                Action::Change { request } => match state.pending.remove(&request) {
+                    Some(change) => todo.changes.push((request, change)),
+                    // Nobody waits for it. It is over, so that nothing waits behind it.
+                    None => {
+                        let mut more = Vec::new();
+                        state.driver.changed(request, self.now(), &mut more);
+                        actions.extend(more);
+                    }
+                },
                 Action::Empty { frames } => self.frames.empty(&frames),
             }
         }
@@ -383,10 +388,7 @@ impl Served {
         };
         // Answered after the cache has dropped its copies, and before the waiting requests continue.
         let now = self.now();
-        self.step(|state, actions| {
-            state.driver.wide_ends(now);
-            state.driver.changed(request, actions);
-        });
+        self.step(|state, actions| state.driver.changed(request, now, actions));
         reply.end(result);
     }
 

@@ -86,8 +86,22 @@ pub struct Answer {
 struct WideRead {
     first: StripNo,
     last: StripNo,
-    /// Blocks of it that still need room.
+    /// Its blocks of the last strip. Of the strips between it has all blocks.
+    end: Blocks,
+    /// The strip that is looked up.
+    at: StripNo,
+    /// Blocks of later strips that still need room.
     missing: u64,
+}
+
+impl WideRead {
+    /// Which of these blocks of a strip it is still to look at.
+    fn still_to_come(&self, strip: StripNo, blocks: Blocks) -> Blocks {
+        if strip <= self.at || strip > self.last {
+            return Blocks::NONE;
+        }
+        if strip == self.last { blocks.and(self.end) } else { blocks }
+    }
 }
 
 /// A strip cache or a ghost.
@@ -255,7 +269,9 @@ impl StripCache {
             let found = slot.map_or(Blocks::NONE, |slot| self.entries[slot as usize].held);
             missing += want.without(found).count();
             kept += slot.map_or(0, |slot| found.count() - self.entries[slot as usize].pinned());
-            wide.get_or_insert(WideRead { first: strip, last: strip, missing: 0 }).last = strip;
+            let wide =
+                wide.get_or_insert(WideRead { first: strip, last: strip, end: want, at: strip, missing: 0 });
+            (wide.last, wide.end) = (strip, want);
         }
         if missing > 0 && self.pinned + kept + missing > self.capacity {
             self.stats.uncached += all;
@@ -272,6 +288,7 @@ impl StripCache {
 
     /// The host reads blocks of a strip; they are on the device.
     pub fn read(&mut self, strip: StripNo, want: Blocks, dropped: &mut Vec<Dropped>) -> Answer {
+        self.wide.iter_mut().for_each(|wide| wide.at = strip);
         let found = self.alive(strip);
         let before = found.map(|slot| self.entries[slot as usize]);
         let held = before.map_or(Blocks::NONE, |it| it.held).and(want);
@@ -530,10 +547,16 @@ impl StripCache {
 
     /// Blocks become empty, and their memory is free.
     fn drop_blocks(&mut self, slot: u32, blocks: Blocks, dropped: &mut Vec<Dropped>) {
-        if !blocks.is_empty() {
-            dropped.push(Dropped { strip: self.entries[slot as usize].no, blocks });
-            self.empty(slot, blocks);
+        if blocks.is_empty() {
+            return;
         }
+        let strip = self.entries[slot as usize].no;
+        if let Some(wide) = &mut self.wide {
+            // What is culled before its turn in the same read is missing then.
+            wide.missing += wide.still_to_come(strip, blocks).count();
+        }
+        dropped.push(Dropped { strip, blocks });
+        self.empty(slot, blocks);
     }
 
     /// Blocks become empty. Their request state stays.

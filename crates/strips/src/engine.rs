@@ -35,7 +35,7 @@ use crate::geometry::{Geometry, StripNo};
 use crate::massive::MassiveStripes;
 use crate::measured::Measured;
 use crate::replacement::Replacement;
-use crate::rules::{Rules, Settings};
+use crate::rules::{Massive, Rules, Settings};
 use foreseek_seam::{FetchId, RequestId, Urgency};
 use foreseek_units::{Bytes, DeviceCosts, Instant, PageSpan, Pages};
 use std::collections::VecDeque;
@@ -72,8 +72,14 @@ impl StripEngine {
     ) -> Result<Self, StripsError> {
         Ok(Self {
             geometry,
+            massive: match rules.massive {
+                Massive::Never => None,
+                Massive::Doubling => Some(MassiveStripes::new(geometry, settings.cache)),
+                Massive::Learnt => {
+                    Some(MassiveStripes::new(geometry, settings.cache).learning(Arc::clone(&member)))
+                }
+            },
             cache: StripCache::new(geometry, settings, rules, member, replacement)?,
-            massive: rules.massive.then(|| MassiveStripes::new(geometry, settings.cache)),
             flights: Flights::default(),
             outbox: VecDeque::new(),
             dropped: Vec::new(),
@@ -125,6 +131,12 @@ impl StripEngine {
     /// Such a request has ended, with success or not.
     pub fn wide_ends(&mut self, now: Instant) {
         self.measured().into_iter().for_each(|measured| measured.wide_ends(now));
+    }
+
+    /// How many of them are under way, where that is counted.
+    #[cfg(test)]
+    pub(crate) fn wide_under_way(&mut self) -> Option<u32> {
+        self.measured().map(|measured| measured.wide())
     }
 
     fn measured(&mut self) -> Option<&mut Measured> {

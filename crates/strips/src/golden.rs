@@ -6,14 +6,14 @@ use crate::costs::Following;
 use crate::error::StripsError;
 use crate::geometry::StripNo;
 use crate::replacement::{Fifo, Lru, Replacement};
-use crate::rules::{Rules, Settings, Strips};
+use crate::rules::{Massive, Rules, Settings, Strips};
 use crate::testing::{Simple, array};
 use foreseek_units::{Nanos, Pages};
 use std::sync::Arc;
 
 fn cache_with(strips: Strips, replacement: Box<dyn Replacement>) -> StripCache {
     let settings = Settings { cache: Pages(20), following: Following::Streams };
-    let rules = Rules { strips, massive: false, measured: false };
+    let rules = Rules { strips, massive: Massive::Never, measured: false };
     StripCache::new(array(4, 400), settings, rules, Arc::new(Simple), replacement).expect("five strips")
 }
 
@@ -173,7 +173,7 @@ fn a_cache_full_of_fetches_is_bypassed() {
 #[test]
 fn a_cache_has_at_least_five_strips() {
     let settings = Settings { cache: Pages(19), following: Following::Streams };
-    let rules = Rules { strips: Strips::Never, massive: false, measured: false };
+    let rules = Rules { strips: Strips::Never, massive: Massive::Never, measured: false };
     let error = StripCache::new(array(4, 400), settings, rules, Arc::new(Simple), Box::new(Lru)).err();
     assert_eq!(error, Some(StripsError::Cache { given: Pages(19), least: Pages(20) }));
 }
@@ -184,7 +184,7 @@ fn a_cache_has_at_least_five_strips() {
 fn the_careful_policy_reads_no_strips_for_random_reads() {
     let strips_read = |strips| {
         let settings = Settings { cache: Pages(400), following: Following::Streams };
-        let rules = Rules { strips, massive: false, measured: false };
+        let rules = Rules { strips, massive: Massive::Never, measured: false };
         let cache = StripCache::new(array(4, 400), settings, rules, Arc::new(Simple), Box::new(Lru));
         let mut cache = cache.expect("room for all");
         (0..60).for_each(|at| drop(read(&mut cache, at * 37 % 100, 2)));

@@ -5,7 +5,8 @@
 //! one member: other members stay free for other readers. [`StripCache`] keeps blocks in units of strips. It
 //! *culls* blocks that were prefetched and not requested, by feedback from hits, and stops prefetching strips
 //! where that costs more than it saves. A few sequential readers would leave members idle that way; for these
-//! whole stripes are prefetched. [`StripEngine`] is both as a state machine, [`driver`] serves a block device
+//! whole stripes are prefetched, as the paper's rule or the lengths of past runs say. [`StripEngine`] is both
+//! as a state machine, [`driver`] serves a block device
 //! with it, [`registry`] has its policies by name.
 //!
 //! It has no clock, file, thread or random source, and no `unsafe`.
@@ -32,6 +33,7 @@ mod model;
 pub mod registry;
 mod replacement;
 mod rules;
+mod runs;
 mod stats;
 mod stripe_table;
 #[cfg(test)]
@@ -49,5 +51,5 @@ pub use geometry::{Geometry, MEMBERS_LIMIT, Member, MemberAddress, StripNo, Stri
 pub use massive::{ACTIVE_READS, MULTIPLE_LIMIT, STREAMS_LIMIT};
 pub use measured::{BEYOND_LIMIT, MEAN_OF};
 pub use replacement::{Fifo, Lru, Replacement};
-pub use rules::{CACHE_STRIPS_LEAST, Rules, Settings, Strips, TRIAL_EVERY};
+pub use rules::{CACHE_STRIPS_LEAST, Massive, Rules, Settings, Strips, TRIAL_EVERY};
 pub use stats::Stats;

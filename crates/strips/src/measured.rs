@@ -61,6 +61,11 @@ impl Measured {
         self.wide_ended = self.wide_ended.max(now);
     }
 
+    #[cfg(test)]
+    pub(crate) fn wide(&self) -> u32 {
+        self.wide
+    }
+
     /// A read of a member was sent at `begun` and has ended now, with the head at `end`. Returns the head's
     /// earlier position and the time of the read, if it is known.
     pub(crate) fn ended(

@@ -10,9 +10,9 @@ use crate::costs::{Following, StripCosts, VirtualCosts};
 use crate::feedback::Feedback;
 use crate::geometry::{Geometry, StripNo};
 use crate::replacement::Lru;
-use crate::rules::{Rules, Settings, Strips, TRIAL_EVERY};
+use crate::rules::{Massive, Rules, Settings, Strips, TRIAL_EVERY};
 use crate::testing::{Simple, array};
-use foreseek_units::Pages;
+use foreseek_units::{PageIndex, PageSpan, Pages};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 const STRIP: u64 = 4;
 
 fn rules(strips: Strips) -> Rules {
-    Rules { strips, massive: false, measured: false }
+    Rules { strips, massive: Massive::Never, measured: false }
 }
 
 fn cache(geometry: Geometry, pages: u64, strips: Strips) -> StripCache {
@@ -62,6 +62,10 @@ struct Naive {
     /// Misses that only the upstream's size refused, since the last trial.
     refused: u64,
     paused: bool,
+    /// The read of several strips that is looked at: its blocks by strip.
+    wide: BTreeMap<u64, Set>,
+    /// Blocks that were read past the cache.
+    uncached: u64,
     dropped: BTreeSet<(u64, u64)>,
 }
 
@@ -80,6 +84,8 @@ impl Naive {
             costs: VirtualCosts::new(geometry, Arc::new(Simple), Following::Streams),
             refused: 0,
             paused: false,
+            wide: BTreeMap::new(),
+            uncached: 0,
             dropped: BTreeSet::new(),
         }
     }
@@ -143,7 +149,10 @@ impl Naive {
     fn make_room(&mut self, blocks: usize, keep: u64) -> bool {
         while self.used() + blocks > self.capacity {
             self.feedback.thaw();
-            let may_go = |strip: &&u64| **strip != keep && self.entries[*strip].arriving.is_empty();
+            let may_go = |strip: &&u64| {
+                let is_read = **strip == keep || self.wide.contains_key(*strip);
+                !is_read && self.entries[*strip].arriving.is_empty()
+            };
             let Some(victim) = self.global().iter().rev().find(may_go).copied() else { return false };
             let held = self.entries[&victim].held.clone();
             self.drop_blocks(victim, &held);
@@ -209,6 +218,26 @@ impl Naive {
         }
     }
 
+    fn missing(&self, strip: u64, want: &Set) -> Set {
+        self.entries.get(&strip).map_or_else(|| want.clone(), |entry| want - &entry.held)
+    }
+
+    /// A read of several strips. Answers whether all that it misses finds room beside what must stay: its own blocks, and strips of which
+    /// some are on their way.
+    fn begin_wide(&mut self, parts: &[(u64, Set)]) -> bool {
+        let wide: BTreeMap<u64, Set> = parts.iter().cloned().collect();
+        let count: usize = wide.iter().map(|(strip, want)| self.missing(*strip, want).len()).sum();
+        let stays = |(strip, entry): &(&u64, &Entry)| wide.contains_key(strip) || !entry.arriving.is_empty();
+        let staying: usize = self.entries.iter().filter(stays).map(|(_, entry)| entry.held.len()).sum();
+        let fits = count == 0 || staying + count <= self.capacity;
+        if fits {
+            self.wide = wide;
+        } else {
+            self.uncached += parts.iter().map(|(_, want)| want.len() as u64).sum::<u64>();
+        }
+        fits
+    }
+
     fn read(&mut self, strip: u64, want: &Set) -> Answer {
         let before = self.entries.get(&strip).cloned().unwrap_or_default();
         let held = &before.held & want;
@@ -218,6 +247,7 @@ impl Naive {
         let missing = want - &held;
         let fetch = if missing.is_empty() { Set::new() } else { self.miss(strip, &missing) };
         let past = &missing - &fetch;
+        self.uncached += past.len() as u64;
         let referenced = want - &past;
         if let Some(entry) = self.entries.get_mut(&strip).filter(|_| !referenced.is_empty()) {
             let first = &referenced - &entry.requested;
@@ -244,9 +274,15 @@ impl Naive {
         let whole = self.prefetches();
         self.enliven(strip);
         let all = &set(self.geometry.blocks_of(StripNo(strip))) - &self.entries[&strip].held;
-        let choices = if whole { vec![all, missing.clone()] } else { vec![missing.clone()] };
-        for fetch in choices {
-            if self.make_room(fetch.len(), strip) {
+        // A whole strip only where the strips behind it still find room.
+        let behind: usize =
+            self.wide.range(strip + 1..).map(|(strip, want)| self.missing(*strip, want).len()).sum();
+        let mut choices = vec![(missing.clone(), 0)];
+        if whole {
+            choices.insert(0, (all, behind));
+        }
+        for (fetch, behind) in choices {
+            if self.make_room(fetch.len() + behind, strip) {
                 self.hold(strip, &fetch);
                 if (&fetch - missing).difference(&self.past_of(strip)).next().is_some() {
                     self.renew(strip, true);
@@ -300,6 +336,7 @@ impl Naive {
     }
 
     fn check(&self, cache: &StripCache) {
+        assert_eq!(cache.stats().uncached, self.uncached);
         assert_eq!(cache.used().get() as usize, self.used());
         assert!(self.used() <= self.capacity);
         assert_eq!(cache.upstream_limit(), self.feedback.limit());
@@ -327,6 +364,8 @@ impl Naive {
 #[derive(Clone, Debug)]
 enum Op {
     Read(u64, u64, u64),
+    /// From a page on.
+    Wide(u64, u64),
     Prefetch(u64),
     Arrived(u64, bool),
     AllArrived,
@@ -340,6 +379,7 @@ fn op() -> impl Strategy<Value = Op> {
         // Half of the reads go to a few strips.
         6 => part().prop_map(|(strip, from, len)| Op::Read(strip, from, (from + len).min(STRIP))),
         6 => part().prop_map(|(strip, from, len)| Op::Read(strip % 9, from, (from + len).min(STRIP))),
+        2 => (0..160u64, 2..40u64).prop_map(|(start, pages)| Op::Wide(start, pages)),
         1 => (0..40u64).prop_map(Op::Prefetch),
         2 => (0..40u64, any::<bool>()).prop_map(|(strip, well)| Op::Arrived(strip, well)),
         6 => Just(Op::AllArrived),
@@ -371,6 +411,24 @@ proptest! {
                     let want = Blocks::range(from, to).and(geometry.blocks_of(StripNo(strip)));
                     let answer = cache.read(StripNo(strip), want, &mut dropped);
                     prop_assert_eq!(answer, naive.read(strip, &set(want)));
+                }
+                Op::Wide(start, pages) => {
+                    let span = PageSpan::at(PageIndex(start), Pages(pages));
+                    let parts: Vec<(StripNo, Blocks)> = geometry.strips(span).collect();
+                    if parts.len() < 2 {
+                        continue;
+                    }
+                    let naives: Vec<(u64, Set)> =
+                        parts.iter().map(|(strip, want)| (strip.0, set(*want))).collect();
+                    let fits = cache.begin_wide(parts.iter().copied());
+                    prop_assert_eq!(fits, naive.begin_wide(&naives));
+                    for ((strip, want), (no, naives)) in parts.into_iter().zip(&naives).filter(|_| fits) {
+                        let answer = cache.read(strip, want, &mut dropped);
+                        prop_assert!(answer.past.is_empty(), "there was room: {:?}", answer);
+                        prop_assert_eq!(answer, naive.read(*no, naives));
+                    }
+                    cache.end_wide();
+                    naive.wide.clear();
                 }
                 Op::Prefetch(strip) => {
                     let fetch = cache.prefetch(StripNo(strip), &mut dropped);

@@ -7,6 +7,7 @@
 //! `seqp128` alone is no prefetching in the array.
 
 use crate::StripsError;
+use crate::rules::Massive::{Doubling, Learnt, Never};
 use crate::rules::{Rules, Strips};
 use foreseek_units::Bytes;
 
@@ -15,15 +16,17 @@ const ASP: Strips = Strips::Adaptive { cost_test: true, ghosts: true };
 /// Every policy of an array: its name, a line for help texts, and its parts.
 #[rustfmt::skip]
 const POLICIES: &[(&str, &str, Rules)] = &[
-    ("none", "a cache, and no prefetching", Rules { strips: Strips::Never, massive: false, measured: false }),
-    ("sp", "the whole strip at each miss", Rules { strips: Strips::Always, massive: false, measured: false }),
-    ("asp", "strips, with culling and where they pay", Rules { strips: ASP, massive: false, measured: false }),
-    ("asp-without-ghosts", "the same without past request states", Rules { strips: Strips::Adaptive { cost_test: true, ghosts: false }, massive: false, measured: false }),
-    ("asp-without-cost-test", "the same with strips refused by size alone", Rules { strips: Strips::Adaptive { cost_test: false, ghosts: true }, massive: false, measured: false }),
-    ("msp", "whole stripes for few sequential readers", Rules { strips: Strips::Never, massive: true, measured: false }),
-    ("asp+msp", "strips, and whole stripes for few sequential readers", Rules { strips: ASP, massive: true, measured: false }),
-    ("adaptive-by-profile", "the same with costs that decide from the first miss on", Rules { strips: Strips::Careful, massive: true, measured: false }),
-    ("adaptive", "the same with costs measured on each member", Rules { strips: Strips::Careful, massive: true, measured: true }),
+    ("none", "a cache, and no prefetching", Rules { strips: Strips::Never, massive: Never, measured: false }),
+    ("sp", "the whole strip at each miss", Rules { strips: Strips::Always, massive: Never, measured: false }),
+    ("asp", "strips, with culling and where they pay", Rules { strips: ASP, massive: Never, measured: false }),
+    ("asp-without-ghosts", "the same without past request states", Rules { strips: Strips::Adaptive { cost_test: true, ghosts: false }, massive: Never, measured: false }),
+    ("asp-without-cost-test", "the same with strips refused by size alone", Rules { strips: Strips::Adaptive { cost_test: false, ghosts: true }, massive: Never, measured: false }),
+    ("msp", "whole stripes for few sequential readers", Rules { strips: Strips::Never, massive: Doubling, measured: false }),
+    ("asp+msp", "strips, and whole stripes for few sequential readers", Rules { strips: ASP, massive: Doubling, measured: false }),
+    ("msp-adaptive", "as many stripes as the lengths of past runs make worth while", Rules { strips: Strips::Never, massive: Learnt, measured: false }),
+    ("asp+msp-adaptive", "strips, and such stripes", Rules { strips: ASP, massive: Learnt, measured: false }),
+    ("adaptive-by-profile", "asp+msp with costs that decide from the first miss on", Rules { strips: Strips::Careful, massive: Doubling, measured: false }),
+    ("adaptive", "the same with costs measured on each member", Rules { strips: Strips::Careful, massive: Doubling, measured: true }),
 ];
 
 /// The default policy.
@@ -99,7 +102,7 @@ mod tests {
     fn the_papers_seven_combinations_are_there() {
         for name in ["asp", "msp", "seqp128", "asp+msp", "asp+seqp128", "msp+seqp128", "asp+msp+seqp128"] {
             let made = by_name(name).unwrap_or_else(|error| panic!("{error}"));
-            assert_eq!(made.rules.massive, name.contains("msp"), "{name}");
+            assert_eq!(made.rules.massive == Doubling, name.contains("msp"), "{name}");
             assert_eq!(made.rules.strips == ASP, name.contains("asp"), "{name}");
             assert_eq!(made.host_window, name.contains("seqp").then(|| Bytes::kib(128)), "{name}");
         }

@@ -48,13 +48,24 @@ impl Strips {
 /// each time.
 pub const TRIAL_EVERY: u64 = 61;
 
+/// How many stripes massive stripe prefetching fetches at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Massive {
+    /// None.
+    Never,
+    /// One, and twice as many each time (sections 1.2.4, 2.5).
+    Doubling,
+    /// As many as the lengths of past runs make worth while, within a competitive bound. Not in the paper.
+    Learnt,
+}
+
 /// The parts of one policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rules {
     /// When a miss reads the whole strip.
     pub strips: Strips,
-    /// Whether massive stripe prefetching is on (sections 1.2.4, 2.5).
-    pub massive: bool,
+    /// Massive stripe prefetching.
+    pub massive: Massive,
     /// Whether the cost test adds the time of reads of each member beyond its profile. Not in the paper.
     pub measured: bool,
 }

@@ -227,6 +227,14 @@ fn a_single_sequential_reader_under_each_policy() {
         // Each page once: at most two prefetches of four stripes beyond the pages read.
         assert!(driver.pages[0] + driver.pages[1] <= 2048 + 2 * 4 * 128, "{massive}");
     }
+    for learnt in ["msp-adaptive", "asp+msp-adaptive"] {
+        let driver = sequentially(learnt, 2048);
+        assert!(driver.commands[0] <= if learnt == "msp-adaptive" { 128 } else { 5 }, "{learnt}");
+        let stats = driver.engine.cache().stats();
+        assert_eq!(stats.misses + stats.prefetch_hits, 2048, "{learnt}");
+        // Within three times a fetch of what was read: a positioning takes about four stripes.
+        assert!(driver.pages[0] + driver.pages[1] <= 3 * (2048 + 5 * 128), "{learnt}: {:?}", driver.pages);
+    }
 }
 
 /// Section 2.4: random reads of a large space turn strips off; section 3.4: MSP changes nothing about them.

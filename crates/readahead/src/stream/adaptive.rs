@@ -48,21 +48,12 @@ use super::parts::Parts;
 use super::prefetcher::{Opened, Prefetcher};
 use super::transfer::Transfers;
 use crate::depth::grid::{cell, point};
-use crate::depth::{Account, DEPTH_LIMIT, Idle, Plan, RatioBound, Served, SwitchCost};
+use crate::depth::{Account, CONTINUING, DEPTH_LIMIT, Idle, Plan, Planned, RatioBound, Served, SwitchCost};
 use crate::learn::{Classes, Explained, Follower, Learning, LoadError, Loaded, Retention, SCHEME, Step};
 use foreseek_seam::{Measured, StreamInfo};
 use foreseek_units::{Bytes, Instant, Lba, Nanos, PAGE_SIZE, PageIndex, PageSpan, Pages, Span};
 use std::sync::Arc;
 
-/// A class is planned anew after this many more streams, and sooner if their number has grown by half.
-const PLAN_EVERY: u64 = 16;
-/// By how much the competitive depth may change before plans are made anew.
-const UNIT_TOLERANCE: f64 = 0.1;
-/// The cost of a fetch that continues a stream beside its transfer, in switches. In the model it is one: the
-/// device has been elsewhere. With a single reader, or a scheduler that waits for the reader, it is next to
-/// zero. A half loses little against the better of the two in any load that was tried
-/// (docs/internals/adaptive-depth.md). The bound uses one.
-const CONTINUING: f64 = 0.5;
 /// The deepest fetch in competitive depths. A switch is a seventeenth of it: a longer fetch gains next to
 /// nothing, makes all others wait and takes their memory.
 const DEEPEST: f64 = 16.0;
@@ -99,16 +90,6 @@ struct Adaptive {
     /// The kernel's own window, for page faults.
     around: Pages,
     classes: Classes<Option<Planned>>,
-}
-
-/// A plan and its parameters.
-#[derive(Clone, Debug)]
-struct Planned {
-    plan: Plan,
-    seen: u64,
-    /// The competitive depth, in pages.
-    unit: f64,
-    end: Pages,
 }
 
 /// The position of a reader in one stream.
@@ -349,11 +330,9 @@ impl Adaptive {
         let end = self.classes.longest(&chain).max(length);
         let (kept, seen) = self.classes.kept(&chain);
         let old = kept.take().filter(|old| old.serves(seen, ratio_bound.unit(), length));
-        let planned = old.unwrap_or_else(|| {
-            let plan = Plan::solve(self.classes.survival(&chain), ratio_bound, end, CONTINUING);
-            Planned { plan, seen, unit: ratio_bound.unit(), end }
-        });
-        &self.classes.kept(&chain).0.insert(planned).plan
+        let planned =
+            old.unwrap_or_else(|| Planned::solve(self.classes.survival(&chain), ratio_bound, end, seen));
+        self.classes.kept(&chain).0.insert(planned).plan()
     }
 }
 
@@ -422,14 +401,6 @@ impl Learning for Adaptive {
 
     fn classes(&self) -> usize {
         self.classes.count()
-    }
-}
-
-impl Planned {
-    fn serves(&self, seen: u64, unit: f64, length: Pages) -> bool {
-        seen.abs_diff(self.seen) < PLAN_EVERY.min(self.seen / 2 + 1)
-            && (unit - self.unit).abs() <= self.unit * UNIT_TOLERANCE
-            && length <= self.end
     }
 }
 

@@ -150,17 +150,18 @@ impl StripDriver {
     /// A write or discard arrives.
     pub fn change(&mut self, request: RequestId, range: ByteSpan, actions: &mut Vec<Action>) {
         if self.order.change(request, range) {
-            actions.push(Action::Change { request });
+            self.begin_change(request, actions);
         }
     }
 
-    /// A change has ended below, with success or not. It is answered after this.
-    pub fn changed(&mut self, request: RequestId, actions: &mut Vec<Action>) {
+    /// A change has ended below, with success or not, or was never started there. It is answered after this.
+    pub fn changed(&mut self, request: RequestId, now: Instant, actions: &mut Vec<Action>) {
         let Some((range, free)) = self.order.end(request) else { return };
+        self.engine.wide_ends(now);
         self.send(Event::Changed { pages: range.pages() }, actions);
         for request in free {
             if self.order.range(request).is_some() {
-                actions.push(Action::Change { request });
+                self.begin_change(request, actions);
             } else if let Some(range) = self.reads.get(&request) {
                 self.send(Event::Read { request, pages: range.pages() }, actions);
             }
@@ -185,7 +186,7 @@ impl StripDriver {
         self.engine.took(range.pages(), begun, now);
     }
 
-    /// A request of another kind goes below.
+    /// A flush goes below. Changes are counted by the driver itself.
     pub fn wide_begins(&mut self) {
         self.engine.wide_begins();
     }
@@ -206,6 +207,11 @@ impl StripDriver {
             at = end;
             (!part.is_empty()).then_some(part)
         })
+    }
+
+    fn begin_change(&mut self, request: RequestId, actions: &mut Vec<Action>) {
+        self.engine.wide_begins();
+        actions.push(Action::Change { request });
     }
 
     fn send(&mut self, event: Event, actions: &mut Vec<Action>) {

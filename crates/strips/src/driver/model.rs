@@ -9,7 +9,9 @@ use super::{Action, StripDriver, skip};
 use crate::testing::Simple;
 use crate::{Following, Geometry, Lru, Member, Outcome, Settings, StripEngine, registry};
 use foreseek_seam::{FetchId, FrameId, RequestId};
-use foreseek_units::{ByteOffset, ByteSpan, Bytes, Lba, Level, Pages, SECTORS_PER_PAGE, Sectors, Stripes};
+use foreseek_units::{
+    ByteOffset, ByteSpan, Bytes, Instant, Lba, Level, Pages, SECTORS_PER_PAGE, Sectors, Stripes,
+};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -141,6 +143,9 @@ impl<'a> World<'a> {
             } else {
                 self.proceed(going[choice - arrivals]);
             }
+            let changes = self.below.iter().filter(|below| matches!(below.what, What::Change(_))).count();
+            let counted = self.driver.engine.wide_under_way();
+            assert!(counted.is_none_or(|wide| wide as usize == changes), "{counted:?} of {changes}");
         }
     }
 
@@ -271,7 +276,7 @@ impl<'a> World<'a> {
             }
             What::Part(request) => self.part(request, range, result),
             What::Change(request) => {
-                self.driver.changed(request, &mut actions);
+                self.driver.changed(request, Instant(self.step as u64), &mut actions);
                 self.answered.insert(request);
                 self.failed.extend(result.is_err().then_some(request));
             }
