@@ -24,6 +24,8 @@ use std::time::Duration;
 const CACHES: [(&str, Bytes); 2] = [("500 MiB", Bytes::mib(500)), ("16 GiB", Bytes::gib(16))];
 /// Requests of one sample.
 const REQUESTS: u64 = 1 << 16;
+/// Blocks of a short run: four stripes.
+const RUN: u64 = 4 * 128;
 
 /// The processor time of this thread.
 struct ProcessorTime;
@@ -140,15 +142,26 @@ fn strips(c: &mut Criterion<ProcessorTime>) {
                 b.iter(|| (0..REQUESTS).for_each(|_| array.read(draw.below(held * share))));
             });
         }
-        let (mut array, mut at) = (Array::new("asp+msp", cache, cache * 16), 0);
-        group.bench_function(format!("sequential, asp+msp, {name}"), |b| {
-            b.iter(|| {
-                for _ in 0..REQUESTS {
-                    array.read(at);
-                    at = (at + 1) % (held * 16);
-                }
+        for (label, policy, run) in [
+            ("sequential", "asp+msp", u64::MAX),
+            ("sequential", "asp+msp-adaptive", u64::MAX),
+            ("runs of 4 stripes", "asp+msp", RUN),
+            ("runs of 4 stripes", "asp+msp-adaptive", RUN),
+        ] {
+            let (mut array, mut at, mut draw) = (Array::new(policy, cache, cache * 16), 0, Draw(1));
+            let mut left = run;
+            group.bench_function(format!("{label}, {policy}, {name}"), |b| {
+                b.iter(|| {
+                    for _ in 0..REQUESTS {
+                        array.read(at);
+                        (at, left) = ((at + 1) % (held * 16), left - 1);
+                        if left == 0 {
+                            (at, left) = (draw.below(held * 16), run);
+                        }
+                    }
+                });
             });
-        });
+        }
     }
     group.finish();
 }

@@ -24,6 +24,7 @@ mod media_server;
 mod micro;
 mod parameters;
 pub mod probe;
+mod runs;
 mod script;
 mod sequence_search;
 mod tile_blur;
@@ -67,6 +68,9 @@ const REGISTRY: &[(&str, Make)] = &[
     ("iozone-forward", array_reads::forward),
     ("iozone-reverse", array_reads::reverse),
     ("iozone-stride", array_reads::stride),
+    ("runs-short", runs::short),
+    ("runs-long", runs::long),
+    ("runs-mixed", runs::mixed),
     ("direct-seeks", direct_reads::seeks),
     ("direct-random", direct_reads::random),
     ("direct-sequential", direct_reads::sequential),
