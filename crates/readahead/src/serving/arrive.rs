@@ -13,11 +13,6 @@ use foreseek_units::{Lba, Nanos, PageIndex, PageSpan, Pages, SectorSpan, Span};
 /// Sectors beyond any device. Pages whose address is unknown are mapped there, object by object.
 const NOWHERE: u64 = 1 << 62;
 
-/// The place that a page of unknown place is mapped to.
-pub(super) fn nowhere(object: ObjectId, page: PageIndex) -> Lba {
-    Lba(NOWHERE | object.0.wrapping_mul(1 << 40) >> 2) + (page - PageIndex::ZERO).sectors()
-}
-
 /// How long to wait after a driver refused a fetch because it was busy, unless another fetch ends before. It
 /// is short against the positioning time of a disk.
 const BUSY_PAUSE: Nanos = Nanos::from_millis(1);
@@ -37,8 +32,7 @@ impl ServingEngine {
             self.learn(&fetch);
         }
         self.arrive(id, &fetch, came);
-        let ending = if failed { Ending::Failed } else { Ending::Came };
-        self.settle_waiters(id, fetch, came, ending);
+        self.settle_waiters(id, fetch, came, failed);
     }
 
     /// The driver refused a fetch.
@@ -52,7 +46,7 @@ impl ServingEngine {
         self.stats.failed_fetches += 1;
         let nothing = Span::new(fetch.range.start, fetch.range.start);
         self.arrive(id, &fetch, nothing);
-        self.settle_waiters(id, fetch, nothing, Ending::Refused);
+        self.settle_waiters(id, fetch, nothing, true);
     }
 
     /// Learns the device's costs from a whole fetch.
@@ -60,8 +54,11 @@ impl ServingEngine {
         let Some(issued) = self.checks.some(fetch.progress.issued) else { return };
         let object = self.objects.find(fetch.object).map(|slot| self.objects.get(slot));
         let known = object.and_then(|object| object.lba(fetch.range.start));
-        let place = known.unwrap_or_else(|| nowhere(fetch.object, fetch.range.start));
-        let range = SectorSpan::at(place, fetch.range.len().sectors());
+        let nowhere = || {
+            Lba(NOWHERE | fetch.object.0.wrapping_mul(1 << 40) >> 2)
+                + (fetch.range.start - PageIndex::ZERO).sectors()
+        };
+        let range = SectorSpan::at(known.unwrap_or_else(nowhere), fetch.range.len().sectors());
         let alone = !self.flight.is_crowded();
         self.learner.completed(Visit { issued, completed: self.now, range, alone });
         if known.is_some() {
@@ -99,19 +96,17 @@ impl ServingEngine {
     }
 
     /// Gives the result of a fetch to the reads that waited for it.
-    fn settle_waiters(&mut self, id: FetchId, fetch: Fetch, came: PageSpan, ending: Ending) {
+    fn settle_waiters(&mut self, id: FetchId, fetch: Fetch, came: PageSpan, failed: bool) {
         let Fetch { range, frames, waiters, alone, urgency, .. } = fetch;
         // A failed read ahead is weak evidence about its pages: the block layer may have merged it with a
-        // read of a bad sector beside them. Only a demand read is retried without its neighbours. A fetch that
-        // was refused is evidence of nothing.
-        let demanded = waiters.len() == 1 && urgency == Urgency::Demand;
-        let own = alone || (demanded && ending != Ending::Refused);
+        // read of a bad sector beside them. Only a demand read is retried without its neighbours.
+        let own = alone || (waiters.len() == 1 && urgency == Urgency::Demand);
         for ticket in waiters {
             let Some(read) = self.checks.some(self.reads.get_mut(ticket)) else { continue };
             let lacks = read.lacks(Span::new(came.end, range.end), range, &frames);
             match lacks.first() {
                 None => {}
-                Some(first) if ending == Ending::Came => read.end = read.end.min(first.start),
+                Some(first) if !failed => read.end = read.end.min(first.start),
                 // A fetch of only the read's own pages is not retried.
                 Some(_) if own && read.pages.covers(range) => read.error = Some(id),
                 Some(_) => read.failed.extend(lacks),
@@ -171,18 +166,14 @@ impl ServingEngine {
     fn fetch_alone(&mut self, ticket: Ticket, single: SingleFetch, frames: Vec<FrameId>) {
         let SingleFetch { stream, slot, object, who, range } = single;
         frames.iter().for_each(|frame| self.frames.hold(*frame));
-        let known = self.objects.get(slot).lba(range.start);
         self.flight.ask(Fetch {
             stream,
             slot,
             object,
             range,
-            place: known.unwrap_or_else(|| nowhere(object, range.start)),
             frames,
             urgency: Urgency::Demand,
             follows: false,
-            of_visit: false,
-            visit: range.len(),
             alone: true,
             waiters: vec![ticket],
             who,
@@ -191,16 +182,6 @@ impl ServingEngine {
             progress: Progress::default(),
         });
     }
-}
-
-/// How a fetch ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
-    /// Its pages came, or as many as the object has.
-    Came,
-    Failed,
-    /// The driver did not take it.
-    Refused,
 }
 
 /// The state of a page that a failed fetch did not bring.

@@ -12,11 +12,7 @@ use foreseek_seam::{
     Command, Commands, Destination, Engine, Epoch, Event, Extent, ObjectId, ServingCommand, ServingEvent,
     StreamId,
 };
-use foreseek_units::{ByteOffset, Bytes, Instant, PAGE_SIZE, PageIndex, PageSpan, Pages, Span};
-
-/// The visits that may be under way together, in competitive prefetch sizes. A disk has a choice among several short visits,
-/// which saves it more than it loses where it serves one of them in pieces. A visit as long as the deepest is alone.
-const TOGETHER: f64 = 16.0;
+use foreseek_units::{ByteOffset, Bytes, Instant, PageIndex, PageSpan, Pages, Span};
 
 impl ServingEngine {
     /// Loads what an earlier run has learnt.
@@ -57,7 +53,7 @@ impl ServingEngine {
 
     fn closed(&mut self, stream: StreamId) {
         if self.streams.remove(&stream).is_some() {
-            self.end(stream);
+            self.leave(stream, Span::new(PageIndex::ZERO, PageIndex::ZERO));
             self.objects.close(stream);
             self.active.closed(&stream);
             self.prefetcher.closed(self.now, stream);
@@ -118,18 +114,10 @@ impl ServingEngine {
         }
     }
 
-    /// How many pages of visits may be in flight together.
-    fn together(&self) -> Pages {
-        let costs = self.learner.unloaded();
-        let unit = costs.rate.as_bytes_per_second() * costs.switch.as_secs_f64() / PAGE_SIZE as f64;
-        Pages((unit * TOGETHER) as u64)
-    }
-
     /// Hands fetches to the driver, as many as may be in flight.
     fn issue(&mut self, out: &mut Commands) {
-        let together = self.together();
         while out.room() > 0
-            && let Some(turn) = self.flight.issue(self.now, &self.pace, together)
+            && let Some(turn) = self.flight.issue(self.now, &self.pace)
         {
             let Dispatch { id: fetch, fetch: asked, apart, again } = turn;
             let Fetch { object, range, urgency, .. } = *asked;
@@ -197,7 +185,7 @@ impl Engine for ServingEngine {
     fn deadline(&self) -> Option<Instant> {
         let pause = self.pause.filter(|until| *until > self.now);
         let more = !self.ready.is_empty() || self.frames.has_dropped();
-        if more || (pause.is_none() && self.flight.has_turn(self.now, &self.pace, self.together())) {
+        if more || (pause.is_none() && self.flight.has_turn(&self.pace)) {
             return Some(self.now);
         }
         let epoch = self.ceiling.deadline();

@@ -1,6 +1,5 @@
 //! From wanted ranges to fetches, and the memory for them.
 
-use super::arrive::nowhere;
 use super::flight::{Fetch, Progress};
 use super::look::{Look, held};
 use super::pace::PIECE;
@@ -106,8 +105,7 @@ impl ServingEngine {
         for range in cuts(Span::at(run.start, pages), wanted.pages, longest) {
             let at = |page: PageIndex| (page - run.start).get() as usize;
             let frames = run.frames[at(range.start)..at(range.end)].to_vec();
-            let part = Part { follows: range.start > run.start, visit: pages };
-            let fetch = self.begin_fetch(wanted, range, frames.clone(), urgency, part);
+            let fetch = self.begin_fetch(wanted, range, frames.clone(), urgency, range.start > run.start);
             for (page, frame) in range.iter().zip(frames) {
                 let ahead = !wanted.pages.contains(page);
                 let held = Held { frame, marker: marker == Some(page), ahead };
@@ -125,7 +123,7 @@ impl ServingEngine {
         range: PageSpan,
         frames: Vec<FrameId>,
         urgency: Urgency,
-        part: Part,
+        follows: bool,
     ) -> FetchId {
         let object = self.objects.get(wanted.slot);
         self.flight.ask(Fetch {
@@ -133,12 +131,9 @@ impl ServingEngine {
             slot: wanted.slot,
             object: object.id,
             range,
-            place: object.lba(range.start).unwrap_or_else(|| nowhere(object.id, range.start)),
             frames,
             urgency,
-            follows: part.follows,
-            of_visit: part.visit > range.len(),
-            visit: part.visit,
+            follows,
             alone: false,
             waiters: Vec::new(),
             who: wanted.who,
@@ -148,30 +143,16 @@ impl ServingEngine {
         })
     }
 
-    /// The reader of a stream has moved elsewhere: cancels the stream's deferred fetches, except those that
-    /// overlap this read.
+    /// The reader of a stream has moved elsewhere, or has closed it: cancels the stream's deferred fetches,
+    /// except those that overlap this read.
     pub(super) fn leave(&mut self, stream: StreamId, wanted: PageSpan) {
-        self.cancel(|fetch| fetch.stream == stream && !fetch.range.overlaps(wanted));
+        let goes = |fetch: &Fetch| fetch.stream == stream && !fetch.range.overlaps(wanted);
+        self.cancel(goes);
     }
 
-    /// A stream ends: cancels its deferred fetches, and its visits that have not begun. What reads wait for is issued
-    /// at once, while the object is open.
-    pub(super) fn end(&mut self, stream: StreamId) {
-        self.cancel(|fetch| fetch.stream == stream);
-        let cancelled = self.flight.cancel_visits(stream);
-        self.cancelled(cancelled);
-        self.flight.release_visits(stream);
-    }
-
-    /// Cancels deferred fetches.
+    /// Cancels deferred fetches: their pages are missing again, their frames free.
     pub(super) fn cancel(&mut self, goes: impl Fn(&Fetch) -> bool) {
-        let cancelled = self.flight.cancel(goes);
-        self.cancelled(cancelled);
-    }
-
-    /// The pages of fetches that were cancelled are missing again, their frames free.
-    fn cancelled(&mut self, fetches: Vec<(FetchId, Fetch)>) {
-        for (id, fetch) in fetches {
+        for (id, fetch) in self.flight.cancel(goes) {
             self.stats.cancelled += fetch.range.len();
             for (page, frame) in fetch.range.iter().zip(fetch.frames) {
                 let gone = self.table.ended(&PageKey::within(fetch.slot, page), id);
@@ -192,15 +173,6 @@ fn cuts(run: PageSpan, read: PageSpan, longest: Pages) -> impl Iterator<Item = P
     let pieces = rest.len().get().div_ceil(longest.get());
     let cut = move |piece: u64| rest.start + rest.len() * piece / pieces;
     first.into_iter().chain((0..pieces).map(move |piece| Span::new(cut(piece), cut(piece + 1))))
-}
-
-/// Which part of a run of pages a fetch is.
-#[derive(Clone, Copy)]
-struct Part {
-    /// Whether it lies right after the fetch before it.
-    follows: bool,
-    /// How long the run is.
-    visit: Pages,
 }
 
 /// Adjacent missing pages, with the frames taken for them.

@@ -25,8 +25,6 @@ pub(super) const LEAST: usize = 2;
 /// processor when another thread is using its time slice (3 to 4 ms). It is less than half of a disk's
 /// positioning time.
 const SLACK: Nanos = Nanos::from_millis(4);
-/// The longest that a device waits between one visit and the next: from a completion to the next request.
-const TURNAROUND: Nanos = Nanos::from_millis(1);
 /// Pieces in a row that are dispatched free, to measure that pace: 8 MiB.
 const FREE: u32 = 64;
 /// Pieces in a row that are then paced: a seventeenth of all pieces is free.
@@ -111,13 +109,6 @@ impl Pace {
             Way::Free => Pages(u64::MAX),
             Way::Paced => self.free.within(SLACK),
         }
-    }
-
-    /// With at least so many pages of visits in flight the next visit waits. A device that was slower when paced
-    /// has no such limit.
-    pub(super) fn until_next_visit(&self) -> Pages {
-        let free = self.way == Way::Free && self.rest > PACED;
-        if free { Pages(u64::MAX) } else { self.free.within(TURNAROUND) }
     }
 
     /// A fetch has ended. `way`: how it was dispatched, if the device had nothing else to do.

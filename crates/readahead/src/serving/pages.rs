@@ -62,11 +62,6 @@ impl Table {
         self.flying.contains_key(key) || self.cache.contains(key)
     }
 
-    /// Whether a page is on its way.
-    pub(super) fn is_on_its_way(&self, key: &PageKey) -> bool {
-        self.flying.contains_key(key)
-    }
-
     pub(super) fn state(&self, key: &PageKey) -> State {
         match (self.flying.get(key), self.cache.get(key)) {
             (Some(flying), _) => State::Flying(*flying),

@@ -28,10 +28,6 @@ impl View for Sight<'_> {
             || PageKey::new(self.slot, page).is_some_and(|key| self.table.has(&key))
     }
 
-    fn awaited(&self, page: PageIndex) -> bool {
-        PageKey::new(self.slot, page).is_some_and(|key| self.table.is_on_its_way(&key))
-    }
-
     fn congested(&self) -> bool {
         self.congested
     }

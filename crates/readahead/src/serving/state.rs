@@ -93,7 +93,7 @@ impl ServingEngine {
             streams: FxHashMap::default(),
             frames: Frames::new(settings.memory),
             table: Table::new(),
-            flight: FetchTable::new(settings.in_flight, !settings.overlapping),
+            flight: FetchTable::new(settings.in_flight),
             reads: WaitingReads::default(),
             starved: VecDeque::new(),
             ready: VecDeque::new(),

@@ -13,8 +13,6 @@
 //! - the probability that the fetch is unused does not exceed the idle share of the device ([`Idle`]).
 //!
 //! An idle device therefore works while its reader computes, and a busy one reads next to nothing unused.
-//! While the last page fetched is in flight, the next fetch needs no positioning, and a later one would. The
-//! probability may then be up to `saved / (saved + transfer)` of that fetch, where [`CONTINUING`] says what is saved.
 //! Where no depth stays within the bound early, the fetch waits until the pages fetched are used up.
 //!
 //! A stream's first fetch is its call, if the plan's ends in the same cell of the life table
@@ -105,8 +103,6 @@ struct ReaderState {
     slowest: f64,
     /// How much the stream must be sure to read before the next fetch is made early.
     early: Pages,
-    /// The same while the last page fetched is in flight.
-    sooner: Pages,
     /// Whether a hit of the page after the last one touched would be unseen.
     ends_unseen: bool,
     /// Page faults that found their page, and those that did not.
@@ -114,13 +110,6 @@ struct ReaderState {
 }
 
 impl ReaderState {
-    /// Whether the next fetch may be made early.
-    fn is_early(&self, sure: Pages, answer: &Answer<'_>) -> bool {
-        let view = answer.view;
-        let last = PageIndex(self.fetched.get().saturating_sub(1));
-        (sure >= self.early || (sure >= self.sooner && view.awaited(last))) && !view.congested()
-    }
-
     /// An upper bound for the transfer of the pages fetched behind a page.
     fn unused(&self, page: PageIndex) -> f64 {
         (self.fetched - page).get() as f64 * self.slowest
@@ -145,7 +134,6 @@ impl Machine for Adaptive {
             account: Account::new(self.rho),
             slowest: 0.0,
             early: NEVER,
-            sooner: NEVER,
             ends_unseen: false,
             faults: mapped::Classic::default(),
         }
@@ -173,7 +161,7 @@ impl Machine for Adaptive {
         let step = run.follower.touch(&mut self.classes, page, unseen);
         let began = matches!(step, Step::Began(_));
         if began {
-            (run.fetched, run.fetches, run.early, run.sooner) = (page, 0, NEVER, NEVER);
+            (run.fetched, run.fetches, run.early) = (page, 0, NEVER);
             run.account = Account::new(self.rho);
         }
         run.ends_unseen = unseen(page.next());
@@ -190,7 +178,7 @@ impl Machine for Adaptive {
             run.fetched = page;
             let around = if began && around { mapped::centred(page, self.around) } else { asked };
             self.fetch(run, start, sure, around, answer);
-        } else if run.is_early(sure - start, answer) {
+        } else if sure - start >= run.early && !answer.view.congested() {
             // Pages that others have fetched may have taken it beyond its own.
             run.fetched = run.fetched.max(page);
             let asked = Span::new(run.fetched, sure.max(run.fetched));
@@ -261,18 +249,18 @@ impl Adaptive {
             run.fetched = end;
         }
         run.follower.skips(self.costs(place).gap().pages_floor());
-        (run.early, run.sooner) = self.early(run, start, answer);
+        run.early = self.early(run, start, answer);
     }
 
-    /// The pages that the stream must be sure to read before the next fetch may be made early: in general, and
-    /// while the last page fetched is in flight.
-    fn early(&mut self, run: &ReaderState, start: PageIndex, answer: &Answer<'_>) -> (Pages, Pages) {
+    /// The pages that the stream must be sure to read before the next fetch may be made early.
+    fn early(&mut self, run: &ReaderState, start: PageIndex, answer: &Answer<'_>) -> Pages {
         let (from, fetched, left) = (run.fetched, run.fetched - start, answer.end() - run.fetched);
         if left.is_zero() {
-            return (NEVER, NEVER);
+            return NEVER;
         }
         let (doubt, place) = (self.idle.share(), answer.view.place(from));
         let wish = self.wish(run, fetched, place).min(left);
+        let certain = self.plan(run, place).certain(fetched, doubt);
         let (switch, transfers) = (self.switch_seconds(), self.transfers(answer));
         let depth = wish.max(transfers.at_least(from, run.account.least(switch)));
         let used = run.account.used(switch, transfers.of(Span::at(from, depth)));
@@ -282,12 +270,7 @@ impl Adaptive {
         } else {
             fetched + Pages((-unused / transfers.page(from)).ceil() as u64)
         };
-        // Now it costs its transfer, for nothing where the stream ends. Later it costs positioning, too, where the stream goes on.
-        let saved = CONTINUING * switch;
-        let share = saved / (saved + transfers.of(Span::at(from, depth)));
-        let plan = self.plan(run, place);
-        let certain = |doubt| sure.max(plan.certain(fetched, doubt));
-        (certain(doubt), certain(doubt.max(share)))
+        sure.max(certain)
     }
 
     /// The wished size of the next fetch at a place, after `fetched` pages.
@@ -450,22 +433,6 @@ mod tests {
         let windows = world.pages((0..200).step_by(8));
         assert_eq!(windows, [(0, 8), (8, 24), (32, 64), (96, 96), (192, 128)]);
         assert_eq!(world.pages([4000]), [(4000, 24)], "one stream has gone far");
-    }
-
-    /// The device is busy: what is fetched early must be all but certain, unless the device is still there.
-    #[test]
-    fn golden_what_continues_a_fetch_that_is_on_its_way_is_fetched_earlier() {
-        let ahead = |awaited| {
-            let mut world = World::new("adaptive", &Settings::default(), 4000);
-            world.memory.awaited = awaited;
-            let mut ahead = Vec::new();
-            for page in 0..1200 {
-                ahead.extend(world.pages([page]).into_iter().map(|(start, _)| start - page));
-            }
-            ahead
-        };
-        assert_eq!(ahead(false), [0, 0, 0, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(ahead(true), [0, 5, 0, 1, 22, 54, 64, 0, 128]);
     }
 
     /// Of 56 pages ahead a dozen are evicted.

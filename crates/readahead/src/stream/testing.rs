@@ -36,16 +36,11 @@ pub struct Memory {
     pub place: Option<Lba>,
     /// The pages given to a cache in front.
     pub delivered: BTreeSet<u64>,
-    /// Whether what is there is still on its way.
-    pub awaited: bool,
 }
 
 impl View for Memory {
     fn cached(&self, page: PageIndex) -> bool {
         self.cached.contains(&page.0)
-    }
-    fn awaited(&self, page: PageIndex) -> bool {
-        self.awaited && self.cached(page)
     }
     fn congested(&self) -> bool {
         self.congested

@@ -7,10 +7,6 @@ use foreseek_units::{Lba, PageIndex, Pages};
 pub trait View {
     /// Whether a page of the touched object is in memory or in flight.
     fn cached(&self, page: PageIndex) -> bool;
-    /// Whether a page of the touched object is in flight.
-    fn awaited(&self, _page: PageIndex) -> bool {
-        false
-    }
     /// Whether the device's queue is congested: then read-ahead is cancelled.
     fn congested(&self) -> bool;
     /// The address of a page of the touched object on its device.

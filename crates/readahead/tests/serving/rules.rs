@@ -105,88 +105,16 @@ fn golden_a_call_that_comes_in_parts_is_one_visit() {
 fn calls_of_threads_that_share_a_descriptor_do_not_split_each_other() {
     let mut world = world(settings());
     let starts = [10, 1003, 2100, 3400, 600, 1700, 2800];
-    for (at, start) in starts.into_iter().enumerate() {
+    for start in starts {
         world.call(0, start, 241);
-        let visits = world.read_pages(0, start, 32);
-        assert_eq!(visit(&visits), (at < 5).then_some((start, 288)), "five at a time");
+        assert_eq!(visit(&world.read_pages(0, start, 32)), Some((start, 288)));
     }
     for part in 1..9 {
         assert!(starts.iter().all(|start| world.read_pages(0, start + 32 * part, 32).is_empty()));
     }
-    world.complete_all();
     assert_eq!((world.stats().visits, world.stats().cancelled), (7, Pages(0)));
-    assert_eq!(world.stats().fetched_ahead + world.stats().fetched_on_demand, Pages(7 * 288));
-    world.finish();
-}
-
-/// A disk with long visits in its queue would serve a piece of the one and a piece of the other. Sixteen competitive
-/// prefetch sizes are five visits of this length.
-#[test]
-fn a_visit_begins_when_those_under_way_leave_room() {
-    for (overlapping, at_once) in [(false, 5), (true, 7)] {
-        let mut world = visits(Settings { overlapping, ..settings() }, 7);
-        assert_eq!(places(&world).len(), at_once);
-        // A read that takes one fetch waits for none.
-        world.read(9, bytes(10), bytes(4));
-        assert_eq!(places(&world).len(), at_once + 1);
-        if !overlapping {
-            (0..6).for_each(|_| world.complete_first());
-            assert_eq!(places(&world), [0, 1, 2, 3, 4, 5]);
-            world.complete_first();
-            assert_eq!(places(&world), [0, 1, 2, 3, 4, 5, 6]);
-        }
-        world.complete_all();
-        world.finish();
-    }
-}
-
-#[test]
-fn what_continues_the_visit_under_way_goes_before_others_for_a_while() {
-    for (waited, follows) in [(0, true), (200_000_000, false)] {
-        let mut world = visits(settings(), 6);
-        world.call(5, 5288, 241);
-        world.pass_time(waited);
-        world.read_pages(5, 5288, 32);
-        assert_eq!(spans(&world).iter().any(|(start, _)| *start == 5288), follows, "after {waited} ns");
-        assert_eq!(places(&world), [1, 2, 3, 4, 5]);
-        world.complete_all();
-        world.finish();
-    }
-}
-
-#[test]
-fn a_visit_of_a_stream_that_ends_waits_no_more() {
-    let mut world = visits(settings(), 7);
-    let read = world.read(6, bytes(6250), bytes(30));
-    world.close(7);
-    world.close(6);
-    // What reads wait for is fetched: the first pages of both, and the last ones of the one.
-    let pieces: Vec<_> = spans(&world).into_iter().filter(|(start, _)| *start >= 6000).collect();
-    assert_eq!(pieces, [(6000, 57), (6230, 58), (7000, 57)]);
-    assert_eq!(world.stats().cancelled, Pages(2 * 288 - 57 - 58 - 57));
     world.complete_all();
-    assert_eq!(world.answers[&read], Answer::Served(30));
     world.finish();
-}
-
-/// Streams that each read a call, at a thousand pages times their number.
-fn visits(settings: Settings, streams: u64) -> World {
-    let mut world = World::new(settings);
-    world.create(1, bytes(9000));
-    (1..10).for_each(|stream| world.open(stream, 1));
-    for stream in 1..=streams {
-        world.call(stream, 1000 * stream, 241);
-        world.read_pages(stream, 1000 * stream, 32);
-    }
-    world
-}
-
-/// The thousands of pages in which fetches are under way.
-fn places(world: &World) -> Vec<u64> {
-    let mut places: Vec<u64> = spans(world).iter().map(|(start, _)| start / 1000).collect();
-    places.sort_unstable();
-    places.dedup();
-    places
 }
 
 #[test]
