@@ -118,10 +118,11 @@ impl ServerFolder {
         self.0.join("control")
     }
 
-    /// Mount point for a file system of the server's own.
+    /// Mount point for a file system of the server's own, without links: it is compared with paths that the kernel
+    /// reports.
     #[must_use]
     pub fn mount_point(&self) -> PathBuf {
-        self.0.join("mount")
+        fs::canonicalize(&self.0).unwrap_or_else(|_| self.0.clone()).join("mount")
     }
 
     /// The server's messages.
@@ -215,6 +216,17 @@ mod tests {
         fs::create_dir(&disks).expect("made");
         fs::write(disks.join("a"), "").expect("written");
         assert!(entries_of(&disks, Some(&run)).is_ok_and(|entries| entries == [disks.join("a")]));
+    }
+
+    #[test]
+    fn the_mount_point_has_no_links() {
+        let place = tempfile::tempdir().expect("a directory");
+        let real = place.path().canonicalize().expect("it is there").join("real");
+        fs::create_dir(&real).expect("made");
+        std::os::unix::fs::symlink("real", place.path().join("run")).expect("a link");
+        let folder = ServerFolder(place.path().join("run/disks/a"));
+        folder.make().expect("made");
+        assert_eq!(folder.mount_point(), real.join("disks/a/mount"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The files in `contrib` for arrays at boot: the unit's commands attach and detach one, and the udev rule
 //! recognises its device.
 
+use super::lab::{LIMIT, until};
 use super::{Arrays, Lab, text};
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -125,5 +126,9 @@ fn the_units_commands_serve_an_array_whose_links_udev_prefers() {
     // Its link is removed before the unit is stopped, as when the volume goes.
     fs::remove_file(&link).expect("it was there");
     run(of_unit("ExecStop", &link, ""));
+    // Another test may have the device by now.
+    let attached = Path::new("/sys/class/block").join(kernel).join("loop/backing_file");
+    let is_ours = |file: String| file.trim_end() == "/disk" || file.contains(text(&lab.directory));
+    assert!(until(LIMIT, || !fs::read_to_string(&attached).is_ok_and(is_ours)), "{device} stays attached");
     arrays.assert_clean();
 }
