@@ -11,7 +11,7 @@ mod lab;
 #[path = "watch/setup.rs"]
 mod setup;
 
-use foreseek_rig::{CgroupParent, MemoryGroup};
+use foreseek_rig::{CgroupParent, MemoryGroup, command_in};
 use foreseek_units::Bytes;
 use lab::{LIMIT, until};
 use serde_json::Value;
@@ -29,41 +29,33 @@ const FILES: u64 = 1500;
 /// systemd.
 struct Little {
     group: MemoryGroup,
-    path: PathBuf,
     unit: PathBuf,
 }
 
 impl Little {
     /// `None`, with a message, if it cannot be made.
     fn new(name: &str) -> Option<Self> {
-        let made = CgroupParent::find().and_then(|parent| {
-            let path = parent.parent.join(format!("foreseek-{name}-{}", std::process::id()));
-            Ok((MemoryGroup::create(&parent, name, LITTLE)?, path))
-        });
-        let (group, path) = match made {
-            Ok(made) => made,
+        let made = CgroupParent::find().and_then(|parent| MemoryGroup::create(&parent, name, LITTLE));
+        let group = match made {
+            Ok(group) => group,
             Err(error) => {
                 println!("SKIPPED: {error}");
                 return None;
             }
         };
-        let unit = path.join("foreseek-watch");
+        let unit = group.path().join("foreseek-watch");
         fs::create_dir(&unit).expect("made");
-        Some(Self { group, path, unit })
+        Some(Self { group, unit })
     }
 
     fn procs(&self) -> PathBuf {
-        self.path.join("cgroup.procs")
+        self.group.path().join("cgroup.procs")
     }
 
-    /// Foreseek in a group, which it enters before it is Foreseek.
+    /// Foreseek in a group.
     fn foreseek(setup: &Setup, group: &Path) -> Command {
-        let mut command = Command::new("sh");
-        command
-            .args(["-c", "echo $$ > \"$1\" && shift && exec \"$@\"", "sh"])
-            .arg(group.join("cgroup.procs"));
-        command.arg(env!("CARGO_BIN_EXE_foreseek")).env("FORESEEK_RUN", setup.lab.path("run"));
-        command.current_dir(&setup.lab.directory);
+        let mut command = command_in(group, Path::new(env!("CARGO_BIN_EXE_foreseek")));
+        command.env("FORESEEK_RUN", setup.lab.path("run")).current_dir(&setup.lab.directory);
         command
     }
 
@@ -153,7 +145,7 @@ fn a_command_after_warm_with_little_memory_reads_all_and_little_twice() {
     let expected = setup.tar(&tree, None).printed;
     setup.cold();
     setup.delays(true);
-    let mut warm = Little::foreseek(&setup, &little.path);
+    let mut warm = Little::foreseek(&setup, little.group.path());
     warm.arg("warm").arg(&tree).args(["--format", "json", "--then", "--"]);
     warm.args(["sh", "-c", "tar cf - -C \"$1\" . | cksum", "sh"]).arg(&tree);
     let warmed = setup.lab.run(&mut warm);

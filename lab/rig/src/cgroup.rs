@@ -171,13 +171,17 @@ impl MemoryGroup {
         self.version
     }
 
+    /// Its directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// A command that enters the group and then becomes `program`: every page of its memory is
     /// charged here.
     #[must_use]
     pub fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", ENTER, "sh"]).arg(self.path.join("cgroup.procs")).arg(program);
-        command
+        command_in(&self.path, program)
     }
 
     /// What it used so far; zeros where the kernel does not report it.
@@ -221,6 +225,14 @@ impl MemoryGroup {
         std::mem::forget(self);
         remove_folder(&path)
     }
+}
+
+/// A command that enters the group of this directory and then becomes `program`.
+#[must_use]
+pub fn command_in(group: &Path, program: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", ENTER, "sh"]).arg(group.join("cgroup.procs")).arg(program);
+    command
 }
 
 impl Drop for MemoryGroup {

@@ -16,7 +16,7 @@ mod process;
 pub mod queue;
 mod used;
 
-pub use cgroup::{CgroupParent, MemoryGroup, Usage, Version};
+pub use cgroup::{CgroupParent, MemoryGroup, Usage, Version, command_in};
 pub use disk::{Disk, DiskPlan, Mounted, extents_of, mount_ext4};
 pub use error::{Error, Result};
 pub use interrupt::{Interrupt, POLL};
