@@ -1,24 +1,23 @@
-//! A plan as long as it serves.
+//! A plan that is kept until it is too old.
 //!
-//! Solving one takes some ten microseconds, and streams do not change so fast: it is kept until so many more were learnt from, or
-//! the competitive depth has moved.
+//! Solving a plan takes some ten microseconds. It is solved again when enough more streams have been learnt from, or
+//! when the competitive depth has moved.
 
 use super::plan::{Plan, RatioBound};
 use super::survival::Survival;
 use foreseek_units::Pages;
 
-/// After how many streams more a class is planned anew; before that, whenever their number has grown
-/// by half.
+/// A class is planned again after so many more streams, or earlier when their number has grown by half.
 const PLAN_EVERY: u64 = 16;
-/// By how much the competitive depth may move before plans are made anew.
+/// The relative change of the competitive depth after which a plan is solved again.
 const UNIT_TOLERANCE: f64 = 0.1;
-/// What a fetch that continues a stream costs beside its transfer, in switches. In the model it is one:
-/// the device has been elsewhere. Where it has not (one reader, or a scheduler that waits for him),
-/// it is next to none. A half lost nothing to speak of against the better of the two in any load
-/// that was tried (docs/internals/adaptive-depth.md). The bound reckons with one.
+/// The positioning cost of a fetch that continues a stream, in switches. In the model it is one: the device has
+/// been elsewhere. With a single stream, or a scheduler that waits for its reader, it is nearly zero. A half was
+/// nearly as good as the better of the two in every load tried (docs/internals/adaptive-depth.md). The bound
+/// counts one.
 pub const CONTINUING: f64 = 0.5;
 
-/// A plan and what it was made for.
+/// A plan and its parameters.
 #[derive(Clone, Debug)]
 pub struct Planned {
     plan: Plan,
