@@ -19,10 +19,10 @@ BUILT = target/release/foreseek target/release/libprefetch.so target/release/lib
 .DEFAULT_GOAL := help
 # Where a target installs first, what it builds comes after, also under `make -j`.
 .NOTPARALLEL:
-.PHONY: help setup needs build demo test lint unit fuzz soak guest bench pages header built install uninstall deb clean
+.PHONY: help setup needs build demo test lint unit fuzz soak guest bench pages header built install uninstall deb deb-test clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install the packages that building and testing need (Debian: apt)
 	@CARGO="$(CARGO)" scripts/setup
@@ -77,6 +77,9 @@ uninstall: ## Remove what install put under PREFIX
 
 deb: built ## Make Debian packages of what is built, in target/deb
 	@scripts/deb
+
+deb-test: deb ## Install, use, upgrade and remove the packages in a clean Debian (needs root, debootstrap, a mirror)
+	@scripts/deb-test
 
 clean: ## Remove what was built
 	$(CARGO) clean

@@ -56,6 +56,31 @@ fn debug_information_lies_apart(staged: &Path) {
     assert!(apart.contains(".debug_line"), "{apart}");
 }
 
+/// The targets of a page's links to other files, without the place within the page.
+fn links(page: &str) -> Vec<&str> {
+    let targets = page.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
+    let files = targets.filter(|target| !target.contains("://")).map(|it| it.split('#').next().unwrap_or(it));
+    files.filter(|file| !file.is_empty()).collect()
+}
+
+fn links_between_pages_lead_somewhere(manual: &Path) {
+    let pages: Vec<String> = files(manual).into_iter().filter(|file| file.ends_with(".md")).collect();
+    let mut followed = 0;
+    for page in &pages {
+        let path = manual.join(page);
+        let text = fs::read_to_string(&path).expect("text");
+        for link in links(&text) {
+            let target = path.parent().expect("a directory").join(link);
+            assert!(target.exists(), "{page} links to {link}, which is not installed");
+            followed += 1;
+        }
+    }
+    assert!(
+        pages.iter().any(|page| page == "internals/mount.md") && followed > 100,
+        "{followed} links: {pages:?}"
+    );
+}
+
 #[test]
 fn what_is_installed_is_removed() {
     let place = tempfile::tempdir().expect("a directory");
@@ -106,6 +131,7 @@ fn what_is_installed_is_removed() {
         fs::read_to_string(staged.join("usr/lib/systemd/system/foreseek-watch.service")).expect("text");
     assert!(unit.contains("ExecStart=/usr/bin/foreseek") && !unit.contains("/usr/local/bin"), "{unit}");
     debug_information_lies_apart(&staged);
+    links_between_pages_lead_somewhere(&staged.join("usr/share/doc/foreseek"));
     install(&["--remove"]);
     assert_eq!(files(&staged), BTreeSet::new());
 }
