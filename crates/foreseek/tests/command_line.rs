@@ -66,6 +66,41 @@ fn the_help_of_each_command_for_users_has_examples() {
     }
 }
 
+/// The help of a command and of all below it.
+fn all_help(command: &[&str], known: &mut Vec<(Vec<String>, String)>) {
+    let text = help(command);
+    let groups = text.lines().skip_while(|line| !line.starts_with("Commands:"));
+    let below: Vec<String> = if command.is_empty() {
+        COMMANDS.map(str::to_owned).to_vec()
+    } else if text.contains("\nCommands:\n") {
+        let listed =
+            groups.skip(1).take_while(|line| line.starts_with(' ')).filter(|line| !line.starts_with("   "));
+        listed
+            .filter_map(|line| line.split_whitespace().next())
+            .filter(|it| *it != "help")
+            .map(str::to_owned)
+            .collect()
+    } else {
+        Vec::new()
+    };
+    known.push((command.iter().map(|&it| it.to_owned()).collect(), text));
+    for name in &below {
+        all_help(&[command, &[name.as_str()]].concat(), known);
+    }
+}
+
+#[test]
+fn no_help_is_wider_than_a_terminal() {
+    let mut all = Vec::new();
+    all_help(&[], &mut all);
+    assert!(all.len() > 30, "{}", all.len());
+    for (command, text) in all {
+        for line in text.lines() {
+            assert!(line.chars().count() <= WIDTH, "foreseek {}: {line}", command.join(" "));
+        }
+    }
+}
+
 #[test]
 fn an_old_name_does_the_same_and_says_the_new_one_once() {
     for (old, new, now) in [

@@ -62,32 +62,33 @@ pub(crate) enum Command {
 pub(crate) struct Attach {
     /// The array: a block device, or a file.
     device: PathBuf,
-    /// Strips and costs are those of this array's profile: a built-in name or a file.
+    /// Take strips, level and costs from this profile of an array: a built-in name or a file.
     #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["strip", "members", "level", "member"])]
     profile: Option<String>,
-    /// Bytes of a strip on one member (md: chunk), such as 128K [default: as the kernel says].
-    #[arg(long, requires = "members", requires = "level")]
+    /// Bytes of a strip on one member (md: chunk), such as 128K; without this the kernel is asked.
+    #[arg(long, value_name = "SIZE", requires = "members", requires = "level")]
     strip: Option<Bytes>,
-    /// Members, those of parity included.
-    #[arg(long, requires = "strip")]
+    /// How many members the array has, those of parity included.
+    #[arg(long, value_name = "N", requires = "strip")]
     members: Option<u64>,
     /// The level: raid0, raid5 or raid6 (left-symmetric).
     #[arg(long)]
     level: Option<String>,
-    /// What a member costs: a profile.
+    /// The profile of a member disk, for its seek costs: a built-in name or a file.
     #[arg(long, value_name = "NAME|FILE", default_value = DEFAULT_MEMBER)]
     member: String,
     /// Memory for the cache and data in transit; at least 96 MiB.
     #[arg(long, value_name = "SIZE", default_value_t = Bytes::mib(500))]
     memory: Bytes,
-    /// What is prefetched: adaptive, none, sp, asp, msp or asp+msp.
+    /// What is prefetched: adaptive, by what is being read; none; sp: strips; asp: strips, while they are used; msp:
+    /// whole stripes for sequential readers; asp+msp.
     #[arg(long, default_value = DEFAULT_POLICY)]
     policy: String,
     /// Where it is served: loop, nbd:unix:PATH, nbd:HOST:PORT or nbd::PORT (this machine); can be given twice.
     #[arg(long, value_name = "loop|nbd:...", default_value = "loop")]
     export: Vec<ExportTo>,
     /// The array's name [default: the first free arrayN].
-    #[arg(long)]
+    #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// How to report.
     #[arg(long, value_enum, default_value_t)]

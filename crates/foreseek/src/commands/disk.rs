@@ -28,7 +28,7 @@ emulated-disk.md, in share/doc/foreseek or in docs/use of the source.";
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) enum Command {
-    /// Attach an emulated disk: a file whose requests take as long as on the profile's device.
+    /// Attach an emulated disk, which is as slow as the profile's device.
     Attach(Attach),
     /// List emulated disks, dead ones included.
     List {
@@ -36,13 +36,13 @@ pub(crate) enum Command {
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
-    /// Detach an emulated disk and remove every trace of it but a kept backing file.
+    /// Detach emulated disks and remove all but backing files.
     Detach(Detach),
     /// Show what an emulated disk has done.
     Stats {
         /// The disk: its name or /dev/loopN.
         target: String,
-        /// Start counting anew afterwards.
+        /// Set the counters to zero afterwards.
         #[arg(long)]
         reset: bool,
         /// How to report.
@@ -61,11 +61,12 @@ pub(crate) enum Command {
 /// Options of `foreseek disk attach`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Attach {
-    /// A built-in profile (`foreseek profile --list` shows them), a profile file, or `none`: as fast as possible.
+    /// The device to emulate: a built-in profile (`foreseek profile --list` shows them), a profile file, or `none`
+    /// for no delays.
     #[arg(long, value_name = "NAME|FILE")]
     profile: String,
     /// The disk's size, such as 8G; may be left out where the backing file exists.
-    #[arg(long, allow_hyphen_values = true)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     size: Option<Bytes>,
     /// Keep the data in this file, which is made if it does not exist.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["sparse", "dir"])]
@@ -74,25 +75,25 @@ pub(crate) struct Attach {
     #[arg(long)]
     sparse: bool,
     /// Where the sparse file lies [default: /var/tmp].
-    #[arg(long)]
+    #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Allow a size larger than the free space.
+    /// Allow a size larger than the free space where the file lies.
     #[arg(long)]
     thin: bool,
-    /// Stretch the device's full stroke over the size; else the size is its outer part.
+    /// Spread the size over the whole surface of the device; without this it is the outer, fastest part.
     #[arg(long)]
     fit: bool,
     /// How the disk chooses among the requests in its queue.
     #[arg(long, value_enum, default_value_t)]
     queue: QueueArg,
     /// Requests that the disk's own queue holds.
-    #[arg(long, default_value_t = DEFAULT_QUEUE_DEPTH, value_parser = whole)]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_QUEUE_DEPTH, value_parser = whole)]
     queue_depth: usize,
     /// The member of an array that has failed, counted from 0.
     #[arg(long, value_name = "N", value_parser = whole)]
     failed_member: Option<usize>,
     /// The factor on all modelled time: 0.1 makes the disk ten times faster.
-    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true, value_parser = factor)]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, allow_negative_numbers = true, value_parser = factor)]
     time_scale: f64,
     /// Answer as fast as possible until `disk set --delays on`.
     #[arg(long)]
@@ -100,14 +101,14 @@ pub(crate) struct Attach {
     /// A volatile write cache of this size: `disk set --power off` loses what was not flushed.
     #[arg(long, value_name = "SIZE")]
     volatile_cache: Option<Bytes>,
-    /// Let every request that touches these sectors fail with EIO; can be given several times.
+    /// Fail every request that touches these sectors of 512 bytes, A to B - 1, with EIO; can be given several times.
     #[arg(long, value_name = "A..B")]
     fail_lba: Vec<LbaRange>,
     /// Serve it over NBD, too: nbd:unix:PATH, nbd:HOST:PORT or nbd::PORT (this machine).
     #[arg(long, value_name = "nbd:...")]
     export: Option<NbdAddress>,
     /// The disk's name [default: the first free diskN].
-    #[arg(long)]
+    #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Also list safety settings that could not be applied (`disk stats` shows them).
     #[arg(long, short)]
@@ -120,10 +121,10 @@ pub(crate) struct Attach {
 /// How the disk chooses the next request.
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
 enum QueueArg {
-    /// The one that it can reach soonest, rotation included.
+    /// Shortest positioning time first, rotation included.
     #[default]
     Sptf,
-    /// The one that came first.
+    /// First in, first out.
     Fifo,
 }
 
@@ -148,24 +149,27 @@ pub(crate) struct Detach {
 
 /// Options of `foreseek disk set`.
 #[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
+#[command(
+    group = clap::ArgGroup::new("change").required(true).multiple(true),
+    override_usage = "foreseek disk set <OPTIONS> <TARGET>"
+)]
 pub(crate) struct Change {
     /// The disk: its name or /dev/loopN.
     target: String,
     /// Whether requests take the modelled time.
-    #[arg(long, value_enum, group = "change")]
+    #[arg(long, value_enum, value_name = "STATE", group = "change")]
     delays: Option<Switch>,
     /// The factor on all modelled time.
-    #[arg(long, group = "change", allow_negative_numbers = true, value_parser = factor)]
+    #[arg(long, value_name = "FACTOR", group = "change", allow_negative_numbers = true, value_parser = factor)]
     time_scale: Option<f64>,
-    /// The sectors that fail, in place of those before; can be given several times.
+    /// The sectors of 512 bytes that fail, A to B - 1, in place of earlier ones; can be given several times.
     #[arg(long, value_name = "A..B", group = "change", conflicts_with = "fail_none")]
     fail_lba: Vec<LbaRange>,
     /// No sectors fail any more.
     #[arg(long, group = "change")]
     fail_none: bool,
-    /// Whether it has power: without it requests fail, and what its volatile cache held is lost.
-    #[arg(long, value_enum, group = "change")]
+    /// Whether the disk has power: without it requests fail, and what its volatile cache held is lost.
+    #[arg(long, value_enum, value_name = "STATE", group = "change")]
     power: Option<Switch>,
 }
 
@@ -178,8 +182,8 @@ pub(crate) struct Logging {
     /// Log from now on; what was logged before is dropped.
     #[arg(long, group = "what")]
     start: bool,
-    /// The most requests to log.
-    #[arg(long, default_value_t = DEFAULT_LOG_CAPACITY, value_parser = whole, requires = "start")]
+    /// Log at most this many requests.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_LOG_CAPACITY, value_parser = whole, requires = "start")]
     capacity: usize,
     /// Stop logging and write the log as CSV; `-` is standard output.
     #[arg(long, value_name = "FILE", group = "what")]
@@ -330,7 +334,7 @@ fn stats_table(stats: &Stats) -> String {
     let profile = profile_of(&stats.profile, stats.failed_member);
     row("disk", format!("{} ({profile}, {})", stats.name, Bytes(stats.size_bytes)));
     row("delays", format!("{}, time scale {}", if stats.delays { "on" } else { "off" }, stats.time_scale));
-    row("counted for", format!("{:.1} s", stats.seconds));
+    row("period", format!("{:.1} s", stats.seconds));
     row(
         "requests",
         format!(
@@ -355,8 +359,11 @@ fn stats_table(stats: &Stats) -> String {
         "spinning",
         format!("{:.1} % of a core, refused {} times", stats.spin_share * 100.0, stats.spins_refused),
     );
-    row("path", format!("{:.0} us and {:.0} us a MiB", stats.path.base_us, stats.path.per_mib_us));
-    row("path's share", format!("{:.2} % of the requests' time", stats.path_share * 100.0));
+    row(
+        "software overhead",
+        format!("{:.0} us and {:.0} us a MiB", stats.path.base_us, stats.path.per_mib_us),
+    );
+    row("overhead's share", format!("{:.2} % of the requests' time", stats.path_share * 100.0));
     if !stats.clients.is_empty() {
         row("NBD clients", stats.clients.join(", "));
     }

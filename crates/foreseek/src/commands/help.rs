@@ -12,9 +12,14 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Research and benchmarks", &["lab"]),
 ];
 
+/// Help is no wider than the narrowest terminal in use, also where there is none.
+const WIDTH: usize = 80;
+
 /// What is said after the options.
 const AFTER: &str = "\
 Examples:
+  foreseek sqlite -- python3 report.py     a program's SQLite queries
+  foreseek watch /data                     every program that walks trees there
   foreseek mount /data /mnt/data           read /data faster, through /mnt/data
   foreseek profile /dev/sdb -o sdb.toml    measure what seeks on a disk cost
   foreseek demo --output demo-out          see what it does for a database
@@ -45,7 +50,7 @@ pub(super) fn grouped(parser: clap::Command) -> clap::Command {
     let template = format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}{header}Options:{header:#}\n{{options}}{{after-help}}"
     );
-    parser.help_template(template).after_help(AFTER)
+    parser.help_template(template).after_help(AFTER).max_term_width(WIDTH)
 }
 
 #[cfg(test)]

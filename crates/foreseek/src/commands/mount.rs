@@ -162,7 +162,7 @@ fn unmount(point: &Path) -> anyhow::Result<Answer> {
     Ok(Answer::Done)
 }
 
-/// A bound that the policy `learnt` can keep.
+/// A bound that the policy `adaptive` can keep.
 fn rho(text: &str) -> Result<f64, String> {
     let rho: f64 = text.parse().map_err(|_| "give a number such as 3 or 2.5".to_owned())?;
     if RHO_RANGE.contains(&rho) { Ok(rho) } else { Err(format!("give 2 to {RHO_LIMIT}")) }

@@ -50,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long, group = "other", conflicts_with_all = MEASURING)]
     list: bool,
 
-    /// Print a built-in profile as TOML, to be copied and edited; of a profile file its figures.
+    /// Print a built-in profile as TOML, to be copied and edited, or the figures of a profile file.
     #[arg(long, value_name = "NAME|FILE", group = "other", conflicts_with_all = MEASURING)]
     show: Option<String>,
 
@@ -239,7 +239,7 @@ fn to_table(found: &Findings, target: &Path) -> String {
         table.add_row([name.to_owned(), value]);
     };
     row("device", format!("{}, {}", target.display(), found.capacity));
-    row("it", verdict(found).to_owned());
+    row("kind", verdict(found).to_owned());
     if let Some(period) = found.rotation_period {
         row("revolution", format!("{period} ({:.0} rpm)", 60.0 / period.as_secs_f64()));
     }
@@ -256,7 +256,7 @@ fn to_table(found: &Findings, target: &Path) -> String {
             ),
         );
         row(
-            "at most",
+            "limit",
             match bound.limit {
                 Limit::Parallel(places) => format!("{places:.1} concurrent requests"),
                 Limit::Operations(operations) => format!("{operations:.0} operations a second"),

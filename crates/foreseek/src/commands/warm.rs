@@ -63,12 +63,12 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t)]
     reading: ReadingArg,
 
-    /// Upper limit on memory read ahead of the command [default: see --share].
+    /// Upper limit on memory for what was read ahead and not used yet; --share counts, too.
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     memory: Option<Bytes>,
 
-    /// The part of the available memory that may hold what was not used yet.
-    #[arg(long, default_value_t = 0.5, value_parser = share, value_name = "0.01..0.9")]
+    /// The share of the available memory, 0.01 to 0.9, that may hold what was read ahead and not used yet.
+    #[arg(long, default_value_t = 0.5, value_parser = share, value_name = "SHARE")]
     share: f64,
 
     /// Stay on the file system of each path.

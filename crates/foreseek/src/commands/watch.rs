@@ -36,8 +36,8 @@ pub(crate) struct Args {
     /// Watch all file systems on hard disks, also those that are mounted later.
     #[arg(long, conflicts_with = "path")]
     all: bool,
-    /// The part of the available memory that may hold what was read ahead and not used yet.
-    #[arg(long, default_value_t = SHARE, value_parser = share, value_name = "PART", allow_negative_numbers = true)]
+    /// The share of the available memory, up to 0.6, that may hold what was read ahead and not used yet.
+    #[arg(long, default_value_t = SHARE, value_parser = share, value_name = "SHARE", allow_negative_numbers = true)]
     share: f64,
     /// Upper limit on that memory, such as 512M or 2G.
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Answer> {
 }
 
 fn share(text: &str) -> Result<f64, String> {
-    let share: f64 = text.parse().map_err(|_| "give a part such as 0.25".to_owned())?;
+    let share: f64 = text.parse().map_err(|_| "give a share such as 0.25".to_owned())?;
     if share > 0.0 && share <= 0.6 {
         Ok(share)
     } else {

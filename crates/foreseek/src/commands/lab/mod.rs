@@ -30,15 +30,15 @@ docs/README.md lists the pages on the laboratory and on what was measured.";
 pub(crate) enum Command {
     /// Check every claim of the papers in virtual time, one by one.
     Reproduce(reproduce::Args),
-    /// Run an experiment in virtual time: a sweep over devices, policies and concurrency.
+    /// Run an experiment of your own in virtual time.
     Simulate(simulate::Args),
     /// Read traces of real systems and replay them on a modelled device.
     #[command(subcommand)]
     Trace(trace::Command),
-    /// Make device profiles from DiskSim drive descriptions, and check them against measured traces.
+    /// Make device profiles from DiskSim drive descriptions, and check them.
     #[command(subcommand)]
     Device(device::Command),
-    /// Measure a mount against stock Linux and other prefetchers.
+    /// Measure the mount, warm, watch and array against stock Linux.
     #[command(subcommand)]
     Bench(bench::Command),
 }

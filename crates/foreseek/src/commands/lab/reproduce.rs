@@ -20,15 +20,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "GLOB")]
     only: Option<String>,
 
-    /// A look: one seed, a fifth of the time measured, no intervals.
+    /// A first look: one seed, a fifth of the time measured, no intervals.
     #[arg(long)]
     quick: bool,
 
-    /// What the policy `adaptive` adds to the papers: its runs, its studies and its aims with their verdicts.
+    /// Measure the policy `adaptive`, which is not of the papers: its runs, its studies and its aims with their verdicts.
     #[arg(long, alias = "learnt", conflicts_with = "seed")]
     adaptive: bool,
 
-    /// With --adaptive: every run on all devices, with 1 to 512 requests at a time. Takes hours.
+    /// With --adaptive: every run on all devices, with a concurrency of 1 to 512. Takes hours.
     #[arg(long, requires = "adaptive", conflicts_with = "quick")]
     full: bool,
 
@@ -45,22 +45,22 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RULE", conflicts_with = "adaptive")]
     congestion: Option<Congestion>,
 
-    /// Set this in every run in place of what the set-ups have, to see what depends on it: block.in_device=4,
+    /// Set this key in every run in place of the set-ups' own value, to see what depends on it: block.in_device=4,
     /// machine.private_share=0.86, device.cache_segments=16. Can be given several times.
     #[arg(long, value_name = "KEY=VALUE", conflicts_with = "adaptive")]
     set: Vec<String>,
 
-    /// The claims under each variant of experiments/sensitivity.toml, side by side. With --quick some ten times as
-    /// long as one look.
+    /// Run the claims under each variant of experiments/sensitivity.toml, side by side. With --quick it takes some ten
+    /// times as long as --quick alone.
     #[arg(long, conflicts_with_all = ["adaptive", "set", "congestion"])]
     sensitivity: bool,
 
-    /// What was varied to explain claims that are missed (experiments/trials.toml): each such claim as set up, and with
-    /// that. With --quick some minutes.
+    /// Run each missed claim as set up, and with each setting that was varied to explain it (experiments/trials.toml).
+    /// With --quick it takes some minutes.
     #[arg(long, conflicts_with_all = ["adaptive", "set", "congestion", "sensitivity"])]
     trials: bool,
 
-    /// Run nothing: judge the results.json of an earlier run by the rules as they are.
+    /// Run nothing: judge the results.json of an earlier run by today's rules.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["adaptive", "set", "congestion", "sensitivity", "trials", "only", "quick"])]
     judge: Option<PathBuf>,
 

@@ -17,7 +17,8 @@ const LENGTH_LIMIT: u64 = 1 << 21;
 /// Options of `foreseek lab simulate`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The experiment: a TOML file, as those in experiments/.
+    /// The experiment, a sweep over devices, policies and concurrency: a TOML file, as those in experiments/ of the
+    /// source.
     #[arg(value_name = "EXPERIMENT.toml")]
     experiment: PathBuf,
 
@@ -33,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// A look: one seed, a fifth of the time measured. The numbers differ from the full run's.
+    /// A first look: one seed, a fifth of the time measured. The numbers differ from the full run's.
     #[arg(long)]
     quick: bool,
 

@@ -10,25 +10,28 @@ use std::time::Duration;
 
 /// What is said after the options.
 const AFTER_HELP: &str = "\
-Every run is written down when it is over (runs.jsonl in --output): the same command goes on where it was ended, also with more --pairs,
---loads or --ways.
+Each run is written to runs.jsonl in --output when it ends. The same command
+continues from there, also with more --pairs, --loads or --ways.
 
 Examples:
-  foreseek lab bench array                                      all of it, an hour
-  foreseek lab bench array --loads reverse-16,random-16 --ways raw,adaptive --pairs 1
+  foreseek lab bench array              all of it, an hour
+  foreseek lab bench array --loads reverse-16,random-16 \\
+           --ways raw,adaptive --pairs 1
 
-Exit status: 0 all aims are reached, 1 they are not (or not all is certain), 2 it could not be measured.";
+Exit status: 0 all aims are reached; 1 they are not, or not all is certain; 2 it
+could not be measured.";
 
 /// Options of `foreseek lab bench array`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ArrayArgs {
-    /// Which loads: sequential, reverse, stride (each third block) or random, '-', and how many readers [default: nine].
+    /// The loads to run: sequential, reverse, stride (each third block) or random, each with its number of readers, as
+    /// reverse-16 [default: nine of them].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     loads: Vec<Load>,
 
-    /// In which ways: raw, or a policy of 'foreseek array' (adaptive, none, sp, asp, msp, asp+msp), and after '@' the kernel's read-ahead where it is
-    /// not 128K; raw first [default: nine].
+    /// The ways to compare, raw first: raw, or a policy of 'foreseek array' (adaptive, none, sp, asp, msp, asp+msp),
+    /// with '@' and the kernel's read-ahead where it is not 128K [default: nine of them].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     ways: Vec<Way>,
 
@@ -52,7 +55,7 @@ pub(crate) struct ArrayArgs {
     #[arg(long, value_name = "SIZE", default_value_t = Options::default().size)]
     size: Bytes,
 
-    /// Memory of `foreseek array`.
+    /// Memory that `foreseek array` gets.
     #[arg(long, value_name = "SIZE", default_value_t = Options::default().memory)]
     memory: Bytes,
 

@@ -9,25 +9,31 @@ use std::path::PathBuf;
 
 /// What is said after the options.
 const AFTER_HELP: &str = "\
-Every run is written down when it is over (runs.jsonl in --output): the same command goes on where it was ended, also with more --pairs,
---jobs or --ways. Jobs whose programs are not installed are left out, which is said first with what to install.
+Each run is written to runs.jsonl in --output when it ends. The same command
+continues from there, also with more --pairs, --jobs or --ways. Jobs whose
+programs are not installed are left out, and listed at the beginning with what
+to install.
 
 Examples:
   foreseek lab bench jobs --jobs cat-4,git-log --ways stock,mount --pairs 5
-  foreseek lab bench jobs --python venv/bin/python3             all of it, for an hour; venv has duckdb and pyarrow
+  foreseek lab bench jobs --python venv/bin/python3
+                                        all of it, for an hour; the Python in
+                                        venv has duckdb and pyarrow
 
-Exit status: 0 the mount is no slower than stock for any job, 1 it is (or not all is certain), 2 it could not be measured.";
+Exit status: 0 the mount is no slower than stock for any job; 1 it is, or not
+all is certain; 2 it could not be measured.";
 
 /// Options of `foreseek lab bench jobs`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct JobsArgs {
-    /// Which jobs: cat, cat-4, cp, cmp, grep, sha256sum, git-log, git-status, git-grep, duckdb, pyarrow, zip, unzip, compile, mmap, model-8,
-    /// check-5, torrent, ffmpeg-2, pg-seq, pg-index, pg-bitmap, pg-update [default: all].
+    /// The jobs to run: cat, cat-4, cp, cmp, grep, sha256sum, git-log, git-status, git-grep, duckdb, pyarrow, zip, unzip, compile, mmap, model-8,
+    /// check-5, torrent, ffmpeg-2, pg-seq, pg-index, pg-bitmap, pg-update, sshfs-cat, sshfs-cat-4 [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     jobs: Vec<NamedJob>,
 
-    /// In which ways: stock, stock-512k and stock-4m (read_ahead_kb), plain (a mount that passes reads on), mount; stock first [default: all].
+    /// The ways to compare, stock first: stock, stock-512k and stock-4m (read_ahead_kb), plain (a mount that passes reads
+    /// on), mount [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     ways: Vec<Way>,
 
@@ -35,7 +41,7 @@ pub(crate) struct JobsArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = PAIRS)]
     pairs: u32,
 
-    /// The share of the data that is made: 1 is 100 to 500 MB for each job.
+    /// The size of the data: 1 is 100 to 500 MB for each job.
     #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
     share: f64,
 
@@ -43,7 +49,7 @@ pub(crate) struct JobsArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
-    /// All of the memory: for programs over stock Linux; programs and a mount share it by halves.
+    /// All of the memory. With stock Linux the programs have it; with a mount, programs and mount have half each.
     #[arg(long, value_name = "SIZE", default_value_t = Options::default().memory)]
     memory: Bytes,
 
@@ -55,7 +61,7 @@ pub(crate) struct JobsArgs {
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, allow_negative_numbers = true)]
     time_scale: f64,
 
-    /// The Python of jobs that need one: with the modules duckdb and pyarrow for those over Parquet.
+    /// The Python for jobs that need one; those over Parquet need its modules duckdb and pyarrow.
     #[arg(long, value_name = "FILE", default_value = "python3", value_hint = ValueHint::ExecutablePath)]
     python: PathBuf,
 

@@ -14,15 +14,15 @@ use std::path::PathBuf;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Measure the mount against stock Linux, nbdkit and a plain pass-through, on an emulated disk.
+    /// Measure the mount against stock Linux, nbdkit and a plain pass-through.
     Mount(Box<mount::MountArgs>),
-    /// Measure `warm`, `watch` and the mount for programs that read trees of files, on an emulated disk.
+    /// Measure warm, watch and the mount for programs that read trees of files.
     Walk(Box<walk::WalkArgs>),
-    /// Measure `array` against the raw array, on an emulated one.
+    /// Measure array against the same array without it.
     Array(Box<array::ArrayArgs>),
-    /// Measure the mount for jobs of programs that nobody tuned it for, on an emulated disk.
+    /// Measure the mount for jobs that it was not tuned for.
     Jobs(Box<jobs::JobsArgs>),
-    /// Read, as told on standard input; run by `lab bench mount`.
+    /// Read as standard input asks; run by `lab bench mount`.
     #[command(hide = true)]
     Reader,
 }

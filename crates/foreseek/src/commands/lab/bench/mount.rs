@@ -12,27 +12,31 @@ use std::path::PathBuf;
 
 /// What is said after the options.
 const AFTER_HELP: &str = "\
-Every run is written down when it is over (runs.jsonl in --output): the same command goes on where it
-was ended, also with more --pairs, --cells or --policies. A verdict is 'inconclusive' where the
-interval of the paired ratio has the bound in it, or there are fewer than five pairs.
+Each run is written to runs.jsonl in --output when it ends. The same command
+continues from there, also with more --pairs, --cells or --policies. A verdict
+is 'inconclusive' where the interval of the paired ratio contains the bound, or
+where there are fewer than five pairs.
 
 Examples:
-  foreseek lab bench mount                            the core over every policy, in under an hour
-  foreseek lab bench mount --cells full --data-size 24000M --pairs 10 --seconds 20 --time-scale 1
-  foreseek lab bench mount --cells two-rand-0@16,hot,cold --policies linux-128k,plain,mount-competitive
+  foreseek lab bench mount              all policies, in under an hour
+  foreseek lab bench mount --cells full --data-size 24000M --pairs 10 \\
+           --seconds 20 --time-scale 1
+  foreseek lab bench mount --cells two-rand-0@16,hot,cold \\
+           --policies linux-128k,plain,mount-competitive
 
-Exit status: 0 all claims hold, 1 they do not (or not all is certain), 2 it could not be measured.";
+Exit status: 0 all claims hold; 1 they do not, or not all is certain; 2 it could
+not be measured.";
 
 /// Options of `foreseek lab bench mount`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct MountArgs {
-    /// Where: `core` (24 points and two overheads), `full` (40 and two), or a list of
-    /// BENCHMARK@CONCURRENCY[/SCHEDULER], `hot`, `cold`.
+    /// What is measured: `core` (24 combinations of benchmark and concurrency, and the overheads hot and cold),
+    /// `full` (40 and the overheads), or a list of BENCHMARK@CONCURRENCY[/SCHEDULER], `hot`, `cold`.
     #[arg(long, value_name = "CELLS", default_value = "core")]
     cells: String,
 
-    /// What is compared: linux-128k, linux-depth, linux-4m, nbdkit, plain, mount-POLICY.
+    /// The policies to compare: linux-128k, linux-depth, linux-4m, nbdkit, plain, mount-POLICY.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = Policy::compared())]
     policies: Vec<Policy>,
 
@@ -40,17 +44,17 @@ pub(crate) struct MountArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = PAIRS)]
     pairs: u32,
 
-    /// Measured seconds of one run of one reader; of 256 it is twice that, and a warm-up of half of
-    /// it goes before.
+    /// Seconds that a run of one reader is measured; a run of 256 readers takes twice as long. A warm-up of half
+    /// that time comes first.
     #[arg(long, value_name = "SECONDS", default_value_t = SECONDS)]
     seconds: f64,
 
-    /// Make runs as long as lets all of it end within this time. To go on later with more, give the
-    /// --seconds that come of it, which are said at the beginning.
+    /// Choose --seconds so that everything ends within this time. The beginning of the output shows them: give them
+    /// to continue later with more.
     #[arg(long, value_name = "MINUTES", conflicts_with = "seconds")]
     minutes: Option<f64>,
 
-    /// The first pair's seed; the others' follow.
+    /// The seed of the first pair; later pairs count up from it.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
@@ -63,7 +67,7 @@ pub(crate) struct MountArgs {
     #[arg(long, value_name = "NAME|FILE", default_value = PROFILE)]
     profile: String,
 
-    /// Length of all files, of 4 MiB each; the papers had 24000M.
+    /// Length of all files together, of 4 MiB each; the papers had 24000M.
     #[arg(long, value_name = "SIZE", default_value_t = DATA_SIZE, allow_hyphen_values = true)]
     data_size: Bytes,
 
@@ -71,7 +75,7 @@ pub(crate) struct MountArgs {
     #[arg(long, value_name = "SIZE", default_value_t = Options::default().memory, allow_hyphen_values = true)]
     memory: Bytes,
 
-    /// What of it a server gets where there is one; the readers get the rest.
+    /// The part of --memory for a policy's server, where it has one; the readers get the rest.
     #[arg(long, value_name = "SIZE", default_value_t = Options::default().server_memory, allow_hyphen_values = true)]
     server_memory: Bytes,
 

@@ -12,34 +12,37 @@ use std::path::PathBuf;
 
 /// What is said after the options.
 const AFTER_HELP: &str = "\
-Every run is written down when it is over (runs.jsonl in --output): the same command goes on where it was ended, also with more --pairs,
---trees, --programs or --ways. Programs that are not installed are left out, which is said first.
+Each run is written to runs.jsonl in --output when it ends. The same command
+continues from there, also with more --pairs, --trees, --programs or --ways.
+Programs that are not installed are left out, and listed at the beginning.
 
 Examples:
-  foreseek lab bench walk --quick                               a look, within 20 minutes
-  foreseek lab bench walk --trees fresh --programs tar,grep --ways stock,warm,watch --pairs 5
-  foreseek lab bench walk --profile exos-18t                    all of it, for hours
+  foreseek lab bench walk --quick               a first look, within 20 minutes
+  foreseek lab bench walk --trees fresh --programs tar,grep \\
+           --ways stock,warm,watch --pairs 5
+  foreseek lab bench walk --profile exos-18t    all of it, for hours
 
-Exit status: 0 all aims are reached, 1 they are not (or not all is certain), 2 it could not be measured.";
+Exit status: 0 all aims are reached; 1 they are not, or not all is certain; 2 it
+could not be measured.";
 
 /// Options of `foreseek lab bench walk`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct WalkArgs {
-    /// A look: a tenth of the files, two trees, five programs, three ways, one pair.
+    /// A first look: a tenth of the files, two trees, five programs, three ways, one pair.
     #[arg(long, conflicts_with_all = ["trees", "programs", "ways", "pairs", "share"])]
     quick: bool,
 
-    /// Which trees: fresh, aged, large (four times the memory), maildir, media [default: all].
+    /// The trees to read: fresh, aged, large (four times the memory), maildir, media [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     trees: Vec<Tree>,
 
-    /// Which programs, each on the trees that it is meant for: tar, cp, grep, rg, rsync-checksum, rsync-dry-run, find, du, sha256sum,
+    /// The programs to run, each on the trees that it is meant for: tar, cp, grep, rg, rsync-checksum, rsync-dry-run, find, du, sha256sum,
     /// jdupes, borg, restic, git-status, git-grep, fclones, two-tars, grep-and-reader [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     programs: Vec<NamedProgram>,
 
-    /// In which ways: stock, stock-4m (read_ahead_kb at 4096), warm, watch, mount; stock first [default: all].
+    /// The ways to compare, stock first: stock, stock-4m (read_ahead_kb at 4096), warm, watch, mount [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     ways: Vec<Way>,
 
@@ -47,7 +50,7 @@ pub(crate) struct WalkArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = PAIRS)]
     pairs: u32,
 
-    /// The share of the files that trees have: 1 is 50,000 fresh ones and 200,000 aged ones.
+    /// The size of the trees: 1 is 50,000 fresh ones and 200,000 aged ones.
     #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
     share: f64,
 

@@ -13,14 +13,14 @@ const TYPICAL: &str = "typical";
 /// The options that name a drive.
 #[derive(Debug, clap::Args)]
 pub(super) struct Source {
-    /// What the controller does, which a .model file does not tell: a .diskspecs or TOML file, or
-    /// 'typical' for the medians of what was published of other drives of its maker or generation.
-    /// Unless given: the .diskspecs file beside the model, else what was published of the drive, else
-    /// 'typical'.
+    /// The controller's times, which a .model file does not have: a .diskspecs or TOML file, or 'typical' for the
+    /// medians of what was published of other drives of its maker or generation. Without this: the .diskspecs file
+    /// beside the model, else what was published of the drive, else 'typical'.
     #[arg(long, value_name = "FILE|typical")]
     controller: Option<String>,
 
-    /// How much of the shortest seek settling on a track anew takes, which no file tells: 0 to 1. Unless given: a half.
+    /// The time to settle on a track anew, which no file has, as a share of the shortest seek: 0 to 1. Without this: a
+    /// half.
     #[arg(long, value_name = "SHARE", value_parser = share)]
     resettle_share: Option<f64>,
 }

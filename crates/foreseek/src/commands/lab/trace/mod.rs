@@ -14,18 +14,18 @@ use crate::commands::{Answer, Format};
 pub(crate) enum Command {
     /// Read a trace to its end and say what it holds.
     Info(info::Args),
-    /// Make a trace's requests again, to a modelled device.
+    /// Replay a trace's requests on a modelled device.
     Replay(Box<replay::Args>),
 }
 
 /// What both take.
 #[derive(Debug, clap::Args)]
 struct Source {
-    /// The trace; gzip is undone.
+    /// The trace, plain or compressed by gzip.
     #[arg(value_name = "FILE")]
     file: std::path::PathBuf,
 
-    /// Its format; without this the first line shows it. One of spc, msr, blkparse, blktrace, fio,
+    /// The trace's format; without this it is found by the first line. One of spc, msr, blkparse, blktrace, fio,
     /// disksim, disksim-validation, libcachesim.
     #[arg(long = "as", value_name = "FORMAT", value_parser = file::format)]
     kind: Option<foreseek_simulate::trace::Format>,
