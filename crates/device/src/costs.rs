@@ -18,7 +18,7 @@ impl Profile {
         match self.spec() {
             Spec::Disk(_, model) => disk_seek(model, share),
             Spec::Array(array) => disk_seek(&array.model, share),
-            Spec::Remote(_) => self.figures().switch_time,
+            Spec::Remote(_) => self.figures().positioning_time,
         }
     }
 
@@ -42,7 +42,7 @@ impl Profile {
 
     /// Half a rotation, the mean wait of a random access; zero without rotation.
     #[must_use]
-    pub fn half_turn(&self) -> Nanos {
+    pub fn half_rotation(&self) -> Nanos {
         self.rotation_rpm().map_or(Nanos::ZERO, |rpm| Nanos::from_secs_f64(30.0 / rpm))
     }
 }
@@ -74,11 +74,11 @@ impl DeviceCosts for Profile {
 
     /// For a remote volume, which has no arm, its mean latency.
     fn average_seek(&self) -> Nanos {
-        Profile::average_seek(self).unwrap_or(self.switch_time())
+        Profile::average_seek(self).unwrap_or(self.positioning_time())
     }
 
-    fn half_turn(&self) -> Nanos {
-        Profile::half_turn(self)
+    fn half_rotation(&self) -> Nanos {
+        Profile::half_rotation(self)
     }
 
     fn command_overhead(&self) -> Nanos {
@@ -131,9 +131,9 @@ mod tests {
     #[test]
     fn a_remote_volume_costs_its_latency_at_any_distance() {
         let volume = profile("network-volume");
-        assert_eq!(volume.seek_time(Sectors::ZERO), volume.switch_time());
-        assert_eq!(volume.seek_time(Sectors(1 << 20)), volume.switch_time());
-        assert_eq!(volume.half_turn(), Nanos::ZERO);
+        assert_eq!(volume.seek_time(Sectors::ZERO), volume.positioning_time());
+        assert_eq!(volume.seek_time(Sectors(1 << 20)), volume.positioning_time());
+        assert_eq!(volume.half_rotation(), Nanos::ZERO);
         assert_eq!(volume.rate_at(Lba(7)), volume.sequential_rate());
     }
 }

@@ -77,12 +77,12 @@ impl<M: Machine> Device for M {
         self.submit_for(now, io, Submitter::default())
     }
 
-    fn submit_for(&mut self, now: Instant, io: Io, whom: Submitter) -> Result<(), Full> {
+    fn submit_for(&mut self, now: Instant, io: Io, submitter: Submitter) -> Result<(), Full> {
         if self.is_full() {
             return Err(Full);
         }
         let now = self.clock().arrival(now);
-        self.arrive_for(now, io, whom);
+        self.arrive_for(now, io, submitter);
         Ok(())
     }
 

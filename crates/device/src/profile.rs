@@ -5,7 +5,7 @@
 //! text may have any source: nothing in it causes a panic or an allocation beyond proportion to its length
 //! and the [limits](crate::spec::limits) of its numbers.
 //!
-//! The figures of the papers follow from it: `switch_time` (average seek and half a rotation),
+//! The figures of the papers follow from it: `positioning_time` (average seek and half a rotation),
 //! `sequential_rate`, and their product, the competitive depth (TR-840 section 3).
 
 use crate::spec::{
@@ -295,8 +295,8 @@ impl Profile {
     /// The positioning cost: the average seek and half a revolution; for an array those of one member
     /// (EuroSys'07 section 5), for a remote volume the mean latency.
     #[must_use]
-    pub fn switch_time(&self) -> Nanos {
-        self.figures.switch_time
+    pub fn positioning_time(&self) -> Nanos {
+        self.figures.positioning_time
     }
 
     /// The rate of sequential reading, averaged over the device.
@@ -308,7 +308,7 @@ impl Profile {
     /// The bytes transferred in a positioning time (TR-840 section 3).
     #[must_use]
     pub fn competitive_depth(&self) -> Bytes {
-        self.sequential_rate().in_time(self.switch_time())
+        self.sequential_rate().in_time(self.positioning_time())
     }
 
     /// The largest gap between two wanted ranges that is cheaper to read than to skip (ATC'09 section 3.3),

@@ -53,7 +53,7 @@ fn the_mean_rate_over_the_disk_is_the_stated_one() {
 /// Calibration by total random access time: the papers' positioning time is the time of a random access, less
 /// the command's overhead and the transfer of a sector.
 #[test]
-fn a_random_access_takes_the_switch_time() {
+fn a_random_access_takes_the_positioning_time() {
     for profile in disks() {
         let mut disk = profile.build(&Build { queue: Queue::Fifo, ..Build::default() }).expect("a disk");
         let sectors = disk.capacity().get();
@@ -66,7 +66,7 @@ fn a_random_access_takes_the_switch_time() {
         let (time, done) = run(&mut *disk, 1, &ios);
         assert!(done.iter().all(|one| one.outcome == Outcome::Done));
         let each = time.as_millis_f64() / ios.len() as f64 - overhead;
-        let stated = profile.switch_time().as_millis_f64();
+        let stated = profile.positioning_time().as_millis_f64();
         assert!((each / stated - 1.0).abs() < 0.015, "{}: {each} instead of {stated} ms", profile.name());
     }
 }

@@ -315,9 +315,9 @@ fn impossible_devices_are_refused_with_their_limits() {
 #[test]
 fn the_figures_of_each_kind() {
     let profile = |name| Profile::builtin(name).expect("built in");
-    assert_eq!(profile("ibm-36g-51").switch_time(), Nanos(10_530_000));
-    assert_eq!(profile("seagate-146g").switch_time(), Nanos(7_980_000));
-    assert_eq!(profile("raid0-2x-seagate").switch_time(), Nanos(7_980_000));
+    assert_eq!(profile("ibm-36g-51").positioning_time(), Nanos(10_530_000));
+    assert_eq!(profile("seagate-146g").positioning_time(), Nanos(7_980_000));
+    assert_eq!(profile("raid0-2x-seagate").positioning_time(), Nanos(7_980_000));
     let raid0 = profile("raid0-2x-seagate").capacity().get() as f64;
     assert!((raid0 / (2.0 * profile("seagate-146g").capacity().get() as f64) - 1.0).abs() < 1e-5);
     assert_eq!(profile("network-volume").average_seek(), None);

@@ -151,7 +151,7 @@ fn ratios(name: &str, model: &Profile, found: &Findings, stretch: f64) -> Vec<(&
         ratios.push(("outer", share(first.rate.as_mb_per_second(), edge("outer_rate_mb_per_s"))));
         ratios.push(("inner", share(last.rate.as_mb_per_second(), edge("inner_rate_mb_per_s"))));
     }
-    ratios.push(("switch", time(measured.switch_time(), model.switch_time())));
+    ratios.push(("switch", time(measured.positioning_time(), model.positioning_time())));
     let rate = |profile: &Profile| profile.sequential_rate().as_mb_per_second();
     ratios.push(("rate", share(rate(measured), rate(model))));
     let depth = |profile: &Profile| profile.competitive_depth().get() as f64;

@@ -37,10 +37,10 @@ impl Driver {
         stream: StreamId,
         object: ObjectId,
         length: Bytes,
-        who: ProcessId,
+        pid: ProcessId,
     ) {
         let (now, extents) = (cache.now(), cache.extents(object));
-        self.pump.open(now, (stream, object, who), length, &extents);
+        self.pump.open(now, (stream, object, pid), length, &extents);
         self.carry_out(cache);
     }
 

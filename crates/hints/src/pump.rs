@@ -132,9 +132,9 @@ impl Pump {
         length: Bytes,
         extents: &[Extent],
     ) {
-        let (stream, object, who) = opened;
+        let (stream, object, pid) = opened;
         self.begin(now, None);
-        self.notify(Event::Opened { stream, object, length, who });
+        self.notify(Event::Opened { stream, object, length, pid });
         self.notify(Event::Placed { object, extents });
     }
 
@@ -189,7 +189,7 @@ impl Pump {
         let request = RequestId(self.next_request);
         self.next_request += 1;
         self.begin(now, Some(request));
-        self.notify(Event::Read { request, stream, range, who: None });
+        self.notify(Event::Read { request, stream, range, pid: None });
     }
 
     /// The application has answered a [`CallbackRequest`], with or without hints.

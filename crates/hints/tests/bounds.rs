@@ -87,9 +87,9 @@ fn run(world: &mut World, ops: &[Op], check: &mut Check<'_>) {
             Op::Clamp(pages) => world.clamp = Pages(*pages),
             Op::Reopen(pages) => {
                 let length = Pages(*pages).bytes();
-                let (stream, who) = (STREAM, ProcessId(1));
+                let (stream, pid) = (STREAM, ProcessId(1));
                 world.notify(Event::Closed { stream });
-                world.notify(Event::Opened { stream, object: FILE, length, who });
+                world.notify(Event::Opened { stream, object: FILE, length, pid });
             }
         }
     }
@@ -191,10 +191,10 @@ proptest! {
             ];
             let runs = [Span::new(PageIndex(a), PageIndex(b)), Span::new(PageIndex(b % 9), PageIndex(c % 9))];
             let event = match kind {
-                0 => Event::Opened { stream, object, length, who: ProcessId(1) },
+                0 => Event::Opened { stream, object, length, pid: ProcessId(1) },
                 1 => Event::Placed { object, extents: &extents[usize::from(flag)..] },
                 2 => Event::Hint(HintEvent::Watched { object, range }),
-                3 | 4 => Event::Read { request: RequestId(small), stream, range: small_range, who: None },
+                3 | 4 => Event::Read { request: RequestId(small), stream, range: small_range, pid: None },
                 5 => Event::Hint(HintEvent::Hinted { mode: HintMode::Append, accesses: &accesses, done: flag }),
                 6 => Event::Hint(HintEvent::Answered { request: RequestId(small) }),
                 7 => Event::Hint(HintEvent::Resident { query: QueryId(small), runs: flag.then_some(&runs) }),

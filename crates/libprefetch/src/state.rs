@@ -121,7 +121,7 @@ impl State {
             let cut = ByteSpan::new(ByteOffset::ZERO + length, ByteOffset::ZERO + before);
             self.driver.changed(&mut self.cache, object, cut);
         }
-        self.driver.open(&mut self.cache, stream_of(object), object, length, who());
+        self.driver.open(&mut self.cache, stream_of(object), object, length, pid());
     }
 
     /// The object of the entry at `index` of a hint; checks its descriptor.
@@ -228,7 +228,7 @@ fn stream_of(object: ObjectId) -> StreamId {
     StreamId(object.0)
 }
 
-fn who() -> ProcessId {
+fn pid() -> ProcessId {
     ProcessId(std::process::id())
 }
 

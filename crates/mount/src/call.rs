@@ -10,12 +10,12 @@ const LOOKS: u32 = 8;
 
 /// The call in which a reader waits, of which a read of these bytes is a part or all; `None` where it is
 /// unknown. Finding it takes some microseconds.
-pub(crate) fn call_of(who: ProcessId, range: ByteSpan) -> Option<ByteSpan> {
-    if who.0 == 0 {
+pub(crate) fn call_of(pid: ProcessId, range: ByteSpan) -> Option<ByteSpan> {
+    if pid.0 == 0 {
         return None;
     }
     for _ in 0..LOOKS {
-        match thread_state(who.0) {
+        match thread_state(pid.0) {
             ThreadState::Running => std::thread::yield_now(),
             ThreadState::Reads(call) => return Some(call).filter(|call| holds(*call, range)),
             ThreadState::Other => return None,

@@ -44,7 +44,7 @@ impl LearntState {
     /// Its text, with this source.
     pub(crate) fn to_text(&self, source: &Path) -> String {
         let device = self.device.map_or(String::new(), |device| {
-            format!("device {} {}\n", device.switch.get(), device.rate.as_bytes_per_second())
+            format!("device {} {}\n", device.positioning.get(), device.rate.as_bytes_per_second())
         });
         format!("{}{device}{}{END}", Self::head(source), self.streams)
     }
@@ -87,8 +87,8 @@ impl LearntState {
 }
 
 fn measured(costs: &str) -> Option<Measured> {
-    let (switch, rate) = costs.trim().split_once(' ')?;
-    Measured::plausible(Nanos(switch.parse().ok()?), Rate::bytes_per_second(rate.parse().ok()?))
+    let (positioning, rate) = costs.trim().split_once(' ')?;
+    Measured::plausible(Nanos(positioning.parse().ok()?), Rate::bytes_per_second(rate.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -100,7 +100,8 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read() {
-        let device = Some(Measured { switch: Nanos(10_500_001), rate: Rate::bytes_per_second(1e8 / 3.0) });
+        let device =
+            Some(Measured { positioning: Nanos(10_500_001), rate: Rate::bytes_per_second(1e8 / 3.0) });
         for device in [None, device] {
             let learnt = LearntState { streams: STREAMS.to_owned(), device };
             let text = learnt.to_text(Path::new("/data\nclass seen=9"));

@@ -168,14 +168,14 @@ mod tests {
             object: ObjectId(1),
             version: Version::default(),
             file: file.into(),
-            who: ProcessId(1),
+            pid: ProcessId(1),
         };
         let stream = plain.opened(opened);
         let read = |start, length| {
             let (to, from) = channel();
             let range = ByteSpan::at(ByteOffset(start), Bytes(length));
             let answer = Answer::call(move |answer| to.send(answer.map(<[u8]>::to_vec)).expect("received"));
-            plain.read(ReadRequest { stream, range, who: ProcessId(1), call: None }, answer);
+            plain.read(ReadRequest { stream, range, pid: ProcessId(1), call: None }, answer);
             from.recv().expect("an answer")
         };
         assert_eq!(read(2, 3), Ok(b"234".to_vec()));

@@ -71,7 +71,7 @@ pub struct OpenedFile {
     /// The backing file, open for reading (and possibly writing), without `O_DIRECT`.
     pub file: Arc<File>,
     /// The thread that opened it.
-    pub who: ProcessId,
+    pub pid: ProcessId,
 }
 
 /// The times of a file's last change, and its length. Equal versions have equal contents, except for changes
@@ -106,7 +106,7 @@ pub struct ReadRequest {
     /// Its bytes; not empty.
     pub range: ByteSpan,
     /// The thread that reads.
-    pub who: ProcessId,
+    pub pid: ProcessId,
     /// The call of which it is a part, if that is longer and known.
     pub call: Option<ByteSpan>,
 }

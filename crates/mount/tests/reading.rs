@@ -91,7 +91,7 @@ fn a_thousand_readers_at_once_are_all_answered_in_little_memory() {
                 answered.fetch_add(1, Relaxed);
             });
             let range = ByteSpan::at(ByteOffset(at), Bytes(65_536));
-            lab.reader.read(ReadRequest { stream: *stream, range, who: ProcessId(1), call: None }, answer);
+            lab.reader.read(ReadRequest { stream: *stream, range, pid: ProcessId(1), call: None }, answer);
         }
     }
     let limit = Instant::now() + LIMIT;

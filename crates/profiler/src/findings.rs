@@ -69,7 +69,7 @@ impl Findings {
             verdict: Verdict::DoesNotSeek,
             capacity: profile.capacity(),
             rotation_period: None,
-            positioning_time: profile.switch_time(),
+            positioning_time: profile.positioning_time(),
             rates: Vec::new(),
             zones: Vec::new(),
             seeks: Vec::new(),

@@ -124,7 +124,7 @@ fn measure_rotating(session: &mut Session<'_>, label: &Label, platter: &Platter)
     let gaps = gaps::measure(session, rates.at(ByteOffset::ZERO))?;
     let sizes = effects::sizes(session)?;
     let besides = command.overhead + platter.media_rate().time_for(offsets::PAGE);
-    let switch = if is_array { Some(random_read(session)? - besides) } else { None };
+    let positioning = if is_array { Some(random_read(session)? - besides) } else { None };
     let disk = write::Disk {
         capacity: session.capacity(),
         period: platter.period,
@@ -133,7 +133,7 @@ fn measure_rotating(session: &mut Session<'_>, label: &Label, platter: &Platter)
         besides: besides + platter.period / 2,
         command,
         infill: gaps::threshold(&gaps),
-        average_seek: switch.map(|switch| switch - platter.period / 2),
+        average_seek: positioning.map(|positioning| positioning - platter.period / 2),
     };
     let (toml, profile) = write::disk(label, &disk)?;
     let mut findings = Findings::of(profile, toml, session.elapsed());

@@ -18,7 +18,7 @@ impl Findings {
         let note = format!(
             "{}, positioning {}, rate {}: competitive prefetch size {}",
             profile.capacity(),
-            profile.switch_time(),
+            profile.positioning_time(),
             profile.sequential_rate(),
             profile.competitive_depth(),
         );

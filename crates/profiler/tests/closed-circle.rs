@@ -113,8 +113,8 @@ fn costs_are_found(name: &str, verdict: Verdict, how: How, seed: u64, bar: f64) 
     assert!(found.elapsed < how.limit(), "{}", found.elapsed);
     let kind = if verdict == Verdict::Array { "array" } else { "remote" };
     let mut line = Line::new(name, kind, how, seed, bar);
-    let switch = |profile: &Profile| profile.switch_time().as_millis_f64();
-    line.ratio("switch", switch(&found.profile), switch(&model));
+    let positioning = |profile: &Profile| profile.positioning_time().as_millis_f64();
+    line.ratio("switch", positioning(&found.profile), positioning(&model));
     costs(&mut line, &found.profile, &model);
     line.end(found.elapsed);
 }
@@ -205,7 +205,8 @@ fn a_steady_network_is_no_disk() {
         let model = Profile::parse("steady", &text(median)).unwrap_or_else(|error| panic!("{error}"));
         let found = measure(&model, Plan::quick(), seed as u64);
         assert_eq!(found.verdict, Verdict::DoesNotSeek, "{median} ms: {:?}", found.rotation_period);
-        let ratio = found.profile.switch_time().as_millis_f64() / model.switch_time().as_millis_f64();
+        let ratio =
+            found.profile.positioning_time().as_millis_f64() / model.positioning_time().as_millis_f64();
         assert!((ratio - 1.0).abs() < 0.05, "{median} ms: {ratio}");
     }
 }

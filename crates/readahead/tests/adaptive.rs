@@ -18,9 +18,9 @@ const FILE: u64 = 1024;
 /// Their calls: 64 KB.
 const CALL: u64 = 16;
 
-/// A disk whose switches take 10.5 ms and that reads 51 MB/s: 131 pages.
+/// A disk whose positionings take 10.5 ms and that reads 51 MB/s: 131 pages.
 fn disk() -> Model {
-    Model { switch: Nanos::from_millis_f64(10.5), rate: Rate::mb_per_second(51.0) }
+    Model { positioning: Nanos::from_millis_f64(10.5), rate: Rate::mb_per_second(51.0) }
 }
 
 fn unit(model: &Model) -> f64 {
@@ -49,7 +49,7 @@ fn survival(lengths: &[u64], count: usize) -> Survival {
     learnt.survival()
 }
 
-/// The plan in the model's terms: each fetch costs a switch.
+/// The plan in the model's terms: each fetch costs a positioning.
 fn solve(survival: Survival, ratio_bound: RatioBound, end: u64) -> Plan {
     Plan::solve(survival, ratio_bound, Pages(end), 1.0)
 }
@@ -129,7 +129,7 @@ proptest! {
         lengths in lengths(), rho in 2.0..9.0f64, unit in 1.0..3000.0f64, end in 1..1u64 << 18,
         continuing in 0.0..1.0f64,
     ) {
-        let model = Model { switch: Nanos(10_000_000), rate: Rate::bytes_per_second(unit * PAGE / 0.01) };
+        let model = Model { positioning: Nanos(10_000_000), rate: Rate::bytes_per_second(unit * PAGE / 0.01) };
         let survival = survival(&lengths, lengths.len() * 3);
         let plan = Plan::solve(survival, RatioBound::new(rho, unit), Pages(end), continuing);
         // Beyond the planned end as well, as if that had been wrong.
@@ -241,7 +241,7 @@ impl Reader {
     fn read_until(&mut self, file: u64, length: u64, elsewhere: u64) {
         let (now, stream) = (Instant::ZERO, StreamId(5));
         let opened =
-            Opened { stream, object: ObjectId(1), who: ProcessId(1), length: Pages(file), announced: None };
+            Opened { stream, object: ObjectId(1), pid: ProcessId(1), length: Pages(file), announced: None };
         self.policy.opened(now, opened);
         let (mut held, mut fetches, mut out) = (Held(PageIndex(0), length..elsewhere), 0, Vec::new());
         for page in (0..length).map(PageIndex) {

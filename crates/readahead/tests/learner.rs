@@ -77,7 +77,7 @@ const MIX: [u64; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
 /// A disk that differs from the tested ones.
 fn guess() -> Measured {
-    Measured { switch: Nanos::from_millis(5), rate: Rate::mb_per_second(400.0) }
+    Measured { positioning: Nanos::from_millis(5), rate: Rate::mb_per_second(400.0) }
 }
 
 fn learnt(visits: &[Visit]) -> Measured {
@@ -97,21 +97,26 @@ fn profile(name: &str) -> Profile {
 /// The predicted time of visits.
 fn predicted(costs: Measured, visits: &[Visit]) -> f64 {
     let bytes: u64 = visits.iter().map(|visit| visit.range.len().bytes().get()).sum();
-    costs.switch.as_secs_f64() * visits.len() as f64 + costs.rate.time_for(Bytes(bytes)).as_secs_f64()
+    costs.positioning.as_secs_f64() * visits.len() as f64 + costs.rate.time_for(Bytes(bytes)).as_secs_f64()
 }
 
 #[test]
-fn alone_a_disk_shows_its_switch_time_and_rate() {
+fn alone_a_disk_shows_its_positioning_time_and_rate() {
     for name in ["ibm-36g-51", "ibm-36g-37", "seagate-146g", "barracuda-500g", "wd-500g", "exos-18t"] {
         let profile = profile(name);
         assert_eq!(profile.kind(), Kind::Disk);
         let costs = learnt(&Load::new(&profile, 1, &MIX).serve(FEW));
         // A command's overhead is a part of the positioning time.
-        let switch = profile.switch_time().as_secs_f64();
+        let positioning = profile.positioning_time().as_secs_f64();
         let rate = profile.sequential_rate().as_mb_per_second();
-        let (switch_off, rate_off) =
-            (off(costs.switch.as_secs_f64(), switch), off(costs.rate.as_mb_per_second(), rate));
-        assert!(switch_off < WITHIN, "{name}: {} instead of {:.2} ms", costs.switch, switch * 1e3);
+        let (positioning_off, rate_off) =
+            (off(costs.positioning.as_secs_f64(), positioning), off(costs.rate.as_mb_per_second(), rate));
+        assert!(
+            positioning_off < WITHIN,
+            "{name}: {} instead of {:.2} ms",
+            costs.positioning,
+            positioning * 1e3
+        );
         assert!(rate_off < WITHIN, "{name}: {} instead of {rate} MB/s", costs.rate);
     }
 }
@@ -150,11 +155,11 @@ fn an_array_is_learnt_while_its_visits_are_alone() {
         load.depth = 16;
         load.serve(FEW).into_iter().for_each(|visit| learner.completed(visit));
         assert!(learner.visits() <= FEW as u64, "one at most was open when the queue filled");
-        assert!(off(learner.costs().switch.as_secs_f64(), alone.switch.as_secs_f64()) < 0.01);
+        assert!(off(learner.costs().positioning.as_secs_f64(), alone.positioning.as_secs_f64()) < 0.01);
     }
 }
 
-/// The competitive depth under a queue: equal time goes into switches and into transfers, as measured by
+/// The competitive depth under a queue: equal time goes into positionings and into transfers, as measured by
 /// loads of only short and of only long requests.
 #[test]
 fn the_depth_is_that_of_loads_of_one_length() {
@@ -170,9 +175,9 @@ fn the_depth_is_that_of_loads_of_one_length() {
             };
             let (short, long) = (each(16), each(256));
             let rate = Pages(240).bytes().get() as f64 / (long - short);
-            let switch = short - Pages(16).bytes().get() as f64 / rate;
+            let positioning = short - Pages(16).bytes().get() as f64 / rate;
             let costs = learnt(&Load::new(&profile, depth, &MIX).serve(FEW));
-            let (is, should) = (costs.depth().get() as f64, switch * rate);
+            let (is, should) = (costs.depth().get() as f64, positioning * rate);
             assert!(off(is, should) < 2.0 * WITHIN, "{name} at {depth}: {is} instead of {should} bytes");
         }
     }
@@ -201,7 +206,7 @@ fn stalls_and_coarse_clocks_do_not_mislead_it() {
         for (what, visits) in [("stalls", stalled.collect::<Vec<_>>()), ("clock", coarse.collect())] {
             let costs = learnt(&visits);
             assert!(
-                off(costs.switch.as_secs_f64(), right.switch.as_secs_f64()) < WITHIN,
+                off(costs.positioning.as_secs_f64(), right.positioning.as_secs_f64()) < WITHIN,
                 "{what} at {depth}: {costs:?} instead of {right:?}"
             );
             assert!(
@@ -280,32 +285,33 @@ fn a_driver_that_checks_seldom_shows_their_mean() {
     assert!(off(is, should) < 3.0 * WITHIN, "{costs:?} instead of {right:?}");
 }
 
-/// The cost of an unloaded switch. If it was learnt alone, it stays under a queue. Under a queue from the
+/// The cost of an unloaded positioning. If it was learnt alone, it stays under a queue. Under a queue from the
 /// beginning it is the guess, within what a queue can save.
 #[test]
-fn an_unloaded_switch_is_distinguished_from_one_of_a_queue() {
+fn an_unloaded_positioning_is_distinguished_from_one_of_a_queue() {
     let profile = profile("ibm-36g-51");
-    let alone = profile.switch_time().as_secs_f64();
+    let alone = profile.positioning_time().as_secs_f64();
     let learn = |costs: &mut UnloadedCosts, load: &mut Load, requests| {
         load.serve(requests).into_iter().for_each(|visit| costs.completed(visit));
     };
     let mut costs = UnloadedCosts::new(guess(), false);
     let mut load = Load::new(&profile, 1, &MIX);
     learn(&mut costs, &mut load, FEW);
-    assert!(off(costs.unloaded().switch.as_secs_f64(), alone) < WITHIN, "{costs:?}");
+    assert!(off(costs.unloaded().positioning.as_secs_f64(), alone) < WITHIN, "{costs:?}");
     load.depth = 32;
     learn(&mut costs, &mut load, 2 * FEW);
-    let (unloaded, marginal) = (costs.unloaded().switch.as_secs_f64(), costs.marginal().switch.as_secs_f64());
+    let (unloaded, marginal) =
+        (costs.unloaded().positioning.as_secs_f64(), costs.marginal().positioning.as_secs_f64());
     assert!(
         marginal < 0.7 * alone && off(unloaded, alone) < WITHIN,
         "{unloaded} and {marginal} of {alone} s"
     );
     // A guess that is far too long, or too short, under a queue from the beginning.
     for guessed in [Nanos::from_secs(1), Nanos::from_micros(10)] {
-        let mut costs = UnloadedCosts::new(Measured { switch: guessed, ..guess() }, false);
+        let mut costs = UnloadedCosts::new(Measured { positioning: guessed, ..guess() }, false);
         learn(&mut costs, &mut Load::new(&profile, 32, &MIX), 2 * FEW);
         let (unloaded, marginal) =
-            (costs.unloaded().switch.as_secs_f64(), costs.marginal().switch.as_secs_f64());
+            (costs.unloaded().positioning.as_secs_f64(), costs.marginal().positioning.as_secs_f64());
         assert!((marginal..=3.001 * marginal).contains(&unloaded), "{unloaded} and {marginal} s");
     }
 }
@@ -316,7 +322,7 @@ fn an_unloaded_switch_is_distinguished_from_one_of_a_queue() {
 #[test]
 fn chance_makes_no_device_fast() {
     let profile = profile("ibm-36g-51");
-    let guess = Measured { switch: Nanos::from_micros(12_700), rate: Rate::mb_per_second(126.0) };
+    let guess = Measured { positioning: Nanos::from_micros(12_700), rate: Rate::mb_per_second(126.0) };
     let lengths: Vec<u64> = (0..64).map(|at| if at == 0 { 32 } else { 16 }).collect();
     for depth in [1, 4, 16, 64] {
         for seed in 0..10 {
@@ -339,7 +345,7 @@ fn chance_makes_no_device_fast() {
 /// Measurements outweigh a guess, however slow it is.
 #[test]
 fn a_device_is_as_fast_as_it_shows() {
-    let guess = Measured { switch: Nanos::from_millis(5), rate: Rate::mb_per_second(5.0) };
+    let guess = Measured { positioning: Nanos::from_millis(5), rate: Rate::mb_per_second(5.0) };
     for name in ["seagate-146g", "barracuda-500g", "exos-18t"] {
         let profile = profile(name);
         let mut learner = CostLearner::new(guess);
@@ -387,6 +393,6 @@ fn invalid_visits_teach_nothing_and_cause_no_panic() {
         learner.completed(visit(u64::MAX / 2, u64::MAX / 2 + at, 800 * at, 1 << 30));
     }
     let costs = learner.costs();
-    assert!(costs.switch > Nanos::ZERO && costs.rate.as_bytes_per_second() > 0.0, "{costs:?}");
+    assert!(costs.positioning > Nanos::ZERO && costs.rate.as_bytes_per_second() > 0.0, "{costs:?}");
     assert!(costs.rate.as_bytes_per_second().is_finite());
 }

@@ -1,4 +1,4 @@
-//! The bound `rho` on devices that differ from the papers' model of one rate and one switch cost: zones,
+//! The bound `rho` on devices that differ from the papers' model of one rate and one positioning cost: zones,
 //! costs that change while a stream is read, gaps, page faults. [`Trial`] keeps the account, not the policy.
 
 use foreseek_device::Profile;
@@ -27,7 +27,7 @@ fn trial(device: &str, rho: f64) -> Trial {
 /// Requests of other streams a third of the disk apart, which leave the device idle for this share of its
 /// time.
 fn let_it_idle(trial: &mut Trial, share: f64) {
-    let every = trial.switch().scale(1.0 / (1.0 - share));
+    let every = trial.positioning().scale(1.0 / (1.0 - share));
     trial.serve(300, Sectors(24_000_000), every);
 }
 
@@ -72,7 +72,7 @@ fn in_the_outer_zone_of_a_disk_that_idles_the_bound_holds() {
     }
 }
 
-/// CR is 25 pages there: reading the gap between two pages takes longer than a switch.
+/// CR is 25 pages there: reading the gap between two pages takes longer than a positioning.
 #[test]
 fn a_reader_of_every_33rd_page_of_a_network_volume_pays_for_no_gaps() {
     for rho in [2.0, 2.5, 3.0] {
@@ -82,8 +82,8 @@ fn a_reader_of_every_33rd_page_of_a_network_volume_pays_for_no_gaps() {
         }
         let costly = trial.worst();
         assert!(costly.but_a_page <= rho + ROUNDING, "{costly:?} of {rho}");
-        // All together against a switch and a transfer for each of the pages.
-        let single = trial.switch().as_secs_f64() + PAGE_SIZE as f64 / 125e6;
+        // All together against a positioning and a transfer for each of the pages.
+        let single = trial.positioning().as_secs_f64() + PAGE_SIZE as f64 / 125e6;
         for pages in 1..100 {
             trial.forget();
             read(&mut trial, Lba::ZERO, pages * 33, 1, 32);
@@ -101,7 +101,7 @@ enum Event {
     /// Other streams are served, this far apart, as a share of the disk, and the device idles for a share of
     /// its time.
     Load(f64, f64),
-    /// The device is measured to have this switch cost (ms) and rate (MB/s).
+    /// The device is measured to have this positioning cost (ms) and rate (MB/s).
     Measured(f64, f64),
 }
 
@@ -109,7 +109,7 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         4 => (1..400u64).prop_map(Event::Read),
         1 => (1e-6..1.0f64, 0.0..0.95f64).prop_map(|(far, idle)| Event::Load(far, idle)),
-        1 => (0.1..30.0f64, 5.0..300.0f64).prop_map(|(switch, rate)| Event::Measured(switch, rate)),
+        1 => (0.1..30.0f64, 5.0..300.0f64).prop_map(|(positioning, rate)| Event::Measured(positioning, rate)),
     ]
 }
 
@@ -152,11 +152,11 @@ proptest! {
                     }
                 }
                 Event::Load(far, idle) => {
-                    let every = trial.switch().scale(1.0 / (1.0 - idle));
+                    let every = trial.positioning().scale(1.0 / (1.0 - idle));
                     trial.serve(40, Sectors((capacity * far) as u64).max(Sectors(1)), every);
                 }
-                Event::Measured(switch, rate) => trial.measure(Some(Measured {
-                    switch: Nanos::from_millis_f64(switch),
+                Event::Measured(positioning, rate) => trial.measure(Some(Measured {
+                    positioning: Nanos::from_millis_f64(positioning),
                     rate: Rate::mb_per_second(rate),
                 })),
             }

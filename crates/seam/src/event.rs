@@ -73,7 +73,7 @@ pub enum Event<'a> {
         /// Length of the object.
         length: Bytes,
         /// The process that opened it.
-        who: ProcessId,
+        pid: ProcessId,
     },
     /// A stream was closed.
     Closed {
@@ -96,7 +96,7 @@ pub enum Event<'a> {
         /// The bytes.
         range: ByteSpan,
         /// The process that reads, if it is known for each read; otherwise it is the opener of the stream.
-        who: Option<ProcessId>,
+        pid: Option<ProcessId>,
     },
     /// A fetch ended.
     Done {
@@ -225,11 +225,11 @@ pub enum ServingEvent<'a> {
     /// A process has run since it was last reported.
     Ran {
         /// The process.
-        who: ProcessId,
+        pid: ProcessId,
     },
     /// A process has ended.
     Exited {
         /// The process.
-        who: ProcessId,
+        pid: ProcessId,
     },
 }

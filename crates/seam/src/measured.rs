@@ -3,12 +3,12 @@
 use foreseek_units::{Bytes, Nanos, Rate};
 
 /// The longest plausible positioning time: a tape library's.
-const SWITCH_MOST: Nanos = Nanos::from_secs(600);
+const POSITIONING_MOST: Nanos = Nanos::from_secs(600);
 /// A positioning time and a rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
     /// The time to move to another place, until its first byte arrives.
-    pub switch: Nanos,
+    pub positioning: Nanos,
     /// The transfer rate from there on.
     pub rate: Rate,
 }
@@ -19,16 +19,16 @@ impl Measured {
 
     /// The costs, if they are plausible for a device: for values from a file.
     #[must_use]
-    pub fn plausible(switch: Nanos, rate: Rate) -> Option<Self> {
+    pub fn plausible(positioning: Nanos, rate: Rate) -> Option<Self> {
         let bytes = rate.as_bytes_per_second();
-        (switch <= SWITCH_MOST && (Self::RATES.0..=Self::RATES.1).contains(&bytes))
-            .then_some(Self { switch, rate })
+        (positioning <= POSITIONING_MOST && (Self::RATES.0..=Self::RATES.1).contains(&bytes))
+            .then_some(Self { positioning, rate })
     }
 
     /// The competitive depth: the bytes transferred in a positioning time.
     #[must_use]
     pub fn depth(&self) -> Bytes {
-        self.rate.in_time(self.switch)
+        self.rate.in_time(self.positioning)
     }
 
     /// The largest gap that passes under the head: reading beyond it is no positioning.

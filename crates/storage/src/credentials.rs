@@ -192,8 +192,8 @@ mod tests {
         let (private, shared) = (file("private", 0o600, 0, 0), file("shared", 0o640, 0, 27));
         let own = file("own", 0o400, 1003, 0);
         let plain = Credentials::parse(STATUS, false).unwrap();
-        let reads = |who: &Credentials, fd: &rustix::fd::OwnedFd| {
-            who.acting(|| may(fd.as_fd(), Access::READ_OK).unwrap()).unwrap()
+        let reads = |credentials: &Credentials, fd: &rustix::fd::OwnedFd| {
+            credentials.acting(|| may(fd.as_fd(), Access::READ_OK).unwrap()).unwrap()
         };
         assert_eq!([&private, &shared, &own].map(|fd| reads(&plain, fd)), [false, true, true]);
         // A process with the capability reads everything; a root without it reads its own alone.

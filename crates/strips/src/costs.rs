@@ -161,12 +161,12 @@ impl VirtualCosts {
 
     /// The cost of blocks of a strip by the profile, from this position of the head.
     fn modelled(&self, head: Lba, strip: StripNo, (start, end): (u64, u64)) -> Nanos {
-        let half_turn = self.member.half_turn();
+        let half_rotation = self.member.half_rotation();
         let distance = head.distance(self.geometry.place_of(strip, start).lba);
         let positioning = match self.following {
-            _ if !distance.is_zero() => self.member.seek_time(distance) + half_turn,
+            _ if !distance.is_zero() => self.member.seek_time(distance) + half_rotation,
             Following::Streams => Nanos::ZERO,
-            Following::MissesTurn => half_turn * 2,
+            Following::MissesTurn => half_rotation * 2,
         };
         // The rate at the strip's start, for all of its blocks.
         let rate = self.member.rate_at(self.geometry.place_of(strip, 0).lba);

@@ -29,7 +29,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// How many strips one prefetch has at most: half of the commands that answer an event, and as many as a server has frames with holes
-/// for. With four strips of data of 128 KiB in a stripe it is 16 MiB, eight times the competitive size of the paper's disks: a switch is a ninth of it.
+/// for. With four strips of data of 128 KiB in a stripe it is 16 MiB, eight times the competitive size of the paper's disks: a positioning is a ninth of it.
 pub(crate) const PREFETCH_STRIPS_LIMIT: u64 = 128;
 /// How unlikely a run may be to go on for a prefetch before its reader is beyond the last one. If it goes on it has saved a wait, and if not
 /// it has cost as much.
@@ -68,7 +68,7 @@ pub(crate) struct RunLengths {
     geometry: Geometry,
     member: Arc<dyn DeviceCosts>,
     /// The positioning of a member, in seconds.
-    switch: f64,
+    positioning: f64,
     /// The stripe behind the last one.
     end: u64,
     lengths: Lengths,
@@ -78,11 +78,11 @@ pub(crate) struct RunLengths {
 impl RunLengths {
     /// Nothing yet, of an array whose members cost so much.
     pub(crate) fn new(geometry: Geometry, member: Arc<dyn DeviceCosts>) -> Self {
-        let switch = member.command_overhead() + member.average_seek() + member.half_turn();
+        let positioning = member.command_overhead() + member.average_seek() + member.half_rotation();
         let length = geometry.length().get();
         let end = stripe_of(geometry, PageIndex(length.saturating_sub(1))) + 1;
         let lengths = Lengths::default();
-        Self { geometry, member, switch: switch.as_secs_f64(), end, lengths, planned: None }
+        Self { geometry, member, positioning: positioning.as_secs_f64(), end, lengths, planned: None }
     }
 
     /// A run is recognised when its stream has come so far.
@@ -125,7 +125,7 @@ impl RunLengths {
         }
         let used =
             run.account.transfer() - ahead as f64 * run.slowest + run.own + self.transfer(first, reached);
-        let (least, most) = (run.account.least(self.switch), run.account.most(self.switch, used));
+        let (least, most) = (run.account.least(self.positioning), run.account.most(self.positioning, used));
         let (fewest, most_stripes) = (self.at_least(first, least, room), self.within(first, most, room));
         let whole = wish.max(fewest).min(room);
         let stripes = match beyond {
@@ -148,7 +148,7 @@ impl RunLengths {
     /// So many stripes from one on are prefetched for a run that has reached another.
     fn charge(&self, run: &mut Run, first: u64, stripes: u64, reached: u64) {
         let next = first + stripes;
-        run.account.fetched(self.switch, self.transfer(first, next));
+        run.account.fetched(self.positioning, self.transfer(first, next));
         let slowest = self.seconds(first).max(self.seconds(next - 1));
         run.slowest = if first > reached { run.slowest.max(slowest) } else { slowest };
         run.fetches += 1;
@@ -172,7 +172,7 @@ impl RunLengths {
 
     /// The plan for what lies at a stripe, made anew where it has grown old or was made for another zone.
     fn plan(&mut self, stripe: u64) -> &Plan {
-        let bound = RatioBound::new(RHO, self.switch / self.seconds(stripe.min(self.end - 1)));
+        let bound = RatioBound::new(RHO, self.positioning / self.seconds(stripe.min(self.end - 1)));
         // Runs are counted with the stripe before them.
         let (seen, longest) = (self.lengths.seen(), Pages(self.end + 1));
         let old = self.planned.take().filter(|old| old.serves(seen, bound.unit(), longest));
@@ -336,7 +336,7 @@ mod tests {
         fn average_seek(&self) -> Nanos {
             self.positioning
         }
-        fn half_turn(&self) -> Nanos {
+        fn half_rotation(&self) -> Nanos {
             Nanos::ZERO
         }
         fn capacity(&self) -> Sectors {

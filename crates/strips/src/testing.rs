@@ -28,7 +28,7 @@ impl DeviceCosts for Simple {
     fn average_seek(&self) -> Nanos {
         Nanos::from_millis(5)
     }
-    fn half_turn(&self) -> Nanos {
+    fn half_rotation(&self) -> Nanos {
         Nanos::from_millis(2)
     }
     fn capacity(&self) -> Sectors {

@@ -13,7 +13,7 @@ pub trait DeviceCosts: Send + Sync {
     /// The mean time of a seek between two random places.
     fn average_seek(&self) -> Nanos;
     /// Half a rotation: the mean wait of a random access after its seek.
-    fn half_turn(&self) -> Nanos;
+    fn half_rotation(&self) -> Nanos;
     /// The time of a command beside seeking and reading.
     fn command_overhead(&self) -> Nanos {
         Nanos::ZERO

@@ -54,21 +54,21 @@ impl Classes {
     }
 
     /// Sets the program of a process.
-    pub(crate) fn runs(&mut self, who: ProcessId, name: &[u8]) {
+    pub(crate) fn runs(&mut self, pid: ProcessId, name: &[u8]) {
         if self.programs.len() >= PROCESSES_LIMIT {
             self.programs.clear();
         }
-        self.programs.insert(who, hash(name));
+        self.programs.insert(pid, hash(name));
     }
 
     /// A process ended.
-    pub(crate) fn exited(&mut self, who: ProcessId) {
-        self.programs.remove(&who);
+    pub(crate) fn exited(&mut self, pid: ProcessId) {
+        self.programs.remove(&pid);
     }
 
     /// The class of a process.
-    pub(crate) fn program(&self, who: ProcessId) -> Option<u64> {
-        self.programs.get(&who).copied()
+    pub(crate) fn program(&self, pid: ProcessId) -> Option<u64> {
+        self.programs.get(&pid).copied()
     }
 
     /// A walk is over after `files` files; `stopped`: it stopped before the end of its tree.

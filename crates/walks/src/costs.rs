@@ -39,7 +39,7 @@ impl Model {
             let took = costs.rate_at(Lba(point << shift)).time_for(cell.bytes());
             before.push(before[point as usize] + took.max(Nanos(1)));
         }
-        let half = costs.half_turn();
+        let half = costs.half_rotation();
         let average = costs.average_seek() + half;
         let near = costs.seek_time(Sectors(1)) + half;
         let far = costs.seek_time(costs.capacity()) + half;
@@ -63,7 +63,11 @@ impl Model {
 
     /// The cost of a request before its transfer, if the head has to move this far.
     pub(crate) fn positioning(&self, distance: Sectors) -> Nanos {
-        if distance.is_zero() { Nanos::ZERO } else { self.costs.seek_time(distance) + self.costs.half_turn() }
+        if distance.is_zero() {
+            Nanos::ZERO
+        } else {
+            self.costs.seek_time(distance) + self.costs.half_rotation()
+        }
     }
 
     /// The cost of moving from one address to another.

@@ -26,11 +26,11 @@ impl Walks {
         self.now = self.now.max(now);
         let state = &mut self.state;
         match event {
-            Event::DirectoryOpened { who, directory, parent } => {
-                state.directory_opened(self.now, who, directory, parent);
+            Event::DirectoryOpened { pid, directory, parent } => {
+                state.directory_opened(self.now, pid, directory, parent);
             }
-            Event::FileOpened { who, directory, file } => state.file_opened(self.now, who, directory, file),
-            Event::LookedUp { who, directory, node } => state.looked_up(self.now, who, directory, node),
+            Event::FileOpened { pid, directory, file } => state.file_opened(self.now, pid, directory, file),
+            Event::LookedUp { pid, directory, node } => state.looked_up(self.now, pid, directory, node),
             Event::Read { file, end } => state.read(file, end),
             Event::Listed { directory, entries } => state.listed(directory, entries),
             Event::Unlistable { directory } => state.unlistable(directory),
@@ -40,8 +40,8 @@ impl Walks {
             }
             Event::Changed { directory } => state.changed(directory),
             Event::Budget { bytes } => state.settings.budget = bytes,
-            Event::Program { who, name } => state.classes.runs(who, name),
-            Event::Exited { who } => state.classes.exited(who),
+            Event::Program { pid, name } => state.classes.runs(pid, name),
+            Event::Exited { pid } => state.classes.exited(pid),
             Event::Overflow => (0..WALKS_LIMIT).for_each(|at| state.end(at)),
             Event::Tick => self.end_idle(),
         }

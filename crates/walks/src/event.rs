@@ -10,7 +10,7 @@ pub enum Event<'a> {
     /// A program opened a directory to list it. A driver at rest reports only this event.
     DirectoryOpened {
         /// The process.
-        who: ProcessId,
+        pid: ProcessId,
         /// The opened directory.
         directory: Node,
         /// The directory that holds it, if it is known and on the same file system.
@@ -21,7 +21,7 @@ pub enum Event<'a> {
     /// Each open is reported, even of a file that is in memory; if all files are, the engine ends the reports.
     FileOpened {
         /// The process.
-        who: ProcessId,
+        pid: ProcessId,
         /// The directory through which it was opened.
         directory: Node,
         /// The opened file.
@@ -30,7 +30,7 @@ pub enum Event<'a> {
     /// A program looked an inode up without opening it (`stat`). Only some drivers see that: a mount does.
     LookedUp {
         /// The process.
-        who: ProcessId,
+        pid: ProcessId,
         /// The directory of the look-up.
         directory: Node,
         /// The file or directory.
@@ -91,14 +91,14 @@ pub enum Event<'a> {
     /// The program of a process, if the driver knows it. Walks of one program are expected to be alike.
     Program {
         /// The process.
-        who: ProcessId,
+        pid: ProcessId,
         /// The program's name (`comm`).
         name: &'a [u8],
     },
     /// A process ended.
     Exited {
         /// The process.
-        who: ProcessId,
+        pid: ProcessId,
     },
     /// Events were lost. The engine forgets the live walks; bytes that they hold count as wasted.
     Overflow,

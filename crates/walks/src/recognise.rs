@@ -23,7 +23,7 @@ impl State {
     pub(crate) fn directory_opened(
         &mut self,
         now: Instant,
-        who: ProcessId,
+        pid: ProcessId,
         node: Node,
         parent: Option<Node>,
     ) {
@@ -33,7 +33,7 @@ impl State {
         let at = directory.walk as usize;
         directory.parent = directory.parent.or(parent);
         let first = !std::mem::replace(&mut directory.opened, true);
-        directory.opener = Some(who);
+        directory.opener = Some(pid);
         let parent = directory.parent;
         if first {
             self.adopt(at, node);
@@ -42,7 +42,7 @@ impl State {
         if !quiet {
             self.report_opens(key);
         }
-        let program = self.classes.program(who);
+        let program = self.classes.program(pid);
         let Some(walk) = &mut self.walks[at] else { return };
         (walk.clock, walk.last, walk.opened) = (walk.clock + 1, now, key);
         walk.program = program.or(walk.program);
@@ -63,18 +63,18 @@ impl State {
     }
 
     /// An action of a program in a known directory continues its walk. Returns the walk.
-    fn touched(&mut self, now: Instant, who: ProcessId, directory: Node) -> Option<(usize, Key)> {
+    fn touched(&mut self, now: Instant, pid: ProcessId, directory: Node) -> Option<(usize, Key)> {
         let key = self.tree.key(directory)?;
         let at = self.tree.get(key)?.walk as usize;
         let walk = self.walks[at].as_mut()?;
         (walk.clock, walk.last) = (walk.clock + 1, now);
-        walk.program = self.classes.program(who).or(walk.program);
+        walk.program = self.classes.program(pid).or(walk.program);
         Some((at, key))
     }
 
     /// A program opened a file.
-    pub(crate) fn file_opened(&mut self, now: Instant, who: ProcessId, node: Node, file: Node) {
-        let Some((at, key)) = self.touched(now, who, node) else { return };
+    pub(crate) fn file_opened(&mut self, now: Instant, pid: ProcessId, node: Node, file: Node) {
+        let Some((at, key)) = self.touched(now, pid, node) else { return };
         let (Some(directory), Some(walk)) = (self.tree.get_mut(key), &mut self.walks[at]) else { return };
         (directory.files, directory.touched) = (directory.files + 1, walk.clock);
         if let Some(before) = walk.cursor.replace(key).filter(|before| *before != key) {
@@ -104,8 +104,8 @@ impl State {
     }
 
     /// A program looked an inode up.
-    pub(crate) fn looked_up(&mut self, now: Instant, who: ProcessId, node: Node, looked: Node) {
-        let Some((at, key)) = self.touched(now, who, node) else { return };
+    pub(crate) fn looked_up(&mut self, now: Instant, pid: ProcessId, node: Node, looked: Node) {
+        let Some((at, key)) = self.touched(now, pid, node) else { return };
         let (Some(directory), Some(walk)) = (self.tree.get_mut(key), &mut self.walks[at]) else { return };
         let entry = directory.find(looked.inode);
         let new = entry.is_none_or(|entry| directory.items[entry as usize].set(flag::LOOKED));

@@ -174,7 +174,7 @@ fn while_true(most: u16, mut act: impl FnMut() -> bool) {
 
 /// The positioning of eight files: an inode and contents each.
 fn allowance() -> Nanos {
-    (Flat.average_seek() + Flat.half_turn()) * 16
+    (Flat.average_seek() + Flat.half_rotation()) * 16
 }
 
 #[derive(Clone, Copy, Debug, Default)]

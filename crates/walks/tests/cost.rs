@@ -33,7 +33,7 @@ fn an_event_costs_about_a_microsecond() {
     let begin = time::Instant::now();
     for at in 1..=1_000_000u64 {
         let event = Event::DirectoryOpened {
-            who: ProcessId(1),
+            pid: ProcessId(1),
             directory: node(at),
             parent: Some(node(at + (1 << 32))),
         };

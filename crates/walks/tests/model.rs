@@ -29,9 +29,9 @@ proptest! {
         let parent = |at: usize| (at > 0).then(|| parents[at % parents.len()] % at);
         let mut walks = engine(Settings::default());
         let (mut opened, mut out) = (BTreeSet::new(), Commands::new());
-        for (step, (at, who)) in opens.iter().enumerate() {
+        for (step, (at, pid)) in opens.iter().enumerate() {
             let above = parent(*at).map(|it| node(it as u64 + 1));
-            let event = Event::DirectoryOpened { who: ProcessId(*who), directory: node(*at as u64 + 1), parent: above };
+            let event = Event::DirectoryOpened { pid: ProcessId(*pid), directory: node(*at as u64 + 1), parent: above };
             walks.on(Instant(step as u64), event, &mut out);
             out.drain();
             opened.insert(*at);
@@ -233,25 +233,25 @@ impl Driver {
 
     fn make(&mut self, action: &Action) -> Result<(), TestCaseError> {
         self.now += OPEN;
-        let who = ProcessId(1);
+        let pid = ProcessId(1);
         match *action {
             Action::Directory(it, above) => {
-                self.notify(Event::DirectoryOpened { who, directory: node(it), parent: above.map(node) })
+                self.notify(Event::DirectoryOpened { pid, directory: node(it), parent: above.map(node) })
             }
             Action::File(it, nth) => {
-                self.notify(Event::FileOpened { who, directory: node(it), file: node(file(it, nth)) })
+                self.notify(Event::FileOpened { pid, directory: node(it), file: node(file(it, nth)) })
             }
             Action::Run(it, from, count) => {
                 for rank in from..(from + count).min(FILES) {
                     let nth = (0..FILES).find(|nth| nth * 7919 % FILES == rank).unwrap_or(0);
-                    self.notify(Event::FileOpened { who, directory: node(it), file: node(file(it, nth)) })?;
+                    self.notify(Event::FileOpened { pid, directory: node(it), file: node(file(it, nth)) })?;
                     self.now += OPEN;
                     self.answer()?;
                 }
                 Ok(())
             }
             Action::Look(it, nth) => {
-                self.notify(Event::LookedUp { who, directory: node(it), node: node(file(it, nth)) })
+                self.notify(Event::LookedUp { pid, directory: node(it), node: node(file(it, nth)) })
             }
             Action::Read(it, end) => self.notify(Event::Read { file: node(100 + it), end: Bytes(end) }),
             Action::Answer => self.answer(),
@@ -392,11 +392,11 @@ fn a_driver_with_random_answers_gets_fetches_of_contents() {
 #[test]
 fn a_listing_that_comes_after_its_walk_is_forgotten() {
     let mut walks = engine(Settings::default());
-    let (mut out, who, directory) = (Commands::new(), ProcessId(1), node(1));
-    walks.on(Instant(1), Event::DirectoryOpened { who, directory, parent: None }, &mut out);
+    let (mut out, pid, directory) = (Commands::new(), ProcessId(1), node(1));
+    walks.on(Instant(1), Event::DirectoryOpened { pid, directory, parent: None }, &mut out);
     let mut asked = false;
     for file in 2..40 {
-        walks.on(Instant(file), Event::FileOpened { who, directory, file: node(file) }, &mut out);
+        walks.on(Instant(file), Event::FileOpened { pid, directory, file: node(file) }, &mut out);
         asked |= out.drain().any(|command| matches!(command, Command::List { .. }));
     }
     assert!(asked && walks.status().walks.len() == 1);
@@ -418,7 +418,7 @@ fn a_million_opened_directories_take_bounded_memory() {
         let parent = (at % 3 > 0).then(|| node(at / 2 + 5_000_000));
         walks.on(
             Instant(at),
-            Event::DirectoryOpened { who: ProcessId(1), directory: node(at), parent },
+            Event::DirectoryOpened { pid: ProcessId(1), directory: node(at), parent },
             &mut out,
         );
         out.drain();
@@ -429,7 +429,7 @@ fn a_million_opened_directories_take_bounded_memory() {
     let mut walks = engine(Settings::default());
     for at in 1..=300_000u64 {
         let event = Event::DirectoryOpened {
-            who: ProcessId(1),
+            pid: ProcessId(1),
             directory: node(at + 1),
             parent: Some(node(at / 2 + 1)),
         };

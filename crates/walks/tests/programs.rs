@@ -294,7 +294,7 @@ fn quiet_walks_do_not_count_in_the_lengths() {
     let acts = walk(&tree, Reading::Listing, false);
     let mut world = World::new(Arc::new(Flat), tree.clone(), Some(Settings::default()));
     world.warm(&acts);
-    world.notify(foreseek_walks::Event::Program { who: foreseek_seam::ProcessId(1), name: b"grep" });
+    world.notify(foreseek_walks::Event::Program { pid: foreseek_seam::ProcessId(1), name: b"grep" });
     for _ in 0..20 {
         acts.iter().for_each(|act| world.act(*act));
         world.rest();
@@ -338,7 +338,7 @@ fn the_allowance_is_not_renewed_by_walks_that_begin() {
 /// check only for the top of the walk.
 #[test]
 fn the_driver_gets_the_process_that_may_pass_through_a_directory() {
-    let who = ProcessId(7);
+    let pid = ProcessId(7);
     let node = |inode| Node { device: DeviceNo(1), inode };
     let mut engine = Walks::new(Settings::default(), Arc::new(Flat));
     let mut asked = Vec::new();
@@ -346,7 +346,7 @@ fn the_driver_gets_the_process_that_may_pass_through_a_directory() {
     for (at, directory) in [node(1), node(2), node(3)].into_iter().enumerate() {
         let mut out = Commands::new();
         let now = Instant(at as u64 + 1);
-        engine.on(now, Event::DirectoryOpened { who, directory, parent }, &mut out);
+        engine.on(now, Event::DirectoryOpened { pid, directory, parent }, &mut out);
         asked.extend(out.drain().filter_map(|command| match command {
             Command::List { directory, passes } => Some((directory.node.inode, passes)),
             _ => None,
@@ -354,5 +354,5 @@ fn the_driver_gets_the_process_that_may_pass_through_a_directory() {
         parent = Some(directory);
     }
     asked.sort();
-    assert_eq!(asked, [(1, Some(who)), (2, None), (3, None)]);
+    assert_eq!(asked, [(1, Some(pid)), (2, None), (3, None)]);
 }

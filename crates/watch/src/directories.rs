@@ -133,8 +133,8 @@ impl Directory {
     /// Whether all of these opened it themselves recently.
     pub(crate) fn was_opened_by(&self, all: &Rights, now: Instant) -> bool {
         let state = self.state();
-        let recent = |who: &Arc<Credentials>| {
-            state.openers.iter().any(|(known, at)| known == who && now.duration_since(*at) < RECENT)
+        let recent = |opener: &Arc<Credentials>| {
+            state.openers.iter().any(|(known, at)| known == opener && now.duration_since(*at) < RECENT)
         };
         all.iter().all(recent)
     }
@@ -296,18 +296,18 @@ impl Directories {
             if state.crowded.is_some_and(|at| now.duration_since(at) < RECENT) {
                 return None;
             }
-            for (who, at) in &state.openers {
-                if now.duration_since(*at) < RECENT && !rights.contains(who) {
-                    rights.push(who.clone());
+            for (opener, at) in &state.openers {
+                if now.duration_since(*at) < RECENT && !rights.contains(opener) {
+                    rights.push(opener.clone());
                 }
                 if last.as_ref().is_none_or(|(_, known)| known < at) {
-                    last = Some((who.clone(), *at));
+                    last = Some((opener.clone(), *at));
                 }
             }
             next = state.parent.filter(|parent| *parent != directory.node);
         }
         if rights.is_empty() {
-            rights.extend(last.map(|(who, _)| who));
+            rights.extend(last.map(|(opener, _)| opener));
         }
         (!rights.is_empty()).then_some(rights)
     }

@@ -248,11 +248,11 @@ impl Driver {
     fn directory_opened(&mut self, opened: DirectoryOpened) {
         let DirectoryOpened { found: Found { file_system, node, parent, handle }, process, opener } = opened;
         self.shared.directories.opened(node, handle, parent, opener.credentials, Clock::now());
-        let (who, now) = (ProcessId(process), self.now());
+        let (pid, now) = (ProcessId(process), self.now());
         if let Some(name) = opener.name {
-            self.disks.notify(file_system.number, now, Event::Program { who, name: &name });
+            self.disks.notify(file_system.number, now, Event::Program { pid, name: &name });
         }
-        self.disks.notify(file_system.number, now, Event::DirectoryOpened { who, directory: node, parent });
+        self.disks.notify(file_system.number, now, Event::DirectoryOpened { pid, directory: node, parent });
     }
 
     fn take_files(&mut self) -> (Vec<FileOpened>, bool) {
@@ -284,8 +284,8 @@ impl Driver {
             self.shared.counters.files_found_read.add(1);
             self.shared.counters.used_bytes.add(bytes.get());
         }
-        let (who, now) = (ProcessId(process), self.now());
-        self.disks.notify(directory.device, now, Event::FileOpened { who, directory, file });
+        let (pid, now) = (ProcessId(process), self.now());
+        self.disks.notify(directory.device, now, Event::FileOpened { pid, directory, file });
     }
 
     pub(crate) fn write_status(&self) {

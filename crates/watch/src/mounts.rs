@@ -154,8 +154,8 @@ fn served(kind: &str) -> Option<&'static str> {
 /// Why a file system is not watched, as far as known before it is opened.
 pub(crate) fn left_alone_unopened<'a>(mount: &'a Mount, ways: &Ways<'a>) -> Option<String> {
     let kind = mount.kind.as_str();
-    if let Some(who) = served(kind) {
-        return Some(format!("{kind} {who}"));
+    if let Some(service) = served(kind) {
+        return Some(format!("{kind} {service}"));
     }
     if let Some(before) = ways.may_block_at(mount) {
         let (point, kind) = (before.point.display(), &before.kind);

@@ -123,7 +123,7 @@ impl Reach<'_> {
             }
             Ok(true)
         })?;
-        let user = rights.first().map_or(0, |who| who.user);
+        let user = rights.first().map_or(0, |opener| opener.user);
         let open = |(place, permitted): (Result<(OwnedFd, Stat), Errno>, bool)| {
             let (place, stat) = place?;
             if !permitted {
@@ -194,8 +194,8 @@ impl Reach<'_> {
 
 /// Whether `check` returns `true` with the rights of each.
 fn all(rights: &Rights, mut check: impl FnMut() -> Result<bool, Errno>) -> Result<bool, Errno> {
-    for who in rights {
-        if !who.acting(&mut check)?? {
+    for opener in rights {
+        if !opener.acting(&mut check)?? {
             return Ok(false);
         }
     }

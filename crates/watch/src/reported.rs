@@ -50,9 +50,9 @@ const ANSWERS: usize = 64;
 /// An open, or a new program.
 #[derive(Debug)]
 enum Report {
-    Program { who: ProcessId, name: Vec<u8> },
-    Directory { who: ProcessId, directory: Node, parent: Option<Node> },
-    File { who: ProcessId, directory: Node, file: Node },
+    Program { pid: ProcessId, name: Vec<u8> },
+    Directory { pid: ProcessId, directory: Node, parent: Option<Node> },
+    File { pid: ProcessId, directory: Node, file: Node },
 }
 
 #[derive(Debug, Default)]
@@ -160,10 +160,10 @@ impl Reported {
         let shared = &self.between.shared;
         shared.counters.directories_opened.add(1);
         shared.directories.opened(node, handle, parent, credentials, Clock::now());
-        let who = ProcessId(process);
-        let program = name.map(|name| Report::Program { who, name });
+        let pid = ProcessId(process);
+        let program = name.map(|name| Report::Program { pid, name });
         self.between.queue_up(program.into_iter().chain([Report::Directory {
-            who,
+            pid,
             directory: node,
             parent,
         }]));
@@ -181,7 +181,7 @@ impl Reported {
             shared.counters.used_bytes.add(used.get());
         }
         let directory = self.file_system.node(directory);
-        self.between.queue_up([Report::File { who: ProcessId(process), directory, file }]);
+        self.between.queue_up([Report::File { pid: ProcessId(process), directory, file }]);
         used
     }
 
@@ -296,14 +296,14 @@ impl Listener {
         }
         for report in reports {
             match report {
-                Report::Program { who, name } => {
-                    self.disks.notify(NUMBER, now, Event::Program { who, name: &name })
+                Report::Program { pid, name } => {
+                    self.disks.notify(NUMBER, now, Event::Program { pid, name: &name })
                 }
-                Report::Directory { who, directory, parent } => {
-                    self.disks.notify(NUMBER, now, Event::DirectoryOpened { who, directory, parent });
+                Report::Directory { pid, directory, parent } => {
+                    self.disks.notify(NUMBER, now, Event::DirectoryOpened { pid, directory, parent });
                 }
-                Report::File { who, directory, file } => {
-                    self.disks.notify(NUMBER, now, Event::FileOpened { who, directory, file });
+                Report::File { pid, directory, file } => {
+                    self.disks.notify(NUMBER, now, Event::FileOpened { pid, directory, file });
                 }
             }
         }

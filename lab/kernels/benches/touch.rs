@@ -50,7 +50,7 @@ fn read_all(policy: &mut dyn Prefetcher, answers: &mut Vec<Ahead>) {
     for stream in 0..STREAMS {
         let announced = Some(Pages(LENGTH));
         let (object, length) = (ObjectId(stream), Pages(LENGTH));
-        policy.opened(now, Opened { stream: StreamId(stream), object, who: ProcessId(1), length, announced });
+        policy.opened(now, Opened { stream: StreamId(stream), object, pid: ProcessId(1), length, announced });
     }
     for call in 0..LENGTH / CALL {
         for stream in 0..STREAMS {

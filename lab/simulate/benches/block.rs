@@ -81,7 +81,7 @@ impl Load {
             tag: Tag(process as u64),
             op: Op::Read,
             range: Span::at(start, Sectors(8)),
-            who: ProcessId(process as u32),
+            pid: ProcessId(process as u32),
             synchronous: true,
         };
         let taken = self.layer.submit(self.now, submission);

@@ -131,13 +131,13 @@ impl Watch {
     }
 
     /// An action of a process; returns whether it was reported.
-    pub(crate) fn seen(&mut self, now: Instant, who: ProcessId, what: Seen) -> bool {
+    pub(crate) fn seen(&mut self, now: Instant, pid: ProcessId, what: Seen) -> bool {
         let tree = Arc::clone(&self.tree);
         match what {
             Seen::Listed(directory) => {
                 let parent = (directory != ROOT).then(|| tree.directory(ROOT));
                 let directory = tree.directory(directory);
-                self.tell(now, Event::DirectoryOpened { who, directory, parent });
+                self.tell(now, Event::DirectoryOpened { pid, directory, parent });
             }
             Seen::Opened(file) => {
                 let Some((_, directory)) = tree.metadata.inode(file) else { return false };
@@ -145,7 +145,7 @@ impl Watch {
                     return false;
                 }
                 let (directory, file) = (tree.directory(directory), tree.file(file));
-                self.tell(now, Event::FileOpened { who, directory, file });
+                self.tell(now, Event::FileOpened { pid, directory, file });
             }
         }
         true

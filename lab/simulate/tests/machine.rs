@@ -13,18 +13,18 @@ use machine_common::{Setup, Window, run};
 fn whole_files_in_one_fetch_come_near_the_analytic_optimum() {
     let setup = Setup { concurrency: 1, ..Setup::new("one-whole-0") };
     let report = run(&setup, Window(1024));
-    let (rate, switch, size) = (51.3e6, 10.53e-3, 4.0 * 1024.0 * 1024.0);
-    let optimum = size / (size / rate + switch) / 1e6;
+    let (rate, positioning, size) = (51.3e6, 10.53e-3, 4.0 * 1024.0 * 1024.0);
+    let optimum = size / (size / rate + positioning) / 1e6;
     let got = report.throughput_mb_per_s();
     // The processor's work and the gap of an indirect block come on top, and the files are in different zones.
     assert!((0.85 * optimum..1.05 * optimum).contains(&got), "{got} MB/s, optimum {optimum}");
 }
 
 #[test]
-fn short_fetches_of_many_streams_cost_a_switch_each() {
+fn short_fetches_of_many_streams_cost_a_positioning_each() {
     let setup = Setup { concurrency: 16, ..Setup::new("one-whole-0") };
-    let (rate, switch, size) = (51.3e6, 10.53e-3, 16.0 * 4096.0);
-    let expected = size / (size / rate + switch) / 1e6;
+    let (rate, positioning, size) = (51.3e6, 10.53e-3, 16.0 * 4096.0);
+    let expected = size / (size / rate + positioning) / 1e6;
     let got = run(&setup, Window(16)).throughput_mb_per_s();
     // Requests of 16 processes wait: first come first served here, so that every fetch seeks.
     assert!((0.8 * expected..1.3 * expected).contains(&got), "{got} MB/s, expected {expected}");

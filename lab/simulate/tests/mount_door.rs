@@ -56,5 +56,5 @@ fn a_mount_that_reads_nothing_ahead_does_what_the_kernel_asks() {
 fn the_drive_is_learnt() {
     let points = experiment("four-64kb-0", &[1], &["mount:competitive"]);
     let stats = points[0].runs[0].report.mount.expect("a mount");
-    assert!(stats.learnt_from > 300 && (6.0..12.0).contains(&stats.switch.as_millis_f64()), "{stats:?}");
+    assert!(stats.learnt_from > 300 && (6.0..12.0).contains(&stats.positioning.as_millis_f64()), "{stats:?}");
 }

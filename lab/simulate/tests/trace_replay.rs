@@ -180,8 +180,8 @@ fn requests() -> impl Strategy<Value = Vec<(u32, u64, u64)>> {
 
 fn blkparse(requests: &[(u32, u64, u64)]) -> String {
     // Far apart, so that nothing is merged.
-    let line = |(n, (who, ms, lba)): (usize, &(u32, u64, u64))| {
-        format!("8,0 0 {n} {}.{:03} {who} Q R {} + 8 [p]\n", ms / 1000, ms % 1000, lba * 16)
+    let line = |(n, (pid, ms, lba)): (usize, &(u32, u64, u64))| {
+        format!("8,0 0 {n} {}.{:03} {pid} Q R {} + 8 [p]\n", ms / 1000, ms % 1000, lba * 16)
     };
     requests.iter().enumerate().map(line).collect()
 }
@@ -193,9 +193,9 @@ proptest! {
         let origin = requests[0].1;
         // Naively: the time between two requests of a process is think time, an answer takes 1 ms.
         let mut over: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-        for (who, at, _) in &requests {
-            let (end, last) = over.get(who).copied().unwrap_or((0, origin));
-            over.insert(*who, (end + (at - last) + 1, *at));
+        for (pid, at, _) in &requests {
+            let (end, last) = over.get(pid).copied().unwrap_or((0, origin));
+            over.insert(*pid, (end + (at - last) + 1, *at));
         }
         let longest = over.values().map(|(end, _)| *end).max().expect("some");
         prop_assert_eq!(outcome.time, Nanos::from_millis(longest));

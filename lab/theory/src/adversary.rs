@@ -99,8 +99,8 @@ impl Reader {
     }
 
     fn opened(&self) -> Opened {
-        let (object, who) = (ObjectId(0), ProcessId(0));
-        Opened { stream: STREAM, object, who, length: LENGTH_LIMIT * 2, announced: None }
+        let (object, pid) = (ObjectId(0), ProcessId(0));
+        Opened { stream: STREAM, object, pid, length: LENGTH_LIMIT * 2, announced: None }
     }
 
     fn touch(&mut self, policy: &mut dyn Prefetcher, page: PageIndex) {

@@ -10,7 +10,7 @@ use foreseek_units::{Bytes, DeviceCosts, Lba, Nanos, Rate, Sectors};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Model {
     /// `C`: what each fetch costs beside its transfer.
-    pub switch: Nanos,
+    pub positioning: Nanos,
     /// `R`: the rate of the transfer.
     pub rate: Rate,
 }
@@ -30,13 +30,13 @@ impl Model {
     /// `C x R` in bytes: what could be transferred during a switch.
     #[must_use]
     pub fn competitive_depth(&self) -> f64 {
-        self.switch.as_secs_f64() * self.rate.as_bytes_per_second()
+        self.positioning.as_secs_f64() * self.rate.as_bytes_per_second()
     }
 
     /// The cost of `fetches` fetches of `bytes` together, in seconds.
     #[must_use]
     pub fn cost(&self, fetches: usize, bytes: f64) -> f64 {
-        fetches as f64 * self.switch.as_secs_f64() + bytes / self.rate.as_bytes_per_second()
+        fetches as f64 * self.positioning.as_secs_f64() + bytes / self.rate.as_bytes_per_second()
     }
 
     /// The cost of a stream of this many bytes if its length is known, in seconds.
@@ -90,7 +90,7 @@ impl Model {
 /// Every switch costs the same, whatever the distance, as the lower bound assumes.
 impl DeviceCosts for Model {
     fn seek_time(&self, _distance: Sectors) -> Nanos {
-        self.switch
+        self.positioning
     }
 
     fn rate_at(&self, _place: Lba) -> Rate {
@@ -102,11 +102,11 @@ impl DeviceCosts for Model {
     }
 
     fn average_seek(&self) -> Nanos {
-        self.switch
+        self.positioning
     }
 
     /// Part of the switch cost.
-    fn half_turn(&self) -> Nanos {
+    fn half_rotation(&self) -> Nanos {
         Nanos::ZERO
     }
 

@@ -133,17 +133,17 @@ fn climb(
 impl Case {
     /// The stream that costs a policy most in this case.
     pub fn run(&self, make: Make<'_>, settings: &Settings) -> Costly {
-        let [.., often, idle, far, call, gap, change, far_then, switch_then, rate_then] = self.chosen();
+        let [.., often, idle, far, call, gap, change, far_then, positioning_then, rate_then] = self.chosen();
         let disk = self.disk();
         let costs: Arc<dyn DeviceCosts> = Arc::new(disk.clone());
         let Some(policy) = make(&costs) else { return Costly::default() };
         let mut trial = Trial::new(policy, settings, &costs);
-        let measured = Measured { switch: disk.average_seek(), rate: disk.mean_rate() };
+        let measured = Measured { positioning: disk.average_seek(), rate: disk.mean_rate() };
         let then = Measured {
-            switch: measured.switch.scale(switch_then),
+            positioning: measured.positioning.scale(positioning_then),
             rate: Rate::bytes_per_second(measured.rate.as_bytes_per_second() * rate_then),
         };
-        let is_measured = switch_then > 0.0;
+        let is_measured = positioning_then > 0.0;
         trial.measure(is_measured.then_some(measured));
         let serve = |trial: &mut Trial, far: f64| {
             let distance = Sectors((CAPACITY.get() as f64 * far) as u64).max(Sectors(1));

@@ -9,10 +9,10 @@
 //! 32 pages, or goes back. The reader could also stop after each call, so that [`Trial::worst`] covers all
 //! lengths up to those that were read.
 //!
-//! Memory keeps all that was fetched. The switch estimate is a [`SwitchCost`] of the trial's own that gets the
+//! Memory keeps all that was fetched. The switch estimate is a [`PositioningCost`] of the trial's own that gets the
 //! same requests as the policy.
 
-use foreseek_readahead::depth::SwitchCost;
+use foreseek_readahead::depth::PositioningCost;
 use foreseek_readahead::stream::{Ahead, Found, Opened, Prefetcher, Served, Settings, Touch, View};
 use foreseek_seam::{Measured, ObjectId, ProcessId, StreamId};
 use foreseek_units::{
@@ -29,7 +29,7 @@ const STREAM: StreamId = StreamId(0);
 pub struct Trial {
     policy: Box<dyn Prefetcher>,
     costs: Arc<dyn DeviceCosts>,
-    switch: SwitchCost,
+    positioning: PositioningCost,
     measured: Option<Measured>,
     now: Instant,
     file: File,
@@ -99,11 +99,12 @@ impl Trial {
     /// Makes a trial of a policy that was made with these settings for this device.
     #[must_use]
     pub fn new(policy: Box<dyn Prefetcher>, settings: &Settings, costs: &Arc<dyn DeviceCosts>) -> Self {
-        let switch = SwitchCost::new(Arc::clone(costs), settings.averaging, settings.switch_weight);
+        let positioning =
+            PositioningCost::new(Arc::clone(costs), settings.averaging, settings.positioning_weight);
         Self {
             policy,
             costs: Arc::clone(costs),
-            switch,
+            positioning,
             measured: None,
             now: Instant::ZERO,
             file: File { place: Lba::ZERO, held: Vec::new(), measured: None },
@@ -133,22 +134,22 @@ impl Trial {
             let served = Served { from, range: SectorSpan::at(to, Pages(1).sectors()) };
             self.now += every;
             self.policy.served(self.now, served);
-            self.switch.served(served);
+            self.positioning.served(served);
         }
     }
 
     /// The current estimate of a switch's cost.
     #[must_use]
-    pub fn switch(&self) -> Nanos {
-        self.measured.map_or_else(|| self.switch.estimate(), |measured| measured.switch)
+    pub fn positioning(&self) -> Nanos {
+        self.measured.map_or_else(|| self.positioning.estimate(), |measured| measured.positioning)
     }
 
     /// Opens a file at an address.
     pub fn open(&mut self, length: Pages, place: Lba) {
-        let (object, who) = (ObjectId(0), ProcessId(0));
+        let (object, pid) = (ObjectId(0), ProcessId(0));
         self.file = File { place, held: Vec::new(), measured: self.measured };
         self.reader = Reader { skip: SKIP, ..Reader::default() };
-        self.policy.opened(self.now, Opened { stream: STREAM, object, who, length, announced: None });
+        self.policy.opened(self.now, Opened { stream: STREAM, object, pid, length, announced: None });
     }
 
     /// A call that reads these pages.
@@ -200,7 +201,7 @@ impl Trial {
         for Ahead { range, .. } in answers {
             // Ranges that follow one another are one fetch, as a block layer merges them.
             if end != Some(range.start) {
-                self.pay_switch(range.start);
+                self.pay_positioning(range.start);
             }
             self.pay_transfer(range);
             end = Some(range.end);
@@ -208,15 +209,15 @@ impl Trial {
         self.reader.pass(page);
     }
 
-    fn pay_switch(&mut self, from: PageIndex) {
-        let switch = self.switch();
-        self.spent += switch.as_secs_f64();
+    fn pay_positioning(&mut self, from: PageIndex) {
+        let positioning = self.positioning();
+        self.spent += positioning.as_secs_f64();
         let reader = &mut self.reader;
         reader.fetches += 1;
-        reader.cost += switch.as_secs_f64();
-        reader.costliest = reader.costliest.max(switch.as_secs_f64());
+        reader.cost += positioning.as_secs_f64();
+        reader.costliest = reader.costliest.max(positioning.as_secs_f64());
         let rate = self.costs.rate_at(self.file.place + Pages(from.get()).sectors());
-        let costs = self.measured.unwrap_or(Measured { switch, rate });
+        let costs = self.measured.unwrap_or(Measured { positioning, rate });
         self.reader.skip = costs.gap().pages_floor().min(SKIP);
     }
 

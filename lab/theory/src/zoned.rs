@@ -38,7 +38,7 @@ impl DeviceCosts for Zoned {
     }
 
     /// Part of the switch times.
-    fn half_turn(&self) -> Nanos {
+    fn half_rotation(&self) -> Nanos {
         Nanos::ZERO
     }
 

@@ -10,13 +10,15 @@ use std::sync::Arc;
 
 /// The 393 KB drive of EuroSys'07.
 fn ibm() -> Model {
-    Model { switch: Nanos::from_millis_f64(10.53), rate: Rate::mb_per_second(37.3) }
+    Model { positioning: Nanos::from_millis_f64(10.53), rate: Rate::mb_per_second(37.3) }
 }
 
 /// Switches from 0.1 to 100 ms, rates from 1 MB/s to 1 GB/s.
 fn model() -> impl Strategy<Value = Model> {
-    (100_000..100_000_000u64, 1.0..1000.0f64)
-        .prop_map(|(switch, rate)| Model { switch: Nanos(switch), rate: Rate::mb_per_second(rate) })
+    (100_000..100_000_000u64, 1.0..1000.0f64).prop_map(|(positioning, rate)| Model {
+        positioning: Nanos(positioning),
+        rate: Rate::mb_per_second(rate),
+    })
 }
 
 /// From a byte to a terabyte, uniform in the logarithm.
@@ -111,8 +113,8 @@ proptest! {
     }
 
     #[test]
-    fn our_own_policies_are_no_better(switch in 1_000_000..50_000_000u64, rate in 20.0..300.0f64, window in 1..2000u64) {
-        let model = Model { switch: Nanos(switch), rate: Rate::mb_per_second(rate) };
+    fn our_own_policies_are_no_better(positioning in 1_000_000..50_000_000u64, rate in 20.0..300.0f64, window in 1..2000u64) {
+        let model = Model { positioning: Nanos(positioning), rate: Rate::mb_per_second(rate) };
         let mut settings = Settings::default();
         settings.stream.window = Pages(window);
         settings.stream.aggressive = Pages(window);

@@ -88,13 +88,13 @@ impl Array {
         let Some(job) = self.jobs.get(at) else { return };
         job.pending = job.pending.with(members);
         let (place, request) = (job.at, job.request);
-        let whom = self.requests.get(request).map_or_else(Default::default, |request| request.whom);
+        let submitter = self.requests.get(request).map_or_else(Default::default, |request| request.submitter);
         for member in members.iter() {
             let range = match place {
                 Where::Same(range) => range,
                 Where::Own(part) => self.own(part, member),
             };
-            self.backlog[member as usize].push_back((Io { id: IoId(at as u64), op, range }, whom));
+            self.backlog[member as usize].push_back((Io { id: IoId(at as u64), op, range }, submitter));
             self.feed(now, member as usize);
         }
     }

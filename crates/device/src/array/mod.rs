@@ -77,7 +77,7 @@ pub(crate) struct Array {
 #[derive(Clone, Copy, Debug)]
 struct Request {
     io: Io,
-    whom: Submitter,
+    submitter: Submitter,
     sequence: u64,
     arrived: Instant,
     /// The part that is not yet cut into jobs.
@@ -181,8 +181,8 @@ impl Array {
 
     /// Moves waiting transfers of a member into its queue.
     fn feed(&mut self, now: Instant, member: usize) {
-        while let Some((io, whom)) = self.backlog[member].front() {
-            if self.parts.disks[member].submit_for(now, *io, *whom).is_err() {
+        while let Some((io, submitter)) = self.backlog[member].front() {
+            if self.parts.disks[member].submit_for(now, *io, *submitter).is_err() {
                 return;
             }
             self.backlog[member].pop_front();
@@ -262,11 +262,11 @@ impl Machine for Array {
         self.arrive_for(now, io, Submitter::default());
     }
 
-    fn arrive_for(&mut self, now: Instant, io: Io, whom: Submitter) {
+    fn arrive_for(&mut self, now: Instant, io: Io, submitter: Submitter) {
         self.sequence += 1;
         let request = Request {
             io,
-            whom,
+            submitter,
             sequence: self.sequence,
             arrived: now,
             rest: SectorSpan::default(),

@@ -175,7 +175,7 @@ impl DiskSpec {
             rotation_rpm: Some(self.rotation_rpm),
             average_seek: Some(Nanos::from_millis_f64(self.average_seek_ms)),
             modelled_seek: Some(model.mean_seek),
-            switch_time: Nanos::from_millis_f64(self.average_seek_ms + 30_000.0 / self.rotation_rpm),
+            positioning_time: Nanos::from_millis_f64(self.average_seek_ms + 30_000.0 / self.rotation_rpm),
             sequential_rate: self.sequential_rate_mb_per_s.map_or(model.sequential, Rate::mb_per_second),
             command_overhead: Nanos::from_millis_f64(self.command_overhead_ms),
             infill,

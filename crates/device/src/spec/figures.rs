@@ -9,7 +9,7 @@ pub(crate) struct Figures {
     pub(crate) rotation_rpm: Option<f64>,
     pub(crate) average_seek: Option<Nanos>,
     pub(crate) modelled_seek: Option<Nanos>,
-    pub(crate) switch_time: Nanos,
+    pub(crate) positioning_time: Nanos,
     pub(crate) sequential_rate: Rate,
     pub(crate) command_overhead: Nanos,
     pub(crate) infill: Bytes,

@@ -106,14 +106,14 @@ impl RemoteSpec {
     /// Credit runs out, so that the figures are those without it. A positioning costs the mean latency. A gap
     /// is read if that takes no longer than one more request, of which `parallel` run at a time.
     pub(crate) fn figures(&self) -> Figures {
-        let switch = self.latency().mean();
-        let request = Nanos(switch.get() / self.parallel_requests).max(self.spacing());
+        let positioning = self.latency().mean();
+        let request = Nanos(positioning.get() / self.parallel_requests).max(self.spacing());
         Figures {
             capacity: Bytes(self.capacity_bytes),
             rotation_rpm: None,
             average_seek: None,
             modelled_seek: None,
-            switch_time: switch,
+            positioning_time: positioning,
             sequential_rate: self.link(),
             command_overhead: self.spacing(),
             infill: self.link().in_time(request),

@@ -263,7 +263,7 @@ fn to_table(found: &Findings, target: &Path) -> String {
             },
         );
     }
-    row("positioning time", profile.switch_time().to_string());
+    row("positioning time", profile.positioning_time().to_string());
     if let (Some(outer), Some(inner)) = (found.zones.first(), found.zones.last()) {
         row("rate", format!("{} outer, {} inner, {} zones seen", outer.rate, inner.rate, found.zones.len()));
     }
@@ -342,7 +342,7 @@ fn to_json(found: &Findings, target: &Path) -> Value {
         "rotation_rpm": profile.rotation_rpm(),
         "rotation_period_ms": found.rotation_period.map(ms),
         "average_seek_ms": profile.average_seek().map(ms),
-        "positioning_ms": ms(profile.switch_time()),
+        "positioning_ms": ms(profile.positioning_time()),
         "sequential_rate_mb_per_s": profile.sequential_rate().as_mb_per_second(),
         "outer_rate_mb_per_s": found.zones.first().map(|zone| zone.rate.as_mb_per_second()),
         "inner_rate_mb_per_s": found.zones.last().map(|zone| zone.rate.as_mb_per_second()),

@@ -52,7 +52,7 @@ impl World {
             callbacks: Vec::new(),
         };
         let length = Pages(pages).bytes();
-        world.notify(Event::Opened { stream: STREAM, object: FILE, length, who: ProcessId(1) });
+        world.notify(Event::Opened { stream: STREAM, object: FILE, length, pid: ProcessId(1) });
         let extents = [Extent { page: PageIndex(0), pages: Pages(pages), lba: Lba(800) }];
         world.notify(Event::Placed { object: FILE, extents: &extents });
         world.notify(Event::Hint(HintEvent::Watched {
@@ -74,7 +74,7 @@ impl World {
         let request = RequestId(self.next_request);
         self.next_request += 1;
         let before = self.commands.len();
-        let mut answer = self.notify(Event::Read { request, stream: STREAM, range, who: None });
+        let mut answer = self.notify(Event::Read { request, stream: STREAM, range, pid: None });
         if let Some(Command::Hint(HintCommand::Callback { marked, requested, .. })) = answer {
             self.callbacks.push((marked.map(|(_, page)| page.0), requested.1.0));
             if let Some((mode, pages, done)) = self.answers.pop_front() {

@@ -36,11 +36,11 @@ pub(crate) struct Entry<'a> {
 }
 
 /// Opens a directory for reading.
-pub(crate) fn open(source: &Source, id: u64, who: ProcessId) -> Result<u64, Errno> {
+pub(crate) fn open(source: &Source, id: u64, pid: ProcessId) -> Result<u64, Errno> {
     let node = source.nodes.get(id)?;
     let fd = source.unless_last(node.open(OFlags::RDONLY | OFlags::DIRECTORY)?)?;
     if let Some(walks) = &source.walks {
-        walks.directory_opened(who.0, fd.as_fd());
+        walks.directory_opened(pid.0, fd.as_fd());
     }
     Ok(source.directories.add(OpenDirectory { node, fd: Mutex::new(fd) }))
 }

@@ -522,8 +522,8 @@ impl Source {
         let reads = match &means {
             _ if access == libc::O_WRONLY as u32 => ReadRoute::None,
             Means::Cached { .. } if aside => {
-                let (object, file, who) = (node.object(), Arc::clone(&file), ProcessId(by.pid));
-                ReadRoute::Plain(self.plain.opened(OpenedFile { object, version, file, who }))
+                let (object, file, pid) = (node.object(), Arc::clone(&file), ProcessId(by.pid));
+                ReadRoute::Plain(self.plain.opened(OpenedFile { object, version, file, pid }))
             }
             Means::Cached { .. } => {
                 ReadRoute::Path(self.open_reads(node, &file, version, ProcessId(by.pid), brought))
@@ -556,24 +556,24 @@ impl Source {
         node: &Node,
         file: &Arc<File>,
         version: Version,
-        who: ProcessId,
+        pid: ProcessId,
         brought: Bytes,
     ) -> OpenReads {
         let small = self.walks.is_some() && version.length <= SMALL;
         let in_memory = if small { SMALL } else { brought };
         let stream = OnceLock::new();
         if in_memory.is_zero() {
-            stream.get_or_init(|| self.open_stream(node, file, version, who));
+            stream.get_or_init(|| self.open_stream(node, file, version, pid));
         }
         OpenReads { stream, in_memory, brought }
     }
 
-    fn open_stream(&self, node: &Node, file: &Arc<File>, version: Version, who: ProcessId) -> StreamId {
-        self.reads.opened(OpenedFile { object: node.object(), version, file: Arc::clone(file), who })
+    fn open_stream(&self, node: &Node, file: &Arc<File>, version: Version, pid: ProcessId) -> StreamId {
+        self.reads.opened(OpenedFile { object: node.object(), version, file: Arc::clone(file), pid })
     }
 
     /// Answers a read of an open file.
-    pub(crate) fn read(&self, handle: u64, range: ByteSpan, who: ProcessId, answer: Answer) {
+    pub(crate) fn read(&self, handle: u64, range: ByteSpan, pid: ProcessId, answer: Answer) {
         let opened = match self.files.get(handle) {
             Ok(opened) => opened,
             Err(errno) => return answer.fail(errno),
@@ -588,7 +588,7 @@ impl Source {
                 let _ = answer_from(&opened.file, range, answer);
                 return;
             }
-            ReadRoute::Plain(stream) => return self.read_by(&self.plain, *stream, range, who, answer),
+            ReadRoute::Plain(stream) => return self.read_by(&self.plain, *stream, range, pid, answer),
             ReadRoute::Path(reads) => reads,
         };
         let mut answer = Some(answer);
@@ -601,21 +601,21 @@ impl Source {
             }
         }
         let Some(answer) = answer else { return };
-        match self.stream(&opened, reads, who) {
-            Ok(stream) => self.read_by(&*self.reads, stream, range, who, answer),
+        match self.stream(&opened, reads, pid) {
+            Ok(stream) => self.read_by(&*self.reads, stream, range, pid, answer),
             Err(errno) => answer.fail(errno),
         }
     }
 
     /// Has a read path answer a read, with the call that it is a part of.
-    fn read_by(&self, by: &dyn ReadPath, stream: StreamId, range: ByteSpan, who: ProcessId, answer: Answer) {
+    fn read_by(&self, by: &dyn ReadPath, stream: StreamId, range: ByteSpan, pid: ProcessId, answer: Answer) {
         let asks = is_whole_window(range.pages()) && by.asks_for_call(stream, range);
-        let call = if asks { self.windows.look(who, range) } else { None };
-        by.read(ReadRequest { stream, range, who, call }, answer);
+        let call = if asks { self.windows.look(pid, range) } else { None };
+        by.read(ReadRequest { stream, range, pid, call }, answer);
     }
 
     /// The stream of an open file's reads.
-    fn stream(&self, opened: &OpenFile, reads: &OpenReads, who: ProcessId) -> Result<StreamId, Errno> {
+    fn stream(&self, opened: &OpenFile, reads: &OpenReads, pid: ProcessId) -> Result<StreamId, Errno> {
         if let Some(stream) = reads.stream.get() {
             return Ok(*stream);
         }
@@ -624,7 +624,7 @@ impl Source {
         if changed {
             self.kernel.forget_pages(opened.node.id, None);
         }
-        let open = || self.open_stream(&opened.node, &opened.file, Version::of(&stat), who);
+        let open = || self.open_stream(&opened.node, &opened.file, Version::of(&stat), pid);
         Ok(*reads.stream.get_or_init(open))
     }
 

@@ -74,10 +74,10 @@ impl Windows {
     }
 
     /// The call in which a reader waits, of which a read of these bytes is a part, if it is longer.
-    pub(crate) fn look(&self, who: ProcessId, range: ByteSpan) -> Option<ByteSpan> {
-        let call = call_of(who, range)?;
+    pub(crate) fn look(&self, pid: ProcessId, range: ByteSpan) -> Option<ByteSpan> {
+        let call = call_of(pid, range)?;
         let is_new = call.len() > SHORT || !self.lock().callers.is_empty();
-        if is_new && let Some(process) = process_of(who.0) {
+        if is_new && let Some(process) = process_of(pid.0) {
             self.lock().callers.saw(process, call.len());
         }
         Some(call).filter(|call| call.end > range.end)

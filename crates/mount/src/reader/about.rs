@@ -33,13 +33,13 @@ pub(super) struct Described {
 
 impl Described {
     /// Describes a file that this thread has opened.
-    pub(super) fn of(file: &File, who: ProcessId, programs: &Programs) -> Self {
+    pub(super) fn of(file: &File, pid: ProcessId, programs: &Programs) -> Self {
         let path = path_of(file);
         let directory = path.parent().map(|parent| parent.to_string_lossy().into_owned());
         Self {
             kind: path.file_name().map(kind).unwrap_or_default(),
             directory: directory.unwrap_or_default(),
-            program: programs.of(who.0, || look(who.0).unwrap_or_default().into()),
+            program: programs.of(pid.0, || look(pid.0).unwrap_or_default().into()),
         }
     }
 

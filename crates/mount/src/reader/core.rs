@@ -78,16 +78,16 @@ impl Core {
             }
             None => None,
         };
-        let OpenedFile { object, version, who, .. } = *opened;
+        let OpenedFile { object, version, pid, .. } = *opened;
         let (about, placed) = (described.as_ref().map(Described::about), placed.as_deref());
-        self.driver.open(now, Opening { object, version, file: found.file, who, about, placed })
+        self.driver.open(now, Opening { object, version, file: found.file, pid, about, placed })
     }
 
     pub(super) fn read(&mut self, now: Instant, read: ReadRequest, answer: Answer) {
         if let Some(call) = read.call {
             self.driver.called(now, read.stream, call);
         }
-        if let Err(answer) = self.driver.read(now, read.stream, read.range, read.who, answer) {
+        if let Err(answer) = self.driver.read(now, read.stream, read.range, read.pid, answer) {
             self.work().replies.push(Reply::Error(answer, Errno::BADF));
         }
     }

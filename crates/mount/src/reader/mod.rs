@@ -148,7 +148,7 @@ impl ReadPath for Reader {
             None => Found::of(&opened.file, &self.shared.places),
         };
         let programs = self.shared.programs.as_ref();
-        let described = programs.map(|programs| Described::of(&opened.file, opened.who, programs));
+        let described = programs.map(|programs| Described::of(&opened.file, opened.pid, programs));
         self.shared.with(|core, now| core.opened(now, &opened, found, described))
     }
 
@@ -158,7 +158,7 @@ impl ReadPath for Reader {
 
     fn read(&self, read: ReadRequest, answer: Answer) {
         if let Ok(mut processes) = self.shared.processes.try_lock() {
-            processes.watch(read.who.0);
+            processes.watch(read.pid.0);
         }
         self.shared.with(|core, now| core.read(now, read, answer));
     }
@@ -218,7 +218,7 @@ impl ReadPath for Reader {
             memory_bytes: bytes(self.shared.frames.backed()),
             benefit: benefit(driver.benefit()),
             learnt: device.map(|device| Learnt {
-                positioning_ms: device.switch.as_millis_f64(),
+                positioning_ms: device.positioning.as_millis_f64(),
                 rate_mb_per_s: device.rate.as_mb_per_second(),
                 samples: stats.learnt_from,
             }),

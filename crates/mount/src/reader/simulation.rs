@@ -260,7 +260,7 @@ impl Simulation {
             object: ObjectId(file as u64),
             version: model.version(),
             file: Arc::new(File::open("/dev/null").expect("Linux has it")),
-            who: ProcessId(stream as u32),
+            pid: ProcessId(stream as u32),
         };
         let found = Found { file: Arc::clone(&model.file), layout: None };
         let name = self.shared.with(|core, now| core.opened(now, &opened, found, None));
@@ -302,7 +302,7 @@ impl Simulation {
             let start = if self.random.one_in(4) { self.random.below(LENGTH_MOST) } else { start };
             ByteSpan::at(ByteOffset(start), Bytes(self.random.below(600) * PAGE_SIZE))
         });
-        let read = ReadRequest { stream: name, range, who: ProcessId(stream as u32), call };
+        let read = ReadRequest { stream: name, range, pid: ProcessId(stream as u32), call };
         self.shared.with(|core, now| core.read(now, read, answer));
     }
 
@@ -428,8 +428,8 @@ impl Simulation {
             }
             89..91 => self.device.refusing.store(1 + self.random.below(3), Relaxed),
             91..94 => self.reopen(stream),
-            94..97 => self.send(ServingEvent::Ran { who: ProcessId(stream as u32) }),
-            97..98 => self.send(ServingEvent::Exited { who: ProcessId(stream as u32) }),
+            94..97 => self.send(ServingEvent::Ran { pid: ProcessId(stream as u32) }),
+            97..98 => self.send(ServingEvent::Exited { pid: ProcessId(stream as u32) }),
             98 => self.mend_or_break(),
             _ => self.shared.with(|core, now| core.count_thrashing(now)),
         }

@@ -80,10 +80,10 @@ fn look_at_readers(shared: &Shared) {
     drop(processes);
     shared.with(|core, now| {
         core.count_thrashing(now);
-        for (who, activity) in seen {
+        for (pid, activity) in seen {
             let event = match activity {
-                Activity::Ran => Event::Serving(ServingEvent::Ran { who }),
-                Activity::Ended => Event::Serving(ServingEvent::Exited { who }),
+                Activity::Ran => Event::Serving(ServingEvent::Ran { pid }),
+                Activity::Ended => Event::Serving(ServingEvent::Exited { pid }),
             };
             core.driver.send(now, event);
         }

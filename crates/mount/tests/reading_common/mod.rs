@@ -84,17 +84,17 @@ impl Lab {
 
     pub(crate) fn open(&self, file: &LabFile) -> StreamId {
         let _whole = self.changing.lock().expect("no panic");
-        let (version, who) =
+        let (version, pid) =
             (Self::version(file), ProcessId(rustix::thread::gettid().as_raw_nonzero().get() as u32));
-        self.reader.opened(OpenedFile { object: file.object, version, file: Arc::clone(&file.file), who })
+        self.reader.opened(OpenedFile { object: file.object, version, file: Arc::clone(&file.file), pid })
     }
 
     pub(crate) fn read(&self, stream: StreamId, at: u64, length: u64) -> Result<Vec<u8>, Errno> {
         let (to, from) = channel();
         let answer = Answer::call(move |answer| drop(to.send(answer.map(<[u8]>::to_vec))));
         let range = ByteSpan::at(ByteOffset(at), Bytes(length));
-        let who = ProcessId(rustix::thread::gettid().as_raw_nonzero().get() as u32);
-        self.reader.read(ReadRequest { stream, range, who, call: None }, answer);
+        let pid = ProcessId(rustix::thread::gettid().as_raw_nonzero().get() as u32);
+        self.reader.read(ReadRequest { stream, range, pid, call: None }, answer);
         from.recv_timeout(LIMIT).expect("an answer in time")
     }
 

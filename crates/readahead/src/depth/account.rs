@@ -2,14 +2,14 @@
 //! holds.
 //!
 //! All amounts are seconds of device time. The bound therefore holds where the rate differs from zone to
-//! zone, and where the switch cost changes while a stream is read. Let
+//! zone, and where the positioning cost changes while a stream is read. Let
 //!
-//! - `E` be the switches that were paid,
+//! - `E` be the positionings that were paid,
 //! - `X` the transfer of the pages fetched,
-//! - `C` the costliest switch of the stream so far, including the next one,
+//! - `C` the costliest positioning of the stream so far, including the next one,
 //! - `Y` the transfer of the pages that the stream is sure to use.
 //!
-//! Knowing the length costs `C + Y`. With `a = 1 / (rho - 1)` a fetch of `t` whose switch costs `c` stays
+//! Knowing the length costs `C + Y`. With `a = 1 / (rho - 1)` a fetch of `t` whose positioning costs `c` stays
 //! within the bound
 //!
 //! - now, if `E + c + X + t <= rho (C + Y)`, as the stream may end right there ([`Account::most`]);
@@ -24,7 +24,7 @@
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Account {
     rho: f64,
-    /// `E`: switches, and transfers that were wasted.
+    /// `E`: positionings, and transfers that were wasted.
     spent: f64,
     /// `X`: the transfer of the pages fetched.
     transfer: f64,
@@ -40,7 +40,7 @@ impl Account {
         Self { rho: rho.max(2.0), spent: 0.0, transfer: 0.0, costliest: 0.0 }
     }
 
-    /// The account after this many fetches whose switches cost one unit of time each.
+    /// The account after this many fetches whose positionings cost one unit of time each.
     pub(super) fn after(rho: f64, fetches: usize, transfer: f64) -> Self {
         Self { spent: fetches as f64, transfer, costliest: 1.0, ..Self::new(rho) }
     }
@@ -51,45 +51,45 @@ impl Account {
         self.transfer
     }
 
-    /// The costliest switch of the stream, if its next one costs `switch`.
-    fn costliest(&self, switch: f64) -> f64 {
-        self.costliest.max(switch)
+    /// The costliest positioning of the stream, if its next one costs `positioning`.
+    fn costliest(&self, positioning: f64) -> f64 {
+        self.costliest.max(positioning)
     }
 
     /// The least transfer of the next fetch, so that one after it can stay within the bound.
     #[must_use]
-    pub fn least(&self, switch: f64) -> f64 {
+    pub fn least(&self, positioning: f64) -> f64 {
         let a = 1.0 / (self.rho - 1.0);
-        let line = a * (self.spent + switch) + (a * a - 1.0) * self.costliest(switch);
+        let line = a * (self.spent + positioning) + (a * a - 1.0) * self.costliest(positioning);
         (line - self.transfer).max(0.0)
     }
 
     /// The largest transfer of the next fetch, for a stream that is sure to use `used`. Negative where no
     /// fetch stays within the bound.
     #[must_use]
-    pub fn most(&self, switch: f64, used: f64) -> f64 {
-        self.rho * (self.costliest(switch) + used) - self.spent - switch - self.transfer
+    pub fn most(&self, positioning: f64, used: f64) -> f64 {
+        self.rho * (self.costliest(positioning) + used) - self.spent - positioning - self.transfer
     }
 
     /// The least that a stream must be sure to use for a fetch of this transfer to stay within the bound.
     #[must_use]
-    pub fn used(&self, switch: f64, transfer: f64) -> f64 {
-        (self.spent + switch + self.transfer + transfer) / self.rho - self.costliest(switch)
+    pub fn used(&self, positioning: f64, transfer: f64) -> f64 {
+        (self.spent + positioning + self.transfer + transfer) / self.rho - self.costliest(positioning)
     }
 
     /// How much may be wasted beside the next fetch, if all other pages fetched are used: as much as leaves
     /// its largest transfer at its least one.
     #[must_use]
-    pub fn spare(&self, switch: f64) -> f64 {
-        let (a, costliest) = (1.0 / (self.rho - 1.0), self.costliest(switch));
+    pub fn spare(&self, positioning: f64) -> f64 {
+        let (a, costliest) = (1.0 / (self.rho - 1.0), self.costliest(positioning));
         let spare = (self.rho - 1.0) * (costliest + self.transfer) + (1.0 - a) * costliest;
-        (spare - self.spent - switch).max(0.0)
+        (spare - self.spent - positioning).max(0.0)
     }
 
     /// A fetch was made.
-    pub fn fetched(&mut self, switch: f64, transfer: f64) {
-        self.costliest = self.costliest(switch);
-        self.spent += switch;
+    pub fn fetched(&mut self, positioning: f64, transfer: f64) {
+        self.costliest = self.costliest(positioning);
+        self.spent += positioning;
         self.transfer += transfer;
     }
 
@@ -113,7 +113,7 @@ mod tests {
     const ROUNDING: f64 = 1e-9;
 
     #[test]
-    fn with_a_rho_of_two_the_least_and_the_most_are_the_switch() {
+    fn with_a_rho_of_two_the_least_and_the_most_are_the_positioning() {
         let mut account = Account::new(2.0);
         for _ in 0..5 {
             let used = account.transfer();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     proptest! {
-        /// The theorem: whatever the switches cost and whichever permitted depths are chosen, a depth for the
+        /// The theorem: whatever the positionings cost and whichever permitted depths are chosen, a depth for the
         /// next fetch remains.
         #[test]
         fn there_is_always_a_depth_for_the_next_fetch(
@@ -153,19 +153,19 @@ mod tests {
             fetches in prop::collection::vec((1e-3..1e3f64, 0.0..=1.0f64, prop::option::of(0.0..=1.0f64)), 1..60),
         ) {
             let mut account = Account::new(rho);
-            for (switch, share, early) in fetches {
+            for (positioning, share, early) in fetches {
                 let all = account.transfer();
-                let (least, most) = (account.least(switch), account.most(switch, all));
-                let slack = ROUNDING * (all + account.spent + switch);
+                let (least, most) = (account.least(positioning), account.most(positioning, all));
+                let slack = ROUNDING * (all + account.spent + positioning);
                 prop_assert!(least <= most + slack, "{least} of {most}: {account:?}");
                 // A fetch before all pages are used is made only if there is room for it.
                 let used = early.map_or(all, |early| all * early);
-                let most = account.most(switch, used);
+                let most = account.most(positioning, used);
                 if least > most {
                     continue;
                 }
                 let transfer = least + (most - least) * share;
-                account.fetched(switch, transfer);
+                account.fetched(positioning, transfer);
                 let cost = account.spent + account.transfer;
                 prop_assert!(cost <= rho * (account.costliest + used) + slack, "{cost}: {account:?}");
             }
@@ -174,13 +174,13 @@ mod tests {
         #[test]
         fn room_for_a_fetch_comes_from_used_pages(
             rho in 2.0..10.0f64, first in 1e-3..1e3f64, deep in 0.0..1e3f64,
-            switch in 1e-3..1e3f64, transfer in 0.0..1e3f64,
+            positioning in 1e-3..1e3f64, transfer in 0.0..1e3f64,
         ) {
             let mut account = Account::new(rho);
             account.fetched(first, deep);
-            let used = account.used(switch, transfer);
-            let slack = ROUNDING * (first + deep + switch + transfer) * rho;
-            prop_assert!((account.most(switch, used) - transfer).abs() <= slack);
+            let used = account.used(positioning, transfer);
+            let slack = ROUNDING * (first + deep + positioning + transfer) * rho;
+            prop_assert!((account.most(positioning, used) - transfer).abs() <= slack);
         }
     }
 }

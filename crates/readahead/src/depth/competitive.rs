@@ -1,12 +1,12 @@
-//! The competitive depth: what could have been transferred during a switch.
+//! The competitive depth: what could have been transferred during a positioning.
 //!
-//! `depth = C_switch x R_tr(place)` (TR-840 section 3, EuroSys'07 sections 4.1 and 5). [`SwitchCost`]
-//! estimates the switch cost; the device gives the rate at the place of the fetch. A prefetch of this size
+//! `depth = C_switch x R_tr(place)` (TR-840 section 3, EuroSys'07 sections 4.1 and 5). [`PositioningCost`]
+//! estimates the positioning cost; the device gives the rate at the place of the fetch. A prefetch of this size
 //! costs at most twice what knowing the stream's length would. Where both were measured at run time
 //! ([`Measured`](foreseek_seam::Measured)), the measured values are used.
 
+use super::positioning_cost::PositioningCost;
 use super::rule::{Depth, DepthQuery, Served};
-use super::switch_cost::SwitchCost;
 use foreseek_units::{Bytes, PAGE_SIZE, Pages};
 
 /// The deepest fetch: 64 MiB. Remote volumes with long latencies and fast links could require gigabytes,
@@ -35,54 +35,54 @@ impl PageMeasure {
 
 /// The competitive depth rule.
 pub struct Competitive {
-    switch: SwitchCost,
+    positioning: PositioningCost,
     measure: PageMeasure,
 }
 
 impl Competitive {
-    /// With an estimator of the switch cost.
+    /// With an estimator of the positioning cost.
     #[must_use]
-    pub fn new(switch: SwitchCost, measure: PageMeasure) -> Self {
-        Self { switch, measure }
+    pub fn new(positioning: PositioningCost, measure: PageMeasure) -> Self {
+        Self { positioning, measure }
     }
 
     /// The estimator.
     #[must_use]
-    pub fn switch(&self) -> &SwitchCost {
-        &self.switch
+    pub fn positioning(&self) -> &PositioningCost {
+        &self.positioning
     }
 }
 
 impl Depth for Competitive {
     /// At least a page, as the wanted page is read in any case; at most [`DEPTH_LIMIT`].
     fn most(&mut self, asked: &DepthQuery) -> Pages {
-        let costs = self.switch.costs();
+        let costs = self.positioning.costs();
         let depth = match asked.measured {
             Some(measured) => measured.depth(),
             None => {
                 let rate = asked.place.map_or_else(|| costs.mean_rate(), |place| costs.rate_at(place));
-                rate.in_time(self.switch.estimate())
+                rate.in_time(self.positioning.estimate())
             }
         };
         Pages(depth / self.measure.bytes()).clamp(Pages(1), DEPTH_LIMIT)
     }
 
     fn served(&mut self, served: Served) {
-        self.switch.served(served);
+        self.positioning.served(served);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::depth::{Averaging, SWITCH_WEIGHT};
+    use crate::depth::{Averaging, POSITIONING_WEIGHT};
     use foreseek_device::Profile;
     use foreseek_units::{Lba, PageIndex, SectorSpan, Sectors};
     use std::sync::Arc;
 
     fn rule(device: &str, measure: PageMeasure) -> Competitive {
         let costs = Arc::new(Profile::builtin(device).expect("a built-in profile"));
-        Competitive::new(SwitchCost::new(costs, Averaging::Times, SWITCH_WEIGHT), measure)
+        Competitive::new(PositioningCost::new(costs, Averaging::Times, POSITIONING_WEIGHT), measure)
     }
 
     fn at(place: Option<u64>) -> DepthQuery {

@@ -3,9 +3,9 @@
 use foreseek_units::{Bytes, Pages};
 
 /// Up to here every page is a point: random readers read one or two pages, and four would cost them a
-/// thirtieth of a switch each time.
+/// thirtieth of a positioning each time.
 const FIRST: u64 = 8;
-/// The last point: 1 GiB. Whatever the depth, a switch costs next to nothing there.
+/// The last point: 1 GiB. Whatever the depth, a positioning costs next to nothing there.
 pub const LENGTH_LIMIT: Pages = Bytes::gib(1).pages_floor();
 /// Points of the grid: each page below [`FIRST`], and four an octave from there to [`LENGTH_LIMIT`].
 pub(crate) const POINTS: usize = 1 + FIRST as usize + 4 * (LENGTH_LIMIT.0.ilog2() - FIRST.ilog2()) as usize;

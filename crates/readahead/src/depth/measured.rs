@@ -1,4 +1,4 @@
-//! The costs of a device, learnt from completed fetches: the switch time and the rate.
+//! The costs of a device, learnt from completed fetches: the positioning time and the rate.
 //!
 //! A fetch contributes when it was issued, when it completed and where it lay. A device that serves one
 //! request at a time gives each request its *service time*. It lasts from the completion before it, or from
@@ -25,7 +25,7 @@
 //!   of a visit bounds how slow the device can be. Nothing else bounds how fast.
 //!
 //! Effects of a queue: the order in which one disk serves its queue shortens its seeks, which is learnt as a
-//! shorter switch ([`UnloadedCosts`](super::UnloadedCosts) learns the switch without a queue). A device that
+//! shorter positioning ([`UnloadedCosts`](super::UnloadedCosts) learns the positioning without a queue). A device that
 //! serves several requests at once, an array or a remote volume, hides how long each took. There
 //! ([`CostLearner::overlapping`]) only visits that were alone with the device count, and until there is one
 //! the earlier costs stay.
@@ -52,7 +52,7 @@ pub struct Visit {
 
 /// Bins of length: octaves from a page to [`VISIT_LIMIT`].
 const BINS: usize = 15;
-/// A longer visit is cut here, and continues as one without a switch.
+/// A longer visit is cut here, and continues as one without a positioning.
 const VISIT_LIMIT: Bytes = Bytes::mib(64);
 /// Over how many visits of its own length a bin averages. The deviation of a seek and half a rotation is some
 /// 40 % of their mean: that leaves 5 % of the mean of two such bins. The mean follows a change within a
@@ -73,12 +73,12 @@ const GUESS: f64 = 4.0;
 const GUESS_FADES: f64 = 24.0;
 /// Lengths of the guess's two points on the line: a short and a long read-ahead.
 const GUESS_AT: [Bytes; 2] = [Bytes::kib(16), Bytes::mib(1)];
-/// The weight of the guess, in visits without a switch, where the line has a rate above it; it does not fade.
+/// The weight of the guess, in visits without a positioning, where the line has a rate above it; it does not fade.
 /// A visit's time deviates by 0.4 of its mean: half of one is off by a factor of 1.6 or so, as a guess is.
 /// Thirty visits of each of two octaves outweigh it ten times over.
 const RATE_GUESS: f64 = 0.5;
-/// The least switch time, that of memory. It keeps the depth above zero.
-const SWITCH_LEAST: f64 = 1e-6;
+/// The least positioning time, that of memory. It keeps the depth above zero.
+const POSITIONING_LEAST: f64 = 1e-6;
 
 /// Visits of similar length.
 #[derive(Clone, Copy, Debug, Default)]
@@ -174,7 +174,7 @@ pub struct CostLearner {
     /// Whether only visits count that were alone with the device.
     overlapping: bool,
     bins: [Bin; BINS],
-    /// Visits without a switch.
+    /// Visits without a positioning.
     going: Bin,
     open: Option<Open>,
     last: Instant,
@@ -266,8 +266,8 @@ impl CostLearner {
     }
 
     /// How long a visit should take by the learnt costs.
-    fn expected(&self, switched: f64, length: f64) -> f64 {
-        switched * self.now.switch.as_secs_f64() + length / self.now.rate.as_bytes_per_second()
+    fn expected(&self, positioned: f64, length: f64) -> f64 {
+        positioned * self.now.positioning.as_secs_f64() + length / self.now.rate.as_bytes_per_second()
     }
 
     /// Fits the line.
@@ -277,7 +277,7 @@ impl CostLearner {
         for at in GUESS_AT {
             let length = at.get() as f64;
             let expected = self.expected(1.0, length);
-            let time = (self.guess.switch + self.guess.rate.time_for(at)).as_secs_f64();
+            let time = (self.guess.positioning + self.guess.rate.time_for(at)).as_secs_f64();
             line.add(fade / (expected * expected), 1.0, length, time);
         }
         for bin in self.bins.iter().filter(|bin| bin.visits > 0.0) {
@@ -293,16 +293,16 @@ impl CostLearner {
             line.add(RATE_GUESS / (guess * guess), 0.0, 1.0, guess);
         }
         let before = 1.0 / self.now.rate.as_bytes_per_second();
-        if let Some((switch, each)) = line.solve(before) {
+        if let Some((positioning, each)) = line.solve(before) {
             self.now = Measured {
-                switch: Nanos::from_secs_f64(switch),
+                positioning: Nanos::from_secs_f64(positioning),
                 rate: Rate::bytes_per_second((1.0 / each).clamp(Measured::RATES.0, Measured::RATES.1)),
             };
         }
     }
 }
 
-/// The sums of a weighted least-squares fit of `time = switch * switched + each * length`.
+/// The sums of a weighted least-squares fit of `time = positioning * positioned + each * length`.
 #[derive(Clone, Copy, Debug, Default)]
 struct LeastSquares {
     ones: f64,
@@ -313,11 +313,11 @@ struct LeastSquares {
 }
 
 impl LeastSquares {
-    fn add(&mut self, weight: f64, switched: f64, length: f64, time: f64) {
-        self.ones += weight * switched;
-        self.cross += weight * switched * length;
+    fn add(&mut self, weight: f64, positioned: f64, length: f64, time: f64) {
+        self.ones += weight * positioned;
+        self.cross += weight * positioned * length;
         self.squares += weight * length * length;
-        self.times += weight * switched * time;
+        self.times += weight * positioned * time;
         self.moments += weight * length * time;
     }
 
@@ -330,19 +330,19 @@ impl LeastSquares {
         (self.ones * self.moments - self.cross * self.times) / self.determinant()
     }
 
-    /// The switch time in seconds and the seconds for a byte; `before` is the earlier value of the latter,
+    /// The positioning time in seconds and the seconds for a byte; `before` is the earlier value of the latter,
     /// used where the visits give zero or less.
     fn solve(&self, before: f64) -> Option<(f64, f64)> {
-        let mut switch = (self.times * self.squares - self.moments * self.cross) / self.determinant();
+        let mut positioning = (self.times * self.squares - self.moments * self.cross) / self.determinant();
         let mut each = self.each();
-        if switch < SWITCH_LEAST {
-            switch = SWITCH_LEAST;
-            each = (self.moments - self.cross * switch) / self.squares;
+        if positioning < POSITIONING_LEAST {
+            positioning = POSITIONING_LEAST;
+            each = (self.moments - self.cross * positioning) / self.squares;
         }
         if each < 1.0 / Measured::RATES.1 {
             each = before;
-            switch = ((self.times - self.cross * each) / self.ones).max(SWITCH_LEAST);
+            positioning = ((self.times - self.cross * each) / self.ones).max(POSITIONING_LEAST);
         }
-        (switch.is_finite() && each.is_finite() && each > 0.0).then_some((switch, each))
+        (positioning.is_finite() && each.is_finite() && each > 0.0).then_some((positioning, each))
     }
 }

@@ -4,7 +4,7 @@
 //! device has served.
 //!
 //! - [`Fixed`] is a kernel's constant.
-//! - [`Competitive`] is the switch time times the transfer rate (TR-840 section 3, EuroSys'07 sections 4 and
+//! - [`Competitive`] is the positioning time times the transfer rate (TR-840 section 3, EuroSys'07 sections 4 and
 //!   5).
 //! - [`Announced`] is the length that the stream announces: the papers' oracle.
 //! - [`Zero`] reads nothing ahead.
@@ -21,10 +21,10 @@ mod idle;
 mod measured;
 mod plan;
 mod planned;
+mod positioning_cost;
 mod ramp;
 mod rule;
 mod survival;
-mod switch_cost;
 mod unloaded;
 mod zero;
 
@@ -38,9 +38,9 @@ pub use idle::Idle;
 pub use measured::{CostLearner, Visit};
 pub use plan::{Plan, RatioBound};
 pub use planned::{CONTINUING, Planned};
+pub use positioning_cost::{Averaging, POSITIONING_WEIGHT, PositioningCost};
 pub use ramp::{Ramp, SLOW_START};
 pub use rule::{Depth, DepthQuery, Served};
 pub use survival::Survival;
-pub use switch_cost::{Averaging, SWITCH_WEIGHT, SwitchCost};
 pub use unloaded::UnloadedCosts;
 pub use zero::Zero;

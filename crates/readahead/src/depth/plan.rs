@@ -1,7 +1,7 @@
 //! The depth of least cost for streams whose lengths have a known distribution, and never more than a chosen
 //! multiple of the optimum.
 //!
-//! In units of the switch cost `C` and of the data `CR` transferred in its time, a stream that was read up to
+//! In units of the positioning cost `C` and of the data `CR` transferred in its time, a stream that was read up to
 //! `x` costs from there on
 //!
 //! `V(k, x) = min over d of 1 + d + P(S > x + d | S > x) V(k + 1, x + d)`
@@ -14,11 +14,11 @@
 //! - for ever, if `x + d >= a (k + 1) + a^2 - 1` with `a = 1 / (rho - 1)`. On that line a fetch of the
 //!   largest permitted depth leads to the line again; below it the room runs out.
 //!
-//! That is [`Account`] with switches that cost 1. With `rho = 2` both leave one depth, `CR`: competitive
+//! That is [`Account`] with positionings that cost 1. With `rho = 2` both leave one depth, `CR`: competitive
 //! prefetching. docs/internals/adaptive-depth.md has the proof. Depths are whole pages, so that the bound holds up to the
 //! transfer of one page.
 //!
-//! Limits: one switch cost and one rate. A caller whose fetches differ in them takes the plan's
+//! Limits: one positioning cost and one rate. A caller whose fetches differ in them takes the plan's
 //! [`Plan::wish`] and keeps it within the stream's own account.
 
 use super::account::Account;
@@ -26,7 +26,7 @@ use super::grid::{point_below, points};
 use super::survival::Survival;
 use foreseek_units::Pages;
 
-/// Slack for rounding, in units of the switch cost: a millionth of it.
+/// Slack for rounding, in units of the positioning cost: a millionth of it.
 const ROUNDING: f64 = 1e-6;
 
 /// The bound: which depths keep the cost within `rho` times the optimum.
@@ -78,13 +78,13 @@ pub struct Plan {
     survival: Survival,
     /// The point to read to, by fetches made and point reached.
     to: Vec<u8>,
-    /// The mean cost of a stream by this plan, in switch costs.
+    /// The mean cost of a stream by this plan, in positioning costs.
     expected: f64,
 }
 
 impl Plan {
     /// Solves for streams with these lengths in a file of `end` pages, where a fetch that continues a stream
-    /// costs `continuing` of a switch beside its transfer.
+    /// costs `continuing` of a positioning beside its transfer.
     #[must_use]
     pub fn solve(survival: Survival, ratio_bound: RatioBound, end: Pages, continuing: f64) -> Self {
         let points = points(end.max(Pages(1)));
@@ -97,11 +97,11 @@ impl Plan {
         let mut after = vec![0.0; count];
         let mut now = vec![0.0; count];
         for fetches in (0..last).rev() {
-            let switch = if fetches == 0 { 1.0 } else { continuing };
+            let positioning = if fetches == 0 { 1.0 } else { continuing };
             // Each fetch advances by at least a point.
             for at in fetches..last {
                 let (least, most) = ratio_bound.range(fetches, xs[at]);
-                let cost = |to: usize| switch + xs[to] - xs[at] + left[to] / left[at] * after[to];
+                let cost = |to: usize| positioning + xs[to] - xs[at] + left[to] / left[at] * after[to];
                 let kept = |to: &usize| {
                     let depth = xs[*to] - xs[at];
                     depth <= most + ROUNDING && (*to == last || depth >= least - ROUNDING)
@@ -140,7 +140,7 @@ impl Plan {
         Pages(self.points[to].saturating_sub(self.points[at]).max(1))
     }
 
-    /// The cost of a stream of this length in a file of `end` pages by this plan, in switch costs: a switch
+    /// The cost of a stream of this length in a file of `end` pages by this plan, in positioning costs: a positioning
     /// and the transfer of each fetch.
     #[must_use]
     pub fn cost(&self, length: Pages, end: Pages) -> f64 {
@@ -177,7 +177,7 @@ impl Plan {
         &self.survival
     }
 
-    /// The mean cost of a stream by this plan, in switch costs.
+    /// The mean cost of a stream by this plan, in positioning costs.
     #[must_use]
     pub fn expected_cost(&self) -> f64 {
         self.expected

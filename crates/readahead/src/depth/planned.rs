@@ -11,7 +11,7 @@ use foreseek_units::Pages;
 const PLAN_EVERY: u64 = 16;
 /// The relative change of the competitive depth after which a plan is solved again.
 const UNIT_TOLERANCE: f64 = 0.1;
-/// The positioning cost of a fetch that continues a stream, in switches. In the model it is one: the device has
+/// The positioning cost of a fetch that continues a stream, in positionings. In the model it is one: the device has
 /// been elsewhere. With a single stream, or a scheduler that waits for its reader, it is nearly zero. A half was
 /// nearly as good as the better of the two in every load tried (docs/internals/adaptive-depth.md). The bound
 /// counts one.

@@ -1,16 +1,16 @@
-//! The cost of a switch of a device that has nothing else to do: the cost from which depths are computed.
+//! The cost of a positioning of a device that has nothing else to do: the cost from which depths are computed.
 //!
-//! Under a queue a switch is cheaper: an elevator shortens seeks, and a drive orders its requests by
+//! Under a queue a positioning is cheaper: an elevator shortens seeks, and a drive orders its requests by
 //! rotation. Two costs can size a fetch:
 //!
 //! - the *marginal* cost under the queue. Competitive prefetching with it is within twice the optimum of the
 //!   same queue;
-//! - the higher cost of an *unloaded* switch. Competitive prefetching with it is within twice the optimum of
-//!   a device without other load: `k C + k D / R <= 2 (C + S / R)` for `D = C R` needs only that no switch
+//! - the higher cost of an *unloaded* positioning. Competitive prefetching with it is within twice the optimum of
+//!   a device without other load: `k C + k D / R <= 2 (C + S / R)` for `D = C R` needs only that no positioning
 //!   costs more than `C`.
 //!
 //! Depths use the unloaded cost. It is better for streams longer than a depth, which are those worth reading
-//! ahead. With the marginal cost half of the disk's time goes into switches however long streams are, and
+//! ahead. With the marginal cost half of the disk's time goes into positionings however long streams are, and
 //! more readers make the fetches shorter. (Virtual time, a drive of TR-840 under mq-deadline, 4 to 256
 //! readers: docs/lab/bench-mount.md.)
 //!
@@ -21,12 +21,12 @@
 use super::measured::{CostLearner, Visit};
 use foreseek_seam::Measured;
 
-/// A queue makes a switch cheaper by at most this factor. Over a disk's surface 64 requests in order are a
+/// A queue makes a positioning cheaper by at most this factor. Over a disk's surface 64 requests in order are a
 /// sixty-fourth of it apart instead of a third. That saves most of a seek and leaves the rotation: 3.8 of
 /// 10.5 ms on the drive of TR-840, and 3.1 ms with 256 requests.
 const SAVED: f64 = 3.0;
 
-/// Learns the cost of a switch under the current load, and unloaded.
+/// Learns the cost of a positioning under the current load, and unloaded.
 #[derive(Clone, Debug)]
 pub struct UnloadedCosts {
     all: CostLearner,
@@ -53,12 +53,12 @@ impl UnloadedCosts {
         self.all.costs()
     }
 
-    /// The cost of an unloaded switch, and the rate.
+    /// The cost of an unloaded positioning, and the rate.
     #[must_use]
     pub fn unloaded(&self) -> Measured {
-        let Measured { switch, rate } = self.all.costs();
-        let unloaded = self.alone.costs().switch.clamp(switch, switch.scale(SAVED));
-        Measured { switch: unloaded, rate }
+        let Measured { positioning, rate } = self.all.costs();
+        let unloaded = self.alone.costs().positioning.clamp(positioning, positioning.scale(SAVED));
+        Measured { positioning: unloaded, rate }
     }
 
     /// The number of visits learnt from.

@@ -65,7 +65,7 @@ pub struct Opening<'a, B: Backing> {
     /// The file. Where the object is open already, its first file is kept.
     pub file: B::File,
     /// The process that opens it.
-    pub who: ProcessId,
+    pub pid: ProcessId,
     /// What else is known about it.
     pub about: Option<StreamInfo<'a>>,
     /// Its addresses on the device, if they were looked up.
@@ -153,7 +153,7 @@ impl<B: Backing> ServingDriver<B> {
     pub fn device(&self) -> Option<Measured> {
         let stats = self.engine.stats();
         let learnt = stats.learnt_from > 0 || self.restored_device;
-        learnt.then_some(Measured { switch: stats.unloaded, rate: stats.rate })
+        learnt.then_some(Measured { positioning: stats.unloaded, rate: stats.rate })
     }
 
     /// Called once for each open of a file for reading. Returns whether to read the file without this driver,
@@ -176,7 +176,7 @@ impl<B: Backing> ServingDriver<B> {
     /// A file is opened for reading. Returns the stream for its reads. If its version is not the known one,
     /// everything known about it is dropped.
     pub fn open(&mut self, now: Instant, opening: Opening<'_, B>) -> StreamId {
-        let Opening { object, version, file, who, about, placed } = opening;
+        let Opening { object, version, file, pid, about, placed } = opening;
         // If no name is free, all names below the number of streams are in use.
         let stream = self.names.pop().map_or(StreamId(self.streams.len() as u64), |Reverse(name)| name);
         let length = version.length();
@@ -185,7 +185,7 @@ impl<B: Backing> ServingDriver<B> {
             self.send(now, Event::Resized { object, length });
         }
         self.streams.insert(stream, object);
-        self.send(now, Event::Opened { stream, object, length, who });
+        self.send(now, Event::Opened { stream, object, length, pid });
         if let Some(about) = about {
             self.send(now, Event::Serving(ServingEvent::Described { stream, about }));
         }
@@ -226,7 +226,7 @@ impl<B: Backing> ServingDriver<B> {
         now: Instant,
         stream: StreamId,
         range: ByteSpan,
-        who: ProcessId,
+        pid: ProcessId,
         answer: B::Answer,
     ) -> Result<(), B::Answer> {
         let Some(object) = self.streams.get(&stream).copied().filter(|_| !self.stopped) else {
@@ -236,7 +236,7 @@ impl<B: Backing> ServingDriver<B> {
         self.next_request += 1;
         self.requests.insert(request, WaitingRead { object, range, answer });
         self.demanded = false;
-        self.send(now, Event::Read { request, stream, range, who: Some(who) });
+        self.send(now, Event::Read { request, stream, range, pid: Some(pid) });
         // An answered request is gone. Any other waits for fetches: its own, or ones that were wanted anyway.
         if !self.requests.contains_key(&request) {
             self.counts.hits += 1;

@@ -79,7 +79,7 @@ impl<K: Default> Classes<K> {
     }
 }
 
-/// The mean cost, in switch costs, of streams that are fetched in these depths.
+/// The mean cost, in positioning costs, of streams that are fetched in these depths.
 fn expected(
     depths: impl Iterator<Item = f64>,
     survival: &Survival,
@@ -96,8 +96,8 @@ fn expected(
         if left <= 0.0 || reached < NEGLIGIBLE {
             break;
         }
-        let switch = if made == 0 { 1.0 } else { continuing };
-        cost += reached * (switch + depth.min(left) / ratio_bound.unit());
+        let positioning = if made == 0 { 1.0 } else { continuing };
+        cost += reached * (positioning + depth.min(left) / ratio_bound.unit());
         at += depth;
     }
     cost

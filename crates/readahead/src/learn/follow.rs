@@ -85,7 +85,7 @@ impl Follower {
     }
 
     /// Sets how many pages a stream may skip, at most [`SKIP`]. Where reading through them costs more than a
-    /// quarter of a switch, a switch serves the reader better.
+    /// quarter of a positioning, a positioning serves the reader better.
     pub fn skips(&mut self, pages: Pages) {
         self.skip = pages.min(SKIP);
     }

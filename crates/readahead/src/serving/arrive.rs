@@ -70,7 +70,7 @@ impl ServingEngine {
     /// Moves the pages that arrived into the prefetch cache, or to the reads that take them over. The others
     /// are forgotten.
     fn arrive(&mut self, id: FetchId, fetch: &Fetch, came: PageSpan) {
-        let mark = Mark { process: Process(fetch.who.0), at: fetch.asked };
+        let mark = Mark { process: Process(fetch.pid.0), at: fetch.asked };
         for (page, frame) in fetch.range.iter().zip(&fetch.frames) {
             let key = PageKey::within(fetch.slot, page);
             if came.contains(page) {
@@ -127,7 +127,7 @@ impl ServingEngine {
             self.ready.push_back(ticket);
             return;
         }
-        let (stream, slot, object, who) = (read.stream, read.slot, read.object, read.who);
+        let (stream, slot, object, pid) = (read.stream, read.slot, read.object, read.pid);
         let frames: Vec<_> = failed.iter().map(|range| (*range, read.frames_of(*range).to_vec())).collect();
         let mut outstanding = 0;
         for (range, frames) in frames {
@@ -151,7 +151,7 @@ impl ServingEngine {
                     Lack::Coming(fetch) => u32::from(self.flight.join(fetch, ticket)),
                     Lack::Missing => {
                         let frames = run.iter().map(|one| one.0).collect();
-                        self.fetch_alone(ticket, SingleFetch { stream, slot, object, who, range }, frames);
+                        self.fetch_alone(ticket, SingleFetch { stream, slot, object, pid, range }, frames);
                         1
                     }
                 };
@@ -164,7 +164,7 @@ impl ServingEngine {
     }
 
     fn fetch_alone(&mut self, ticket: Ticket, single: SingleFetch, frames: Vec<FrameId>) {
-        let SingleFetch { stream, slot, object, who, range } = single;
+        let SingleFetch { stream, slot, object, pid, range } = single;
         frames.iter().for_each(|frame| self.frames.hold(*frame));
         self.flight.ask(Fetch {
             stream,
@@ -176,7 +176,7 @@ impl ServingEngine {
             follows: false,
             alone: true,
             waiters: vec![ticket],
-            who,
+            pid,
             ahead: Pages::ZERO,
             asked: self.now,
             progress: Progress::default(),
@@ -199,6 +199,6 @@ struct SingleFetch {
     stream: StreamId,
     slot: Slot,
     object: ObjectId,
-    who: ProcessId,
+    pid: ProcessId,
     range: PageSpan,
 }

@@ -34,7 +34,7 @@ impl ServingEngine {
     }
 
     fn opened(&mut self, opened: Opened, length: Bytes) {
-        let Opened { stream, object, who, .. } = opened;
+        let Opened { stream, object, pid, .. } = opened;
         let crowded = self.streams.len() >= STREAMS_LIMIT && !self.streams.contains_key(&stream);
         if self.objects.crowded() {
             self.objects.sweep(std::iter::empty());
@@ -45,9 +45,9 @@ impl ServingEngine {
             self.resized(slot, length);
         }
         self.objects.open(stream, slot, length);
-        let served = ServedStream { who, length: opened.length, reach: PageIndex::ZERO, calls: None };
+        let served = ServedStream { pid, length: opened.length, reach: PageIndex::ZERO, calls: None };
         self.streams.insert(stream, served);
-        self.activity.ran(Process(who.0), self.now);
+        self.activity.ran(Process(pid.0), self.now);
         self.prefetcher.opened(self.now, opened);
     }
 
@@ -139,9 +139,9 @@ impl Engine for ServingEngine {
         let read = self.stats.hits + self.stats.joined + self.stats.missed;
         self.ceiling.tick(self.now, read);
         match event {
-            Event::Opened { stream, object, length, who, .. } => {
+            Event::Opened { stream, object, length, pid, .. } => {
                 self.opened(
-                    Opened { stream, object, who, length: length.pages_ceil(), announced: None },
+                    Opened { stream, object, pid, length: length.pages_ceil(), announced: None },
                     length,
                 );
             }
@@ -154,7 +154,7 @@ impl Engine for ServingEngine {
             Event::Serving(ServingEvent::Called { stream, range }) => self.called(stream, range),
             Event::Closed { stream } => self.closed(stream),
             Event::Placed { object, extents } => self.placed(object, extents),
-            Event::Read { request, stream, range, who, .. } => self.read(request, stream, range, who, out),
+            Event::Read { request, stream, range, pid, .. } => self.read(request, stream, range, pid, out),
             Event::Done { fetch, got, outcome, .. } => self.done(fetch, got, outcome),
             Event::Refused { fetch, why } => self.refused(fetch, why),
             Event::Changed { object, range, epoch } => {
@@ -172,8 +172,8 @@ impl Engine for ServingEngine {
                 frames.iter().for_each(|frame| self.frames.unpin(*frame))
             }
             Event::Budget { pages } => self.budget(pages),
-            Event::Serving(ServingEvent::Ran { who }) => self.activity.ran(Process(who.0), self.now),
-            Event::Serving(ServingEvent::Exited { who }) => self.activity.exited(Process(who.0)),
+            Event::Serving(ServingEvent::Ran { pid }) => self.activity.ran(Process(pid.0), self.now),
+            Event::Serving(ServingEvent::Exited { pid }) => self.activity.exited(Process(pid.0)),
             Event::Tick => {}
             // A mount gets no hints, and cannot query the cache in front.
             Event::Hint(_) => {}

@@ -15,7 +15,7 @@ use foreseek_units::{PageIndex, PageSpan, Pages, Span};
 pub(super) struct Wanted<'a> {
     pub(super) stream: StreamId,
     pub(super) slot: Slot,
-    pub(super) who: ProcessId,
+    pub(super) pid: ProcessId,
     /// Its pages, and how each was found.
     pub(super) pages: PageSpan,
     pub(super) looks: &'a [Look],
@@ -136,7 +136,7 @@ impl ServingEngine {
             follows,
             alone: false,
             waiters: Vec::new(),
-            who: wanted.who,
+            pid: wanted.pid,
             ahead: range.len() - range.intersection(wanted.pages).len(),
             asked: self.now,
             progress: Progress::default(),

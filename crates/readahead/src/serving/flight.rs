@@ -44,7 +44,7 @@ pub(super) struct Fetch {
     /// The reads that wait for it.
     pub(super) waiters: Vec<Ticket>,
     /// The process that reads.
-    pub(super) who: ProcessId,
+    pub(super) pid: ProcessId,
     /// How many of its pages lay beyond the read when it was requested.
     pub(super) ahead: Pages,
     /// When it was requested.

@@ -19,7 +19,7 @@ impl Header for Settings {
             aggressive,
             slow_start,
             averaging,
-            switch_weight,
+            positioning_weight,
             page_measure,
             rho,
             unseen_hits,
@@ -37,7 +37,7 @@ impl Header for Settings {
             line,
             "serving policy={policy} memory={} machine={} history={} fetch={} in_flight={in_flight} \
              overlapping={overlapping} generation={} window={} aggressive={} slow_start={} \
-             averaging={averaging} switch_weight={switch_weight} \
+             averaging={averaging} positioning_weight={positioning_weight} \
              page_measure={page_measure} rho={rho} unseen_hits={unseen_hits}",
             memory.0,
             machine.0,
@@ -66,7 +66,7 @@ impl Header for Settings {
             aggressive: pages(fields.value("aggressive")?)?,
             slow_start: pages(fields.value("slow_start")?)?,
             averaging: named(fields.value("averaging")?)?,
-            switch_weight: number(fields.value("switch_weight")?)?,
+            positioning_weight: number(fields.value_once("positioning_weight", "switch_weight")?)?,
             page_measure: named(fields.value("page_measure")?)?,
             rho: number(fields.value("rho")?)?,
             unseen_hits: number(fields.value("unseen_hits")?)?,

@@ -12,7 +12,7 @@ pub(super) struct PendingRead {
     pub(super) stream: StreamId,
     pub(super) slot: Slot,
     pub(super) range: ByteSpan,
-    pub(super) who: ProcessId,
+    pub(super) pid: ProcessId,
 }
 
 /// How a page of a read was found.

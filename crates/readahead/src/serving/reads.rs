@@ -19,7 +19,7 @@ pub(super) struct Waiting {
     pub(super) stream: StreamId,
     pub(super) slot: Slot,
     pub(super) object: ObjectId,
-    pub(super) who: ProcessId,
+    pub(super) pid: ProcessId,
     pub(super) pages: PageSpan,
     /// One for each page, held.
     pub(super) frames: Vec<FrameId>,

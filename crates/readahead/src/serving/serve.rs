@@ -32,7 +32,7 @@ impl ServingEngine {
         request: RequestId,
         stream: StreamId,
         range: ByteSpan,
-        who: Option<ProcessId>,
+        pid: Option<ProcessId>,
         out: &mut Commands,
     ) {
         self.stats.reads += 1;
@@ -44,10 +44,10 @@ impl ServingEngine {
             out.push(Command::Pass { request });
             return;
         };
-        let who = who.unwrap_or(opened.who);
-        self.activity.ran(Process(who.0), self.now);
+        let pid = pid.unwrap_or(opened.pid);
+        self.activity.ran(Process(pid.0), self.now);
         self.active.touched(self.now, stream);
-        let asked = PendingRead { request, stream, slot, range, who };
+        let asked = PendingRead { request, stream, slot, range, pid };
         // A read that needs memory waits behind the reads that already wait for it.
         let waits = !self.starved.is_empty() && self.missing(&asked) > 0;
         if waits || !self.serve(asked, out) {
@@ -183,7 +183,7 @@ impl ServingEngine {
             if !is_beyond {
                 self.prefetcher.touch(self.now, touch, &sight, &mut wanted);
             }
-            let want = Wanted { stream: asked.stream, slot: asked.slot, who: asked.who, pages, looks };
+            let want = Wanted { stream: asked.stream, slot: asked.slot, pid: asked.pid, pages, looks };
             for ahead in wanted.drain(..) {
                 self.follow(asked, ahead.range);
                 // On a fast device the depth may be shorter than the read. The whole read, and its whole
@@ -267,7 +267,7 @@ impl ServingEngine {
             stream: asked.stream,
             slot: asked.slot,
             object: object.id,
-            who: asked.who,
+            pid: asked.pid,
             end: asked.pages().end,
             length: object.length.unwrap_or_default().pages_ceil(),
             passes: false,
@@ -341,16 +341,16 @@ mod tests {
         let costs = Arc::new(Profile::builtin("ibm-36g-37").expect("a built-in profile"));
         let mut engine = ServingEngine::new(Settings::default(), &(costs as _)).expect("a policy");
         let mut out = Commands::new();
-        let (stream, object, who) = (StreamId(1), ObjectId(7), ProcessId(1));
+        let (stream, object, pid) = (StreamId(1), ObjectId(7), ProcessId(1));
         let length = Bytes::mib(1);
-        engine.on(Instant(1), Event::Opened { stream, object, length, who }, &mut out);
+        engine.on(Instant(1), Event::Opened { stream, object, length, pid }, &mut out);
         let slot = engine.objects.find(object).expect("it is open");
         let asked = PendingRead {
             request: RequestId(3),
             stream,
             slot,
             range: Span::at(ByteOffset::ZERO, Bytes::kib(16)),
-            who,
+            pid,
         };
         // The first page is cached, three are not and are not requested.
         let frame = engine.frames.take();

@@ -36,7 +36,7 @@ const ACTIVE: Nanos = Nanos::from_secs(4);
 /// The state of a stream.
 #[derive(Debug)]
 pub(super) struct ServedStream {
-    pub(super) who: ProcessId,
+    pub(super) pid: ProcessId,
     /// The length of its object that the prefetcher knows.
     pub(super) length: Pages,
     /// The end of the range that the prefetcher wanted last.
@@ -86,7 +86,8 @@ impl ServingEngine {
     /// [`UnknownPolicy`] where the registry has no prefetcher of the name in the settings.
     pub fn new(settings: Settings, costs: &Arc<dyn DeviceCosts>) -> Result<Self, UnknownPolicy> {
         let settings = settings.bounded();
-        let guess = Measured { switch: costs.average_seek() + costs.half_turn(), rate: costs.mean_rate() };
+        let guess =
+            Measured { positioning: costs.average_seek() + costs.half_rotation(), rate: costs.mean_rate() };
         Ok(Self {
             prefetcher: stream::by_name(&settings.policy, &settings.stream, costs)?,
             objects: Objects::new(),
@@ -139,9 +140,9 @@ impl ServingEngine {
             cached: self.table.cached(),
             ceiling: self.ceiling(),
             bound: depth_cap(self.ceiling(), active),
-            switch: costs.switch,
+            positioning: costs.positioning,
             rate: costs.rate,
-            unloaded: unloaded.switch,
+            unloaded: unloaded.positioning,
             depth: unloaded.depth().pages_floor(),
             learnt_from: self.learner.visits(),
             ..self.stats

@@ -79,7 +79,7 @@ pub struct Stats {
     /// The most that one stream may read ahead, by its share of memory.
     pub bound: Pages,
     /// The learnt cost of moving to another place of the device.
-    pub switch: Nanos,
+    pub positioning: Nanos,
     /// The same while the device has nothing else to do: the cost from which depths are computed, and the
     /// initial cost of a later run.
     pub unloaded: Nanos,

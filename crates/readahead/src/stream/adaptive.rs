@@ -2,9 +2,9 @@
 //!
 //! Streams are followed and their lengths learnt by classes ([`crate::learn`]). The [`Plan`] of least cost
 //! for those lengths gives the depth of a fetch. Whatever was learnt, no stream costs more than `rho` times
-//! what knowing its length would; competitive prefetching is `rho = 2`. The plan assumes one switch cost and
+//! what knowing its length would; competitive prefetching is `rho = 2`. The plan assumes one positioning cost and
 //! one rate: the current ones at the place, within a tenth. Each fetch is held to the stream's own
-//! [`Account`], with the current switch cost and the rates of its pages ([`Transfers`]).
+//! [`Account`], with the current positioning cost and the rates of its pages ([`Transfers`]).
 //!
 //! A fetch is made when a page is missing, as in the papers' analysis, or *early*, while its reader is still
 //! busy with earlier pages. An early fetch needs both:
@@ -36,7 +36,7 @@
 //! - Pages that were evicted before their use are not charged, nor pages that a reader has skipped and
 //!   returns to. After either, or where memory cuts a fetch below the least within the bound, there may be no
 //!   depth within the bound: then the competitive one is taken.
-//! - A fetch counts as one switch, even if the queue sends it as several requests.
+//! - A fetch counts as one positioning, even if the queue sends it as several requests.
 //! - Congestion does not cancel read-ahead that a reader waits for: it is one request with the pages that are
 //!   needed.
 
@@ -46,13 +46,15 @@ use super::parts::Parts;
 use super::prefetcher::{Opened, Prefetcher};
 use super::transfer::Transfers;
 use crate::depth::grid::{cell, point};
-use crate::depth::{Account, CONTINUING, DEPTH_LIMIT, Idle, Plan, Planned, RatioBound, Served, SwitchCost};
+use crate::depth::{
+    Account, CONTINUING, DEPTH_LIMIT, Idle, Plan, Planned, PositioningCost, RatioBound, Served,
+};
 use crate::learn::{Classes, Explained, Follower, Learning, LoadError, Loaded, Retention, SCHEME, Step};
 use foreseek_seam::{Measured, StreamInfo};
 use foreseek_units::{Bytes, Instant, Lba, Nanos, PAGE_SIZE, PageIndex, PageSpan, Pages, Span};
 use std::sync::Arc;
 
-/// The deepest fetch in competitive depths. A switch is a seventeenth of it: a longer fetch gains next to
+/// The deepest fetch in competitive depths. A positioning is a seventeenth of it: a longer fetch gains next to
 /// nothing, makes all others wait and takes their memory.
 const DEEPEST: f64 = 16.0;
 /// The assumed file length in the report of a class that does not give one.
@@ -70,16 +72,17 @@ pub(super) fn announced(parts: &Parts<'_>) -> Box<dyn Prefetcher> {
 
 fn with(memory: Retention, parts: &Parts<'_>) -> Box<dyn Prefetcher> {
     let settings = parts.settings;
-    let switch = SwitchCost::new(Arc::clone(parts.costs), settings.averaging, settings.switch_weight);
+    let positioning =
+        PositioningCost::new(Arc::clone(parts.costs), settings.averaging, settings.positioning_weight);
     let (rho, unseen_hits) = (settings.rho, settings.unseen_hits);
     let (idle, classes) = (Idle::default(), Classes::new(SCHEME, memory));
     let around = settings.window;
-    Box::new(Streams::new(Adaptive { switch, idle, rho, unseen_hits, measured: None, around, classes }))
+    Box::new(Streams::new(Adaptive { positioning, idle, rho, unseen_hits, measured: None, around, classes }))
 }
 
 /// The window machine.
 struct Adaptive {
-    switch: SwitchCost,
+    positioning: PositioningCost,
     idle: Idle,
     rho: f64,
     unseen_hits: bool,
@@ -189,18 +192,18 @@ impl Machine for Adaptive {
     fn served(&mut self, now: Instant, served: Served) {
         let costs = self.costs(Some(served.range.start));
         let gap = (served.range.start - served.from).bytes();
-        let switched = served.range.start < served.from || gap > costs.gap();
+        let positioned = served.range.start < served.from || gap > costs.gap();
         let going = match self.measured {
-            _ if !switched => Nanos::ZERO,
-            Some(measured) => measured.switch,
+            _ if !positioned => Nanos::ZERO,
+            Some(measured) => measured.positioning,
             None => {
-                let costs = self.switch.costs();
-                costs.seek_time(served.from.distance(served.range.start)) + costs.half_turn()
+                let costs = self.positioning.costs();
+                costs.seek_time(served.from.distance(served.range.start)) + costs.half_rotation()
             }
         };
         self.idle.served(now, going + costs.rate.time_for(served.range.len().bytes()));
-        if switched {
-            self.switch.served(served);
+        if positioned {
+            self.positioning.served(served);
         }
     }
 
@@ -224,13 +227,13 @@ impl Adaptive {
         let place = answer.view.place(from);
         let (wish, call) = (self.wish(run, from - start, place), around.end - from);
         let wish = if run.fetches == 0 { first_wish(wish, call) } else { wish.max(call) };
-        let (switch, transfers) = (self.switch_seconds(), self.transfers(answer));
+        let (positioning, transfers) = (self.positioning_seconds(), self.transfers(answer));
         let mut account = run.account;
-        let spare = Pages((account.spare(switch) / transfers.page(from)) as u64);
+        let spare = Pages((account.spare(positioning) / transfers.page(from)) as u64);
         let front = Span::new(around.start.max(from - spare).min(from), from);
         account.wasted(transfers.of(front));
         let used = account.transfer() - run.unused(sure) + transfers.of(Span::new(from, sure.max(from)));
-        let depths = Depths::that_keep(&account, switch, used, from, &transfers);
+        let depths = Depths::that_keep(&account, positioning, used, from, &transfers);
         let ahead = from - answer.page();
         let depth = depths.nearest(wish);
         let room = answer.view.bound().map_or(depth, |bound| (bound - ahead).max(Pages(1)));
@@ -240,7 +243,7 @@ impl Adaptive {
             let end = window.end.min(answer.end());
             if answer.read(window, None) {
                 let fresh = Span::new(from, end);
-                account.fetched(switch, transfers.of(fresh));
+                account.fetched(positioning, transfers.of(fresh));
                 let slowest = transfers.slowest(fresh);
                 run.slowest = if sure < from { run.slowest.max(slowest) } else { slowest };
                 run.account = account;
@@ -261,9 +264,9 @@ impl Adaptive {
         let (doubt, place) = (self.idle.share(), answer.view.place(from));
         let wish = self.wish(run, fetched, place).min(left);
         let certain = self.plan(run, place).certain(fetched, doubt);
-        let (switch, transfers) = (self.switch_seconds(), self.transfers(answer));
-        let depth = wish.max(transfers.at_least(from, run.account.least(switch)));
-        let used = run.account.used(switch, transfers.of(Span::at(from, depth)));
+        let (positioning, transfers) = (self.positioning_seconds(), self.transfers(answer));
+        let depth = wish.max(transfers.at_least(from, run.account.least(positioning)));
+        let used = run.account.used(positioning, transfers.of(Span::at(from, depth)));
         let unused = run.account.transfer() - used;
         let sure = if unused >= 0.0 {
             fetched - Pages((unused / run.slowest.max(ROUNDING)) as u64)
@@ -282,20 +285,20 @@ impl Adaptive {
     /// The costs of the device at a place, or its mean costs if no place is known.
     fn costs(&self, place: Option<Lba>) -> Measured {
         self.measured.unwrap_or_else(|| {
-            let (switch, costs) = (self.switch.estimate(), self.switch.costs());
+            let (positioning, costs) = (self.positioning.estimate(), self.positioning.costs());
             let rate = place.map_or_else(|| costs.mean_rate(), |place| costs.rate_at(place));
-            Measured { switch, rate }
+            Measured { positioning, rate }
         })
     }
 
-    /// The current cost of a switch, in seconds.
-    fn switch_seconds(&self) -> f64 {
-        self.costs(None).switch.as_secs_f64()
+    /// The current cost of a positioning, in seconds.
+    fn positioning_seconds(&self) -> f64 {
+        self.costs(None).positioning.as_secs_f64()
     }
 
     /// The transfer times of the object's pages.
     fn transfers<'a>(&'a self, answer: &Answer<'a>) -> Transfers<'a> {
-        Transfers::new(answer.view, self.switch.costs(), self.measured, answer.end())
+        Transfers::new(answer.view, self.positioning.costs(), self.measured, answer.end())
     }
 
     /// The bound at the rate of a place.
@@ -304,7 +307,7 @@ impl Adaptive {
     }
 
     /// The plan for streams like this one at a place. It is made anew when it is outdated or was made for
-    /// another zone: a plan for less than a switch's worth of data there leaves no freedom after some
+    /// another zone: a plan for less than a positioning's worth of data there leaves no freedom after some
     /// fetches.
     fn plan(&mut self, run: &ReaderState, place: Option<Lba>) -> &Plan {
         let (ratio_bound, length) = (self.ratio_bound(place), run.follower.length());
@@ -333,16 +336,16 @@ impl Depths {
     /// From a page on, for a stream that is sure to use this many seconds of transfer.
     fn that_keep(
         account: &Account,
-        switch: f64,
+        positioning: f64,
         used: f64,
         from: PageIndex,
         transfers: &Transfers<'_>,
     ) -> Self {
-        let (least, most) = (account.least(switch), account.most(switch, used));
+        let (least, most) = (account.least(positioning), account.most(positioning, used));
         let fewest = transfers.at_least(from, least);
         // It may be up to a page beyond the most: fewer than the fewest could never be made up for.
         let lost = least > most + ROUNDING;
-        let otherwise = if lost { transfers.at_least(from, switch) } else { fewest };
+        let otherwise = if lost { transfers.at_least(from, positioning) } else { fewest };
         Self { fewest, most: transfers.within(from, most), otherwise }
     }
 
@@ -366,7 +369,7 @@ fn first_wish(wish: Pages, call: Pages) -> Pages {
 
 /// `CR` in pages.
 fn unit(costs: Measured) -> f64 {
-    costs.rate.as_bytes_per_second() * costs.switch.as_secs_f64() / PAGE_SIZE as f64
+    costs.rate.as_bytes_per_second() * costs.positioning.as_secs_f64() / PAGE_SIZE as f64
 }
 
 impl Learning for Adaptive {

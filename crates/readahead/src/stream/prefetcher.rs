@@ -23,7 +23,7 @@ pub struct Opened {
     /// The object that it reads.
     pub object: ObjectId,
     /// The process that reads.
-    pub who: ProcessId,
+    pub pid: ProcessId,
     /// Length of the object.
     pub length: Pages,
     /// How much the stream will read from its first page on: for an oracle only.
@@ -87,7 +87,7 @@ pub trait Prefetcher: Send {
     fn touch(&mut self, now: Instant, touch: Touch, view: &dyn View, out: &mut Vec<Ahead>);
     /// The length of a stream's object has changed.
     fn resized(&mut self, _stream: StreamId, _length: Pages) {}
-    /// The device has served a request: a rule may learn the switch cost from it.
+    /// The device has served a request: a rule may learn the positioning cost from it.
     fn served(&mut self, now: Instant, served: Served);
     /// What it has learnt about its readers, to be saved, loaded and explained. `None` for one that learns
     /// nothing.

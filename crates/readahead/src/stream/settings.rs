@@ -1,7 +1,7 @@
 //! The settings of the prefetchers of streams.
 
 use super::generation::Generation;
-use crate::depth::{Averaging, PageMeasure, SLOW_START, SWITCH_WEIGHT};
+use crate::depth::{Averaging, POSITIONING_WEIGHT, PageMeasure, SLOW_START};
 use foreseek_units::{Bytes, Pages};
 use serde::{Deserialize, Deserializer};
 use std::ops::RangeInclusive;
@@ -34,11 +34,11 @@ pub struct Settings {
     /// The first window of slow start.
     #[serde(rename = "slow_start_pages", deserialize_with = "pages")]
     pub slow_start: Pages,
-    /// The quantity whose average estimates the switch cost.
+    /// The quantity whose average estimates the positioning cost.
     pub averaging: Averaging,
     /// The weight of the newest seek in that average, 0 to 1.
-    #[serde(deserialize_with = "share")]
-    pub switch_weight: f64,
+    #[serde(alias = "switch_weight", deserialize_with = "share")]
+    pub positioning_weight: f64,
     /// How the competitive depth is converted to pages.
     pub page_measure: PageMeasure,
     /// The most that a stream may cost under `adaptive`, as a multiple of the optimum: 2 to [`RHO_LIMIT`].
@@ -57,7 +57,7 @@ impl Default for Settings {
             aggressive: Pages(256),
             slow_start: SLOW_START,
             averaging: Averaging::default(),
-            switch_weight: SWITCH_WEIGHT,
+            positioning_weight: POSITIONING_WEIGHT,
             page_measure: PageMeasure::default(),
             rho: RHO,
             unseen_hits: false,
@@ -99,19 +99,21 @@ mod tests {
             generation = "demand"
             window_pages = 64
             averaging = "distances"
-            switch_weight = 0.5
+            positioning_weight = 0.5
             page_measure = "paper"
         "#;
         let expected = Settings {
             generation: Generation::DEMAND,
             window: Pages(64),
             averaging: Averaging::Distances,
-            switch_weight: 0.5,
+            positioning_weight: 0.5,
             page_measure: PageMeasure::Paper,
             ..Settings::default()
         };
         assert_eq!(toml::from_str(text), Ok(expected));
         assert_eq!(toml::from_str(""), Ok(Settings::default()));
+        let earlier = Settings { positioning_weight: 0.25, ..Settings::default() };
+        assert_eq!(toml::from_str("switch_weight = 0.25"), Ok(earlier));
     }
 
     #[test]
@@ -128,8 +130,8 @@ mod tests {
             ("window = 64", "unknown field `window`"),
             ("window_pages = 0", "must be from 1 to 262144 pages, is 0"),
             ("aggressive_pages = 300000", "must be from 1 to 262144 pages"),
-            ("switch_weight = 1.5", "must be from 0 to 1, is 1.5"),
-            ("switch_weight = nan", "must be from 0 to 1, is NaN"),
+            ("positioning_weight = 1.5", "must be from 0 to 1, is 1.5"),
+            ("positioning_weight = nan", "must be from 0 to 1, is NaN"),
             ("rho = 1.9", "must be from 2 to 1000, is 1.9"),
             ("generation = \"linux-2.4\"", "there are no windows called 'linux-2.4'"),
         ] {

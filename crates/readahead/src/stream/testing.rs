@@ -74,9 +74,9 @@ impl World {
 
     /// A policy that is built already.
     pub fn with(mut prefetcher: Box<dyn Prefetcher>, length: u64, announced: Option<u64>) -> Self {
-        let (object, who) = (ObjectId(1), ProcessId(1));
+        let (object, pid) = (ObjectId(1), ProcessId(1));
         let announced = announced.map(Pages);
-        let opened = Opened { stream: STREAM, object, who, length: Pages(length), announced };
+        let opened = Opened { stream: STREAM, object, pid, length: Pages(length), announced };
         prefetcher.opened(Instant::ZERO, opened);
         let (lost, markers) = (BTreeSet::new(), BTreeSet::new());
         Self { prefetcher, memory: Memory::default(), lost, markers, length }

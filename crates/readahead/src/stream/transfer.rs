@@ -130,7 +130,7 @@ mod tests {
         fn average_seek(&self) -> Nanos {
             Nanos::ZERO
         }
-        fn half_turn(&self) -> Nanos {
+        fn half_rotation(&self) -> Nanos {
             Nanos::ZERO
         }
         fn capacity(&self) -> Sectors {

@@ -399,7 +399,7 @@ fn the_pages_of_ended_processes_make_room() {
         world.unpin_all();
     }
     let held = world.stats().cached;
-    world.send(Event::Serving(ServingEvent::Exited { who: ProcessId(3) }));
+    world.send(Event::Serving(ServingEvent::Exited { pid: ProcessId(3) }));
     // Eight pages are missing: those of the third stream, whose process has ended. The others are found.
     for at in 0..5 {
         world.read(0, bytes(300 * at + 7), bytes(200));

@@ -142,8 +142,8 @@ fn apply(world: &mut World, at: &mut [u64], op: &Op) {
             world.open(stream, object);
             at[stream as usize] = 0;
         }
-        Op::Ran(who) => world.send(Event::Serving(ServingEvent::Ran { who: ProcessId(who as u32) })),
-        Op::Exited(who) => world.send(Event::Serving(ServingEvent::Exited { who: ProcessId(who as u32) })),
+        Op::Ran(pid) => world.send(Event::Serving(ServingEvent::Ran { pid: ProcessId(pid as u32) })),
+        Op::Exited(pid) => world.send(Event::Serving(ServingEvent::Exited { pid: ProcessId(pid as u32) })),
         Op::Wait(nanos) => world.pass_time(nanos),
     }
 }

@@ -169,8 +169,8 @@ impl World {
             self.close(stream);
         }
         let version = self.made(object);
-        let (who, about, placed) = (ProcessId(stream as u32), None, None);
-        let opening = Opening { object: ObjectId(object), version, file: (), who, about, placed };
+        let (pid, about, placed) = (ProcessId(stream as u32), None, None);
+        let opening = Opening { object: ObjectId(object), version, file: (), pid, about, placed };
         let name = self.driver.open(self.now, opening);
         self.streams.insert(stream, (object, name));
         self.settle();

@@ -52,6 +52,18 @@ impl<'a> Fields<'a> {
         value.ok_or_else(|| format!("'{word}' should be '{key}=...'"))
     }
 
+    /// The same for a key that earlier releases wrote as `older`.
+    ///
+    /// # Errors
+    /// The next word has neither key.
+    pub fn value_once(&mut self, key: &str, older: &str) -> Result<&'a str, Reason> {
+        let before = self.clone();
+        self.value(key).or_else(|reason| {
+            *self = before;
+            self.value(older).map_err(|_| reason)
+        })
+    }
+
     /// The same for a text that was encoded as one word.
     pub(super) fn text(&mut self, key: &str) -> Result<String, Reason> {
         let word = self.value(key)?;

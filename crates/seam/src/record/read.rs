@@ -39,7 +39,7 @@ pub(super) fn event<'a>(line: &str, parts: &'a mut Parts) -> Result<(Instant, Ev
             stream: StreamId(fields.number("stream")?),
             object: ObjectId(fields.number("object")?),
             length: Bytes(fields.number("length")?),
-            who: ProcessId(fields.number("who")?),
+            pid: ProcessId(fields.number("pid")?),
         },
         "described" => {
             let stream = StreamId(fields.number("stream")?);
@@ -76,7 +76,7 @@ pub(super) fn event<'a>(line: &str, parts: &'a mut Parts) -> Result<(Instant, Ev
             request: RequestId(fields.number("request")?),
             stream: StreamId(fields.number("stream")?),
             range: fields.bytes()?,
-            who: fields.next().map(number).transpose()?.map(ProcessId),
+            pid: fields.next().map(number).transpose()?.map(ProcessId),
         },
         "hint" => {
             let mode = mode(fields.word("mode")?)?;
@@ -124,8 +124,8 @@ pub(super) fn event<'a>(line: &str, parts: &'a mut Parts) -> Result<(Instant, Ev
             Event::Serving(ServingEvent::Unpinned { frames: &parts.frames })
         }
         "budget" => Event::Budget { pages: Pages(fields.number("pages")?) },
-        "ran" => Event::Serving(ServingEvent::Ran { who: ProcessId(fields.number("who")?) }),
-        "exited" => Event::Serving(ServingEvent::Exited { who: ProcessId(fields.number("who")?) }),
+        "ran" => Event::Serving(ServingEvent::Ran { pid: ProcessId(fields.number("pid")?) }),
+        "exited" => Event::Serving(ServingEvent::Exited { pid: ProcessId(fields.number("pid")?) }),
         "tick" => Event::Tick,
         other => return Err(format!("'{other}' is no event")),
     };
@@ -134,9 +134,9 @@ pub(super) fn event<'a>(line: &str, parts: &'a mut Parts) -> Result<(Instant, Ev
 }
 
 fn measured(fields: &mut Fields<'_>) -> Result<Measured, Reason> {
-    let switch = Nanos(number(fields.value("switch")?)?);
+    let positioning = Nanos(number(fields.value_once("positioning", "switch")?)?);
     let rate = Rate::bytes_per_second(number(fields.value("rate")?)?);
-    Measured::plausible(switch, rate).ok_or_else(|| "no device is like that".to_owned())
+    Measured::plausible(positioning, rate).ok_or_else(|| "no device is like that".to_owned())
 }
 
 fn pages(word: &str) -> Result<PageSpan, Reason> {

@@ -213,10 +213,10 @@ mod tests {
         let extents = [Extent { page: PageIndex(0), pages: Pages(3), lba: Lba(8) }];
         let access = |object, page, mark| Access { object: ObjectId(object), page: PageIndex(page), mark };
         let accesses = [access(1, 2, false), access(1, 3, true), access(u64::MAX, 3, false)];
-        let device = Measured { switch: Nanos(10_500_001), rate: Rate::bytes_per_second(51.2e6 / 3.0) };
+        let device = Measured { positioning: Nanos(10_500_001), rate: Rate::bytes_per_second(51.2e6 / 3.0) };
         let runs = [Span::new(PageIndex(1), PageIndex(2)), Span::new(PageIndex(4), PageIndex(9))];
         let events = [
-            Event::Opened { stream: StreamId(1), object: ObjectId(2), length: Bytes(3), who: ProcessId(4) },
+            Event::Opened { stream: StreamId(1), object: ObjectId(2), length: Bytes(3), pid: ProcessId(4) },
             Event::Serving(ServingEvent::Described {
                 stream: StreamId(1),
                 about: StreamInfo { kind: "mp4", directory: "/a b/%c", program: "" },
@@ -232,8 +232,8 @@ mod tests {
             Event::Placed { object: ObjectId(2), extents: &[] },
             Event::Hint(HintEvent::Watched { object: ObjectId(2), range: bytes }),
             Event::Hint(HintEvent::Unwatched { object: ObjectId(2), range: bytes }),
-            Event::Read { request: RequestId(7), stream: StreamId(1), range: bytes, who: None },
-            Event::Read { request: RequestId(8), stream: StreamId(1), range: bytes, who: Some(ProcessId(4)) },
+            Event::Read { request: RequestId(7), stream: StreamId(1), range: bytes, pid: None },
+            Event::Read { request: RequestId(8), stream: StreamId(1), range: bytes, pid: Some(ProcessId(4)) },
             Event::Resized { object: ObjectId(2), length: Bytes(5) },
             Event::Hint(HintEvent::Hinted { mode: HintMode::SetFromMark, accesses: &accesses, done: false }),
             Event::Hint(HintEvent::Hinted { mode: HintMode::Append, accesses: &[], done: true }),
@@ -252,8 +252,8 @@ mod tests {
             Event::Hint(HintEvent::Resident { query: QueryId(5), runs: Some(&runs) }),
             Event::Serving(ServingEvent::Unpinned { frames: &[FrameId(1), FrameId(2)] }),
             Event::Budget { pages: Pages(1000) },
-            Event::Serving(ServingEvent::Ran { who: ProcessId(4) }),
-            Event::Serving(ServingEvent::Exited { who: ProcessId(4) }),
+            Event::Serving(ServingEvent::Ran { pid: ProcessId(4) }),
+            Event::Serving(ServingEvent::Exited { pid: ProcessId(4) }),
             Event::Tick,
         ];
         let mut parts = Parts::default();
@@ -262,6 +262,19 @@ mod tests {
             write::event(&mut line, Instant(99), event);
             assert_eq!(read::event(line.trim_end(), &mut parts), Ok((Instant(99), event.clone())), "{line}");
         }
+    }
+
+    #[test]
+    fn recordings_of_earlier_releases_name_the_positioning_time_switch() {
+        let line = |key: &str| format!("99 recalled learnt= {key}=10500001 rate=17000000");
+        let mut parts = Parts::default();
+        let now = format!("{:?}", read::event(&line("positioning"), &mut parts));
+        assert!(now.starts_with("Ok"), "{now}");
+        assert_eq!(format!("{:?}", read::event(&line("switch"), &mut parts)), now);
+        assert_eq!(
+            read::event(&line("seek"), &mut parts),
+            Err("'seek=10500001' should be 'positioning=...'".to_owned())
+        );
     }
 
     #[test]
@@ -341,7 +354,7 @@ mod tests {
             ("5 read 1 2 3", "'3' is no range: START..END"),
             ("5 hint set done 12", "'12' names no object, and none was named before"),
             ("5 placed 1 2+3", "'2+3' is no extent: PAGE+PAGES@LBA"),
-            ("5 ran 99999999999", "who: '99999999999' is no number, or too large a one"),
+            ("5 ran 99999999999", "pid: '99999999999' is no number, or too large a one"),
             ("4 tick", "time runs backwards, from 5 to 4 ns"),
             ("> pass 1", "time: '>' is no number, or too large a one"),
         ] {

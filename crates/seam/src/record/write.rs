@@ -11,8 +11,8 @@ use std::fmt::Write;
 pub(super) fn event(line: &mut String, now: Instant, event: &Event<'_>) {
     let _ = write!(line, "{} ", now.0);
     let _ = match event {
-        Event::Opened { stream, object, length, who } => {
-            write!(line, "opened {} {} {} {}", stream.0, object.0, length.0, who.0)
+        Event::Opened { stream, object, length, pid } => {
+            write!(line, "opened {} {} {} {}", stream.0, object.0, length.0, pid.0)
         }
         Event::Serving(ServingEvent::Described {
             stream,
@@ -25,7 +25,12 @@ pub(super) fn event(line: &mut String, now: Instant, event: &Event<'_>) {
             let learnt = percent::encoded(learnt);
             let _ = write!(line, "recalled learnt={learnt}");
             device.iter().try_for_each(|device| {
-                write!(line, " switch={} rate={}", device.switch.0, device.rate.as_bytes_per_second())
+                write!(
+                    line,
+                    " positioning={} rate={}",
+                    device.positioning.0,
+                    device.rate.as_bytes_per_second()
+                )
             })
         }
         Event::Serving(ServingEvent::Called { stream, range }) => {
@@ -42,9 +47,9 @@ pub(super) fn event(line: &mut String, now: Instant, event: &Event<'_>) {
         Event::Hint(HintEvent::Unwatched { object, range }) => {
             write!(line, "unwatched {} {}", object.0, span(*range))
         }
-        Event::Read { request, stream, range, who } => {
+        Event::Read { request, stream, range, pid } => {
             let _ = write!(line, "read {} {} {}", request.0, stream.0, span(*range));
-            who.iter().try_for_each(|who| write!(line, " {}", who.0))
+            pid.iter().try_for_each(|pid| write!(line, " {}", pid.0))
         }
         Event::Hint(HintEvent::Hinted { mode, accesses, done }) => {
             let _ = write!(line, "hint {} {}", mode_name(*mode), if *done { "done" } else { "more" });
@@ -88,8 +93,8 @@ pub(super) fn event(line: &mut String, now: Instant, event: &Event<'_>) {
         }
         Event::Serving(ServingEvent::Unpinned { frames }) => write!(line, "unpinned{}", list(frames)),
         Event::Budget { pages } => write!(line, "budget {}", pages.0),
-        Event::Serving(ServingEvent::Ran { who }) => write!(line, "ran {}", who.0),
-        Event::Serving(ServingEvent::Exited { who }) => write!(line, "exited {}", who.0),
+        Event::Serving(ServingEvent::Ran { pid }) => write!(line, "ran {}", pid.0),
+        Event::Serving(ServingEvent::Exited { pid }) => write!(line, "exited {}", pid.0),
         Event::Tick => write!(line, "tick"),
     };
     line.push('\n');

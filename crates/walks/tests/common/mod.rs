@@ -55,7 +55,7 @@ impl DeviceCosts for Flat {
         Nanos::from_millis(9)
     }
 
-    fn half_turn(&self) -> Nanos {
+    fn half_rotation(&self) -> Nanos {
         Nanos::from_millis_f64(4.17)
     }
 
@@ -357,7 +357,7 @@ impl World {
     }
 
     fn positioning(&self, distance: Sectors) -> Nanos {
-        self.costs.seek_time(distance) + self.costs.half_turn()
+        self.costs.seek_time(distance) + self.costs.half_rotation()
     }
 
     fn transfer(&self, at: Lba, sectors: u64) -> Nanos {
@@ -419,13 +419,13 @@ impl World {
                 let parent = directory.parent.map(|parent| node(self.tree.directories[parent].inode));
                 self.use_inode(inode);
                 self.use_blocks(lba, 1, 1);
-                self.notify(Event::DirectoryOpened { who: ProcessId(1), directory: node(inode), parent });
+                self.notify(Event::DirectoryOpened { pid: ProcessId(1), directory: node(inode), parent });
             }
             Act::Look(at, nth) => {
                 let directory = node(self.tree.directories[at].inode);
                 let inode = self.tree.directories[at].files[nth].inode;
                 self.use_inode(inode);
-                self.notify(Event::LookedUp { who: ProcessId(1), directory, node: node(inode) });
+                self.notify(Event::LookedUp { pid: ProcessId(1), directory, node: node(inode) });
             }
             Act::File(at, nth) => {
                 let directory = node(self.tree.directories[at].inode);
@@ -436,7 +436,7 @@ impl World {
                     return;
                 }
                 self.reported += 1;
-                self.notify(Event::FileOpened { who: ProcessId(1), directory, file: node(file.inode) });
+                self.notify(Event::FileOpened { pid: ProcessId(1), directory, file: node(file.inode) });
                 if let Some(end) = self.reads.filter(|end| !end.is_zero()) {
                     self.notify(Event::Read { file: node(file.inode), end });
                 }

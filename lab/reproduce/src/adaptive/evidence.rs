@@ -327,7 +327,7 @@ fn bounds(workloads: &[(&'static str, Vec<StudiedStream>)]) -> Aim {
     const LEARNT: u64 = 4096;
     /// Files as long as the adversary's, so that what was learnt applies to them.
     const FILE: Pages = Pages(1 << 19);
-    let model = Model { switch: Nanos::from_millis_f64(10.5), rate: Rate::mb_per_second(51.0) };
+    let model = Model { positioning: Nanos::from_millis_f64(10.5), rate: Rate::mb_per_second(51.0) };
     let page = PAGE_SIZE as f64 / model.competitive_depth();
     let costs: Arc<dyn DeviceCosts> = Arc::new(model);
     let mut places = Vec::new();
@@ -335,9 +335,9 @@ fn bounds(workloads: &[(&'static str, Vec<StudiedStream>)]) -> Aim {
         for (name, reads) in workloads {
             let settings = Settings { rho, ..Settings::default() };
             let Ok(mut policy) = by_name("adaptive", &settings, &costs) else { continue };
-            let (stream, object, who, mut out) = (StreamId(1), ObjectId(1), ProcessId(1), Vec::new());
+            let (stream, object, pid, mut out) = (StreamId(1), ObjectId(1), ProcessId(1), Vec::new());
             for read in reads.iter().take(STREAMS) {
-                policy.opened(Instant::ZERO, Opened { stream, object, who, length: FILE, announced: None });
+                policy.opened(Instant::ZERO, Opened { stream, object, pid, length: FILE, announced: None });
                 for page in (0..read.length.get().min(LEARNT)).map(PageIndex) {
                     let touch = Touch {
                         stream,

@@ -58,8 +58,8 @@ fn depth(profile: &str) -> Option<Measured> {
 
 /// A disk with a switch of 1 to 20 ms and 5 to 500 MB/s.
 fn model(random: &mut Pcg64Mcg) -> Model {
-    let switch = Nanos::from_micros(random.random_range(1000..=20_000));
-    Model { switch, rate: Rate::mb_per_second(random.random_range(5.0..=500.0)) }
+    let positioning = Nanos::from_micros(random.random_range(1000..=20_000));
+    Model { positioning, rate: Rate::mb_per_second(random.random_range(5.0..=500.0)) }
 }
 
 /// A stream's length, from a byte to a hundred competitive depths, uniform in the logarithm; every other one
@@ -98,7 +98,7 @@ fn lower_bound(seeds: &[u64]) -> Option<Measured> {
             worst.push(adversary::against(&Depths::given(&depths)?, &model, EPSILON).ratio);
         }
     }
-    let model = Model { switch: Nanos::from_micros(10_530), rate: Rate::mb_per_second(51.3) };
+    let model = Model { positioning: Nanos::from_micros(10_530), rate: Rate::mb_per_second(51.3) };
     let costs: Arc<dyn DeviceCosts> = Arc::new(model);
     for name in BOUNDED {
         let mut policy = kernels::by_name(name, &Settings::eurosys(), &costs).ok()?;
@@ -134,8 +134,8 @@ fn slow_start() -> Option<Measured> {
     let costs: Arc<dyn DeviceCosts> = Arc::new(Profile::builtin("ibm-36g-37")?);
     let mut policy = kernels::by_name("competitive", &Settings::eurosys(), &costs).ok()?;
     let length = Bytes::gib(1).pages_floor();
-    let (stream, object, who) = (StreamId(0), ObjectId(0), ProcessId(0));
-    policy.opened(Instant::ZERO, Opened { stream, object, who, length, announced: None });
+    let (stream, object, pid) = (StreamId(0), ObjectId(0), ProcessId(0));
+    policy.opened(Instant::ZERO, Opened { stream, object, pid, length, announced: None });
     let mut held = Span::new(PageIndex::ZERO, PageIndex::ZERO);
     let (mut sizes, mut out): (Vec<String>, Vec<Ahead>) = (Vec::new(), Vec::new());
     let mut markers = Vec::new();
@@ -201,7 +201,7 @@ fn nearest(n: u32, random: &mut Pcg64Mcg) -> Option<f64> {
         id: RequestId(id),
         op: Op::Read,
         range: SectorSpan::at(Lba(at), Sectors(1)),
-        who: ProcessId(1),
+        pid: ProcessId(1),
         synchronous: true,
         at: Instant::ZERO,
     };

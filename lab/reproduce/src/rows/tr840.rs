@@ -133,7 +133,7 @@ const CHUNK: Bytes = Bytes::kib(64);
 /// The optimal throughput by the paper's estimate, in MB/s: streams of this length, one switch each.
 fn best(length: Bytes) -> Option<f64> {
     let profile = Profile::builtin("ibm-36g-51")?;
-    let model = Model { switch: profile.switch_time(), rate: profile.sequential_rate() };
+    let model = Model { positioning: profile.positioning_time(), rate: profile.sequential_rate() };
     let length = length.get() as f64;
     Some(length / model.optimum(length) / 1e6)
 }

@@ -29,11 +29,11 @@ impl Device for Member {
         self.submit_for(now, io, Submitter::default())
     }
 
-    fn submit_for(&mut self, now: Instant, io: Io, whom: Submitter) -> Result<(), Full> {
+    fn submit_for(&mut self, now: Instant, io: Io, submitter: Submitter) -> Result<(), Full> {
         self.layer.advance(now, &mut self.completed);
-        let (tag, who) = (Tag(io.id.0), ProcessId(whom.0));
+        let (tag, pid) = (Tag(io.id.0), ProcessId(submitter.0));
         let synchronous = io.op == Op::Read;
-        let submission = Submission { tag, op: io.op, range: io.range, who, synchronous };
+        let submission = Submission { tag, op: io.op, range: io.range, pid, synchronous };
         self.layer.submit(now, submission).map_err(|_| Full)?;
         // A refused submission has unplugged the queue itself. Arranging that here as well would call the
         // driver again at the same time, to be refused again, without end.

@@ -26,8 +26,8 @@ impl Device for Slowed {
         self.disk.submit(now, io)
     }
 
-    fn submit_for(&mut self, now: Instant, io: Io, whom: Submitter) -> Result<(), Full> {
-        self.disk.submit_for(now, io, whom)
+    fn submit_for(&mut self, now: Instant, io: Io, submitter: Submitter) -> Result<(), Full> {
+        self.disk.submit_for(now, io, submitter)
     }
 
     fn next(&self) -> Option<Instant> {

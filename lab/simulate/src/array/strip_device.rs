@@ -30,7 +30,7 @@ pub const REQUESTS_LIMIT: usize = strips::WAITING_LIMIT;
 #[derive(Clone, Copy, Debug)]
 struct Request {
     io: Io,
-    whom: Submitter,
+    submitter: Submitter,
 }
 
 /// What a request to the array below is for.
@@ -150,15 +150,15 @@ impl StripDevice {
         self.held
     }
 
-    /// Sends an event to the engine and carries out its commands. `whom`: the process for which reads below are
+    /// Sends an event to the engine and carries out its commands. `submitter`: the process for which reads below are
     /// made.
-    fn tell(&mut self, event: Event, whom: Submitter) {
+    fn tell(&mut self, event: Event, submitter: Submitter) {
         let mut commands = std::mem::take(&mut self.commands);
         let mut event = event;
         loop {
             self.engine.on(event, &mut commands);
             for command in commands.drain() {
-                self.carry_out(command, whom);
+                self.carry_out(command, submitter);
             }
             if !self.engine.has_more() {
                 break;
@@ -169,20 +169,20 @@ impl StripDevice {
         *self.seen.0.lock().unwrap_or_else(PoisonError::into_inner) = self.engine.cache().stats();
     }
 
-    fn carry_out(&mut self, command: Command, whom: Submitter) {
+    fn carry_out(&mut self, command: Command, submitter: Submitter) {
         #[cfg(test)]
         self.audit.commanded(&command, |request| self.requests[request.0 as usize].io.range);
         match command {
             Command::Fetch { fetch, blocks, pages, .. } => {
                 let blocks = Pages(blocks.count());
                 self.held += blocks;
-                self.send(Below::Fetch(fetch, blocks), Op::Read, sectors_of(pages), whom);
+                self.send(Below::Fetch(fetch, blocks), Op::Read, sectors_of(pages), submitter);
             }
             Command::Serve { request } => self.serve(request.0 as usize),
             Command::Pass { request } => {
                 let at = request.0 as usize;
-                let Some(Request { io, whom }) = self.requests.get(at).copied() else { return };
-                self.send(Below::Own(at), io.op, io.range, whom);
+                let Some(Request { io, submitter }) = self.requests.get(at).copied() else { return };
+                self.send(Below::Own(at), io.op, io.range, submitter);
             }
             Command::Drop { blocks, .. } => self.held -= Pages(blocks.count()),
         }
@@ -202,18 +202,18 @@ impl StripDevice {
         self.leaving.insert((when, self.answers), (at, outcome));
     }
 
-    fn send(&mut self, what: Below, op: Op, range: SectorSpan, whom: Submitter) {
+    fn send(&mut self, what: Below, op: Op, range: SectorSpan, submitter: Submitter) {
         let pages = pages_of(range);
         let wide = op != Op::Read || self.engine.is_wide(pages);
         let id = IoId(self.sent.insert(Sent { what, pages, wide, begun: self.now }) as u64);
-        self.unsent.push_back((Io { id, op, range }, whom));
+        self.unsent.push_back((Io { id, op, range }, submitter));
         self.feed();
     }
 
     /// Submits what the array below has room for.
     fn feed(&mut self) {
-        while let Some((io, whom)) = self.unsent.front().copied() {
-            if self.below.submit_for(self.now, io, whom).is_err() {
+        while let Some((io, submitter)) = self.unsent.front().copied() {
+            if self.below.submit_for(self.now, io, submitter).is_err() {
                 return;
             }
             let sent = &mut self.sent[io.id.0 as usize];
@@ -299,9 +299,9 @@ impl StripDevice {
                 self.destaged(stripe);
             }
             Below::Own(at) => {
-                let Some(Request { io, whom }) = self.requests.get(at).copied() else { return };
+                let Some(Request { io, submitter }) = self.requests.get(at).copied() else { return };
                 if io.op == Op::Write && one.outcome == Outcome::Done {
-                    self.tell(Event::Changed { pages: pages_of(io.range) }, whom);
+                    self.tell(Event::Changed { pages: pages_of(io.range) }, submitter);
                 }
                 self.leave(self.now, at, one.outcome);
             }
@@ -336,26 +336,26 @@ impl Device for StripDevice {
         self.submit_for(now, io, Submitter::default())
     }
 
-    fn submit_for(&mut self, now: Instant, io: Io, whom: Submitter) -> Result<(), Full> {
+    fn submit_for(&mut self, now: Instant, io: Io, submitter: Submitter) -> Result<(), Full> {
         if self.requests.len() >= REQUESTS_LIMIT {
             return Err(Full);
         }
         self.now = self.now.max(now);
-        let at = self.requests.insert(Request { io, whom });
+        let at = self.requests.insert(Request { io, submitter });
         match io.op {
             Op::Read => {
                 let (request, pages) = (RequestId(at as u64), pages_of(io.range));
                 if self.writes.as_mut().is_some_and(|writes| writes.read(pages)) {
                     self.serve(at);
                 } else {
-                    self.tell(Event::Read { request, pages }, whom);
+                    self.tell(Event::Read { request, pages }, submitter);
                 }
             }
             Op::Write if self.writes.as_ref().is_some_and(|writes| writes.takes(pages_of(io.range))) => {
                 self.writers.push_back((at, pages_of(io.range)));
                 self.take_writes();
             }
-            Op::Write | Op::Flush => self.send(Below::Own(at), io.op, io.range, whom),
+            Op::Write | Op::Flush => self.send(Below::Own(at), io.op, io.range, submitter),
         }
         Ok(())
     }

@@ -123,10 +123,10 @@ impl BlockLayer {
     /// wait for this process. Nothing has changed then, except that the queue is unplugged; the submitter tries
     /// again when there is [`room`](Self::room).
     pub fn submit(&mut self, now: Instant, submission: Submission) -> Result<(), Full> {
-        let Submission { tag, op, range, who, synchronous } = submission;
-        let template = Request { id: RequestId(u32::MAX), op, range, who, synchronous, at: now };
+        let Submission { tag, op, range, pid, synchronous } = submission;
+        let template = Request { id: RequestId(u32::MAX), op, range, pid, synchronous, at: now };
         let first = Request { range: self.cut(range).0, ..template };
-        let room = self.room(op) || self.awaits(who);
+        let room = self.room(op) || self.awaits(pid);
         if !room && (!self.rest[side(op)].is_empty() || self.neighbour(&first).is_none()) {
             self.metrics.refused += 1;
             self.unplug(now);
@@ -171,14 +171,14 @@ impl BlockLayer {
     /// Whether the scheduler keeps the device idle for this process. Its submission is then taken even if there
     /// is no room, and overtakes those of processes that sleep for a request.
     #[must_use]
-    pub fn awaits(&self, who: ProcessId) -> bool {
-        self.scheduler.awaits(who)
+    pub fn awaits(&self, pid: ProcessId) -> bool {
+        self.scheduler.awaits(pid)
     }
 
     /// Whether a submission of this process has been taken in part, and its other pieces wait for requests.
     #[must_use]
-    pub fn owes(&self, who: ProcessId) -> bool {
-        self.rest[side(Op::Read)].iter().any(|rest| rest.template.who == who)
+    pub fn owes(&self, pid: ProcessId) -> bool {
+        self.rest[side(Op::Read)].iter().any(|rest| rest.template.pid == pid)
     }
 
     /// Its settings.
@@ -219,8 +219,8 @@ impl BlockLayer {
     }
 
     /// A process has ended; nothing need wait for its next request.
-    pub fn exited(&mut self, now: Instant, who: ProcessId) {
-        self.scheduler.exited(now, who);
+    pub fn exited(&mut self, now: Instant, pid: ProcessId) {
+        self.scheduler.exited(now, pid);
         self.dispatch(now);
     }
 
@@ -296,7 +296,7 @@ impl BlockLayer {
             self.grow(now, id, piece.range);
             return true;
         }
-        if self.used[side(piece.op)] >= limit && !self.awaits(piece.who) {
+        if self.used[side(piece.op)] >= limit && !self.awaits(piece.pid) {
             return false;
         }
         if self.scheduler.waiting() == 0 && self.plugged.is_none() {
@@ -393,7 +393,7 @@ impl BlockLayer {
         while self.plugged.is_none() && self.in_device < self.settings.in_device {
             let Some(request) = self.held.take().or_else(|| self.taken(now)) else { return };
             let io = Io { id: IoId(u64::from(request.id.0)), op: request.op, range: request.range };
-            if self.device.submit_for(now, io, Submitter(request.who.0)).is_err() {
+            if self.device.submit_for(now, io, Submitter(request.pid.0)).is_err() {
                 // The device holds requests; their completion leads here again.
                 self.held = Some(request);
                 return;

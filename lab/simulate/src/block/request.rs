@@ -18,7 +18,7 @@ pub struct Submission {
     /// Where; of any length.
     pub range: SectorSpan,
     /// The process for which it is made.
-    pub who: ProcessId,
+    pub pid: ProcessId,
     /// Whether a process waits or will wait for it: reads, including read-ahead, and synchronous writes.
     pub synchronous: bool,
 }
@@ -56,7 +56,7 @@ pub struct Request {
     /// Where.
     pub range: SectorSpan,
     /// The process for which it is made; a scheduler that is blind to processes sees one for all.
-    pub who: ProcessId,
+    pub pid: ProcessId,
     /// Whether a process waits for it (reads and synchronous writes).
     pub synchronous: bool,
     /// When it reached the scheduler.

@@ -80,7 +80,7 @@ impl Stage {
         let id = RequestId(self.made);
         self.made = self.made.wrapping_add(1);
         let request =
-            Request { id, op: Op::Read, range, who: ProcessId(0), synchronous: true, at: Instant::ZERO };
+            Request { id, op: Op::Read, range, pid: ProcessId(0), synchronous: true, at: Instant::ZERO };
         self.scheduler.add(Instant::ZERO, request);
     }
 

@@ -231,7 +231,8 @@ struct WrittenPrefetch {
     slow_start_pages: Option<u64>,
     congestion: Option<kernels::Congestion>,
     averaging: Option<Averaging>,
-    switch_weight: Option<f64>,
+    #[serde(alias = "switch_weight")]
+    positioning_weight: Option<f64>,
     page_measure: Option<PageMeasure>,
     rho: Option<f64>,
 }
@@ -596,7 +597,7 @@ impl Reader<'_> {
             }
             to.rho = rho;
         }
-        self.share("prefetch.switch_weight", given.switch_weight, &mut to.switch_weight)?;
+        self.share("prefetch.positioning_weight", given.positioning_weight, &mut to.positioning_weight)?;
         let pages = [
             ("prefetch.window_pages", given.window_pages, &mut to.window),
             ("prefetch.aggressive_pages", given.aggressive_pages, &mut to.aggressive),

@@ -63,9 +63,9 @@ impl Machine {
             self.metrics.counters.dropped += left.end - start;
             return Ok(self.reply(process, Answer::Advised(start - first)));
         }
-        let who = self.processes.get(process as usize).map_or(ProcessId(0), |one| one.who);
+        let pid = self.processes.get(process as usize).map_or(ProcessId(0), |one| one.pid);
         self.metrics.submitted(run.len());
-        self.submit(Op::Read, file, run, who, true);
+        self.submit(Op::Read, file, run, pid, true);
         self.block.unplug(self.now);
         self.look_at_block();
         let left = PageSpan::new(end, left.end);

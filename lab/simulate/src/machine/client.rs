@@ -42,8 +42,8 @@ impl Machine {
         self.client.made += 1;
         let (program, random) = program::begin(&mut *self.workload, self.client.seed, number);
         // Process 0 is write-back.
-        let who = ProcessId(self.client.made as u32);
-        let mut process = Process::new((who, number), program, random, self.now);
+        let pid = ProcessId(self.client.made as u32);
+        let mut process = Process::new((pid, number), program, random, self.now);
         process.doing = Doing::Compute(self.settings.costs.create);
         let memory = process.memory;
         let process = self.processes.insert(process) as u32;

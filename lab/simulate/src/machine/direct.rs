@@ -27,12 +27,12 @@ impl Machine {
         let next = if rest.is_empty() { Doing::Next } else { Doing::Direct { stream, left: rest, op } };
         self.set_doing(process, next);
         self.wait(process, Wait::Direct);
-        let who = self.processes.get(process as usize).map_or(ProcessId(0), |one| one.who);
+        let pid = self.processes.get(process as usize).map_or(ProcessId(0), |one| one.pid);
         if op == Op::Read {
             self.metrics.submitted(run.len());
             self.metrics.counters.direct += run.len();
         }
-        let at = self.hand_over(op, file, run, who, true);
+        let at = self.hand_over(op, file, run, pid, true);
         if let Some(pending) = at.and_then(|at| self.flight.pending.get_mut(at)) {
             pending.reader = Some(process);
         }

@@ -123,7 +123,7 @@ impl Machine {
         marker: bool,
     ) -> FrameNo {
         let opening = self.streams.get(touched.stream as usize).map_or(0, |stream| stream.opening);
-        let who = self.processes.get(touched.process as usize).map_or(ProcessId(0), |one| one.who);
+        let pid = self.processes.get(touched.process as usize).map_or(ProcessId(0), |one| one.pid);
         let frame = self.frames.insert(Frame {
             file,
             page: page.get() as u32,
@@ -147,7 +147,7 @@ impl Machine {
             Why::Write | Why::Private => {}
         }
         let (object, stream) = (ObjectId(u64::from(file.0)), StreamId(u64::from(touched.stream)));
-        self.reclaim.inserted(self.now, Inserted { frame, object, page, why, who, stream });
+        self.reclaim.inserted(self.now, Inserted { frame, object, page, why, pid, stream });
         frame
     }
 
@@ -155,12 +155,12 @@ impl Machine {
         if pages.is_empty() {
             return;
         }
-        let who = self.processes.get(touched.process as usize).map_or(ProcessId(0), |one| one.who);
+        let pid = self.processes.get(touched.process as usize).map_or(ProcessId(0), |one| one.pid);
         if self.mount.is_some() && !self.is_device(file) {
-            return self.ask_mount(touched, file, pages, who);
+            return self.ask_mount(touched, file, pages, pid);
         }
         self.metrics.submitted(pages.len());
-        self.submit(Op::Read, file, pages, who, true);
+        self.submit(Op::Read, file, pages, pid, true);
     }
 
     /// Submits contiguous pages to the block layer.
@@ -169,10 +169,10 @@ impl Machine {
         op: Op,
         file: FileNo,
         pages: PageSpan,
-        who: ProcessId,
+        pid: ProcessId,
         synchronous: bool,
     ) {
-        let at = self.hand_over(op, file, pages, who, synchronous);
+        let at = self.hand_over(op, file, pages, pid, synchronous);
         if let Some(at) = at.filter(|_| op == Op::Read) {
             let lba = self.flight.pending[at].lba;
             let other = self.flight.reads.insert(lba, (lba + pages.len().sectors(), at));
@@ -186,16 +186,16 @@ impl Machine {
         op: Op,
         file: FileNo,
         pages: PageSpan,
-        who: ProcessId,
+        pid: ProcessId,
         synchronous: bool,
     ) -> Option<usize> {
         let (lba, _) = self.files[file.0 as usize].place(pages.start)?;
         let at = self.flight.pending.insert(Pending { op, file, pages, lba, reader: None });
         let range = SectorSpan::at(lba, pages.len().sectors());
         self.bill += self.settings.costs.submit;
-        let submission = Submission { tag: Tag(at as u64), op, range, who, synchronous };
+        let submission = Submission { tag: Tag(at as u64), op, range, pid, synchronous };
         let unsent = &mut self.flight.unsent[usize::from(op != Op::Read)];
-        let sleeps = !unsent.is_empty() && !self.block.awaits(who);
+        let sleeps = !unsent.is_empty() && !self.block.awaits(pid);
         if sleeps || self.block.submit(self.now, submission).is_err() {
             unsent.push_back(submission);
         }
@@ -317,24 +317,24 @@ impl Machine {
         if !self.block.settings().submitter_sleeps {
             return false;
         }
-        let Some(who) = self.processes.get(process as usize).map(|one| one.who) else { return false };
-        if !self.lacks_request(who) {
+        let Some(pid) = self.processes.get(process as usize).map(|one| one.pid) else { return false };
+        if !self.lacks_request(pid) {
             return false;
         }
         self.wait(process, Wait::Queue);
-        self.flight.asleep.push_back((process, who));
+        self.flight.asleep.push_back((process, pid));
         true
     }
 
     /// Whether a submission of this process has no request yet.
-    fn lacks_request(&self, who: ProcessId) -> bool {
-        self.block.owes(who) || self.flight.unsent[0].iter().any(|one| one.who == who)
+    fn lacks_request(&self, pid: ProcessId) -> bool {
+        self.block.owes(pid) || self.flight.unsent[0].iter().any(|one| one.pid == pid)
     }
 
     /// Wakes readers whose read-ahead has its requests, in the order in which they fell asleep.
     fn requests_came(&mut self) {
-        while let Some(&(process, who)) = self.flight.asleep.front() {
-            if self.lacks_request(who) {
+        while let Some(&(process, pid)) = self.flight.asleep.front() {
+            if self.lacks_request(pid) {
                 return;
             }
             self.flight.asleep.pop_front();

@@ -122,8 +122,8 @@ impl Machine {
             if !self.files[device.0 as usize].cached(block) && self.room() {
                 let touched = Touched { stream, page: block, ..touched };
                 self.insert(touched, device, block, Why::Ahead, false);
-                let who = self.processes.get(touched.process as usize).map_or(ProcessId(0), |one| one.who);
-                self.submit(Op::Read, device, PageSpan::at(block, Pages(1)), who, true);
+                let pid = self.processes.get(touched.process as usize).map_or(ProcessId(0), |one| one.pid);
+                self.submit(Op::Read, device, PageSpan::at(block, Pages(1)), pid, true);
             }
         }
     }

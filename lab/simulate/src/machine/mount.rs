@@ -137,10 +137,10 @@ impl Machine {
     }
 
     pub(super) fn mount_opened(&mut self, opened: Opened) {
-        let Opened { stream, object, who, .. } = opened;
+        let Opened { stream, object, pid, .. } = opened;
         let (Some(mount), Some(file)) = (&mut self.mount, self.files.get(object.0 as usize)) else { return };
         let (version, placed) = (file.length, Some(file.extents()));
-        let opening = Opening { object, version, file: FileNo(object.0 as u32), who, about: None, placed };
+        let opening = Opening { object, version, file: FileNo(object.0 as u32), pid, about: None, placed };
         mount.streams.insert(stream.0 as u32, mount.driver.open(self.now, opening));
         self.serve_mount();
     }
@@ -153,15 +153,15 @@ impl Machine {
         self.serve_mount();
     }
 
-    pub(super) fn mount_ran(&mut self, who: ProcessId) {
+    pub(super) fn mount_ran(&mut self, pid: ProcessId) {
         if let Some(mount) = &mut self.mount {
-            mount.driver.send(self.now, Event::Serving(ServingEvent::Ran { who }));
+            mount.driver.send(self.now, Event::Serving(ServingEvent::Ran { pid }));
         }
     }
 
-    pub(super) fn mount_exited(&mut self, who: ProcessId) {
+    pub(super) fn mount_exited(&mut self, pid: ProcessId) {
         if let Some(mount) = &mut self.mount {
-            mount.driver.send(self.now, Event::Serving(ServingEvent::Exited { who }));
+            mount.driver.send(self.now, Event::Serving(ServingEvent::Exited { pid }));
         }
         self.serve_mount();
     }
@@ -175,7 +175,7 @@ impl Machine {
     }
 
     /// The kernel requests pages from the server that it has put into its cache.
-    pub(super) fn ask_mount(&mut self, touched: Touched, file: FileNo, pages: PageSpan, who: ProcessId) {
+    pub(super) fn ask_mount(&mut self, touched: Touched, file: FileNo, pages: PageSpan, pid: ProcessId) {
         let mut start = pages.start;
         while start < pages.end {
             let part = Span::new(start, pages.end.min(start + REQUEST));
@@ -184,7 +184,7 @@ impl Machine {
             let Some(mount) = &mut self.mount else { return };
             let Some(stream) = mount.streams.get(&touched.stream) else { return };
             // A read of an open stream is always taken.
-            let _ = mount.driver.read(self.now, *stream, part.bytes(), who, Request { file, pages: part });
+            let _ = mount.driver.read(self.now, *stream, part.bytes(), pid, Request { file, pages: part });
         }
         self.serve_mount();
     }

@@ -269,8 +269,8 @@ impl Machine {
         if run.is_empty() {
             return;
         }
-        let who = self.processes.get(process as usize).map_or(ProcessId(0), |one| one.who);
-        self.submit(Op::Read, file, run, who, true);
+        let pid = self.processes.get(process as usize).map_or(ProcessId(0), |one| one.pid);
+        self.submit(Op::Read, file, run, pid, true);
     }
 
     /// Takes pages of private memory that are off the lists out of memory: those only in the swap cache at
@@ -333,7 +333,7 @@ impl Machine {
                         object: ObjectId(u64::from(file.0)),
                         page,
                         why: Why::Private,
-                        who: KSWAPD,
+                        pid: KSWAPD,
                         stream: StreamId(u64::from(NO_STREAM)),
                     };
                     self.reclaim.inserted(self.now, inserted);

@@ -82,7 +82,7 @@ pub(super) enum Wait {
 
 /// A process.
 pub(super) struct Process {
-    pub(super) who: ProcessId,
+    pub(super) pid: ProcessId,
     /// The number of its request or job.
     pub(super) number: u64,
     pub(super) program: Box<dyn Program>,
@@ -113,14 +113,14 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn new(
-        (who, number): (ProcessId, u64),
+        (pid, number): (ProcessId, u64),
         program: Box<dyn Program>,
         random: Pcg64Mcg,
         now: Instant,
     ) -> Self {
         let memory = program.memory().pages_ceil();
         Self {
-            who,
+            pid,
             number,
             program,
             random,
@@ -157,6 +157,6 @@ impl Process {
             Wait::Queue => "room in the queue of the device".to_owned(),
             Wait::Sleep(until) => format!("{} of its time", until - Instant::ZERO),
         };
-        format!("process {} (number {}) waits for {what}", self.who.0, self.number)
+        format!("process {} (number {}) waits for {what}", self.pid.0, self.number)
     }
 }

@@ -178,9 +178,9 @@ impl Machine {
         self.processors.all[at].running = Some(process);
         if let Some(one) = self.processes.get_mut(process as usize) {
             one.slice = self.settings.time_slice;
-            let who = one.who;
-            self.reclaim.ran(self.now, who);
-            self.mount_ran(who);
+            let pid = one.pid;
+            self.reclaim.ran(self.now, pid);
+            self.mount_ran(pid);
         }
         self.bill += self.settings.costs.switch;
         let time = std::mem::take(&mut self.bill);

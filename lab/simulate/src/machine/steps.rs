@@ -194,7 +194,7 @@ impl Machine {
         let opened = Opened {
             stream: StreamId(u64::from(stream)),
             object: ObjectId(u64::from(file.0)),
-            who: one.who,
+            pid: one.pid,
             length,
             announced: announced.map(Bytes::pages_ceil),
         };
@@ -253,7 +253,7 @@ impl Machine {
     /// A process ends: its files are closed, its memory is free, its client continues.
     fn exit(&mut self, process: u32) {
         self.disown(process);
-        let Some(Process { open, who, memory, number, born, charged, .. }) =
+        let Some(Process { open, pid, memory, number, born, charged, .. }) =
             self.processes.try_remove(process as usize)
         else {
             return;
@@ -262,10 +262,10 @@ impl Machine {
         for (_, stream) in open {
             self.close_stream(stream);
         }
-        self.block.exited(self.now, who);
+        self.block.exited(self.now, pid);
         self.look_at_block();
-        self.reclaim.exited(self.now, who);
-        self.mount_exited(who);
+        self.reclaim.exited(self.now, pid);
+        self.mount_exited(pid);
         self.give_back(memory);
         self.ended(number, born);
     }

@@ -305,8 +305,8 @@ fn a_reader_sleeps_until_all_that_it_reads_ahead_has_a_request() {
         let mut read_early = false;
         for look in 1..100 {
             machine.run_until(Instant::ZERO + Nanos::from_millis(look), &mut |_| {}).expect("it runs");
-            let who = machine.processes.iter().next().map(|(_, one)| one.who);
-            let owed = who.is_some_and(|who| machine.block.owes(who));
+            let pid = machine.processes.iter().next().map(|(_, one)| one.pid);
+            let owed = pid.is_some_and(|pid| machine.block.owes(pid));
             read_early |= owed && !machine.metrics.counters.read.is_zero();
         }
         assert_eq!(read_early, !sleeps);

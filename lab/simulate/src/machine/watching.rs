@@ -37,9 +37,9 @@ impl Machine {
         let mut workers = Vec::new();
         for (number, worker) in (0..).zip(Worker::all(&watch)) {
             let program: Box<dyn Program> = Box::new(worker);
-            let who = ProcessId(WORKERS + number);
+            let pid = ProcessId(WORKERS + number);
             let random = Pcg64Mcg::seed_from_u64(u64::from(number));
-            let process = Process::new((who, u64::from(who.0)), program, random, self.now);
+            let process = Process::new((pid, u64::from(pid.0)), program, random, self.now);
             workers.push(self.processes.insert(process) as u32);
         }
         for worker in &workers {
@@ -77,8 +77,8 @@ impl Machine {
         if watching.workers.contains(&process) {
             return;
         }
-        let who = self.processes.get(process as usize).map_or(ProcessId(0), |one| one.who);
-        if locked(&watching.watch).seen(self.now, who, what) {
+        let pid = self.processes.get(process as usize).map_or(ProcessId(0), |one| one.pid);
+        if locked(&watching.watch).seen(self.now, pid, what) {
             self.bill += EVENT;
         }
         self.hand_out_work();

@@ -37,7 +37,7 @@ pub struct Record {
     /// The bytes; empty for a flush.
     pub range: ByteSpan,
     /// The process that made it, if the trace has processes.
-    pub who: Option<ProcessId>,
+    pub pid: Option<ProcessId>,
     /// Its response time, if the trace has response times.
     pub response: Option<Nanos>,
 }

@@ -86,10 +86,10 @@ impl Summary {
                 let end = ends.insert(record.place, record.range.end.get());
                 summary.sequential += u64::from(end == Some(record.range.start.get()));
             }
-            if let Some(who) = record.who
+            if let Some(pid) = record.pid
                 && processes.len() < PROCESSES_LIMIT
             {
-                processes.insert(who);
+                processes.insert(pid);
             }
             if summary.requests().is_multiple_of(PROGRESS) {
                 progress(summary.requests());

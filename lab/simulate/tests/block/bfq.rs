@@ -3,34 +3,34 @@
 use crate::stage::Stage;
 
 /// The first sector of a process's requests.
-fn place(who: u32) -> u64 {
-    u64::from(who) * 100_000_000
+fn place(pid: u32) -> u64 {
+    u64::from(pid) * 100_000_000
 }
 
-/// Process `who` has read this often, with these seeks and think times, until 1000 ms.
-fn habit(stage: &mut Stage, who: u32, seek: u64, think: u64) {
+/// Process `pid` has read this often, with these seeks and think times, until 1000 ms.
+fn habit(stage: &mut Stage, pid: u32, seek: u64, think: u64) {
     for left in (0..50).rev() {
-        let (ms, start) = (1000 - left * (think + 1), place(who) + (50 - left) * seek);
-        stage.read(ms - 1, start, who);
+        let (ms, start) = (1000 - left * (think + 1), place(pid) + (50 - left) * seek);
+        stage.read(ms - 1, start, pid);
         stage.serves(ms - 1, start, ms);
     }
 }
 
 /// Serves one request after the other, each in `took` ms, of processes that keep eight waiting; returns the
 /// processes, in runs.
-fn runs(stage: &mut Stage, took: u64, requests: u64, apart: u64, who: &[u32]) -> Vec<(u32, usize)> {
+fn runs(stage: &mut Stage, took: u64, requests: u64, apart: u64, pid: &[u32]) -> Vec<(u32, usize)> {
     let mut next = [8u64; 10];
-    for one in who {
+    for one in pid {
         (0..8).for_each(|n| _ = stage.read(0, place(*one) + n * apart, *one));
     }
     let mut order = Vec::new();
     for n in 0..requests {
         let start = stage.dispatch(n * took).expect("requests wait");
         stage.over((n + 1) * took, start);
-        let who = (start / 100_000_000) as u32;
-        stage.read((n + 1) * took, place(who) + next[who as usize] * apart, who);
-        next[who as usize] += 1;
-        order.push(who);
+        let pid = (start / 100_000_000) as u32;
+        stage.read((n + 1) * took, place(pid) + next[pid as usize] * apart, pid);
+        next[pid as usize] += 1;
+        order.push(pid);
     }
     order.chunk_by(|a, b| a == b).map(|run| (run[0], run.len())).collect()
 }
@@ -93,17 +93,17 @@ fn a_process_that_seeks_pays_for_its_time() {
     let mut stage = Stage::new("bfq");
     let (mut ms, mut next, mut time) = (0, [8u64; 3], [0u64; 3]);
     let apart = [0, 50_000, 8];
-    for who in [1, 2] {
-        (0..8).for_each(|n| _ = stage.read(0, place(who) + n * apart[who as usize], who));
+    for pid in [1, 2] {
+        (0..8).for_each(|n| _ = stage.read(0, place(pid) + n * apart[pid as usize], pid));
     }
     while ms < 20_000 {
         let start = stage.dispatch(ms).expect("requests wait");
-        let who = (start / 100_000_000) as usize;
-        let took = if who == 1 { 10 } else { 1 };
-        (time[who], ms) = (time[who] + took, ms + took);
+        let pid = (start / 100_000_000) as usize;
+        let took = if pid == 1 { 10 } else { 1 };
+        (time[pid], ms) = (time[pid] + took, ms + took);
         stage.over(ms, start);
-        stage.read(ms, place(who as u32) + next[who] * apart[who] % 90_000_000, who as u32);
-        next[who] += 1;
+        stage.read(ms, place(pid as u32) + next[pid] * apart[pid] % 90_000_000, pid as u32);
+        next[pid] += 1;
     }
     // By sectors alone the slow one would have ten elevenths of the time. It has more than half, since the rate
     // is learnt from the mix of both, and with it the largest budget.

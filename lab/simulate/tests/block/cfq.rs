@@ -7,8 +7,8 @@ use foreseek_simulate::block::{Anticipations, Settings, scheduler};
 use foreseek_units::Nanos;
 
 /// The first sector of a process's requests.
-fn place(who: u32) -> u64 {
-    u64::from(who) * 100_000_000
+fn place(pid: u32) -> u64 {
+    u64::from(pid) * 100_000_000
 }
 
 /// Serves one request a millisecond and records the processes; each keeps `queue` requests waiting.
@@ -16,11 +16,11 @@ fn shares(stage: &mut Stage, from: u64, to: u64, queue: &mut [(u32, u64)]) -> Ve
     let mut order = Vec::new();
     for ms in from..to {
         let start = stage.dispatch(ms).expect("requests wait");
-        let who = (start / 100_000_000) as u32;
-        order.push(who);
+        let pid = (start / 100_000_000) as u32;
+        order.push(pid);
         stage.over(ms + 1, start);
-        if let Some((_, next)) = queue.iter_mut().find(|(one, _)| *one == who) {
-            stage.read(ms + 1, place(who) + *next * 8, who);
+        if let Some((_, next)) = queue.iter_mut().find(|(one, _)| *one == pid) {
+            stage.read(ms + 1, place(pid) + *next * 8, pid);
             *next += 1;
         }
     }
@@ -32,11 +32,11 @@ fn runs(order: &[u32]) -> Vec<(u32, usize)> {
     order.chunk_by(|a, b| a == b).map(|run| (run[0], run.len())).collect()
 }
 
-/// Process `who` has read this often, with these seeks and think times, until 1000 ms.
-fn habit(stage: &mut Stage, who: u32, seek: u64, think: u64) {
+/// Process `pid` has read this often, with these seeks and think times, until 1000 ms.
+fn habit(stage: &mut Stage, pid: u32, seek: u64, think: u64) {
     for left in (0..50).rev() {
-        let (ms, start) = (1000 - left * (think + 1), place(who) + (50 - left) * seek);
-        stage.read(ms - 1, start, who);
+        let (ms, start) = (1000 - left * (think + 1), place(pid) + (50 - left) * seek);
+        stage.read(ms - 1, start, pid);
         stage.serves(ms - 1, start, ms);
     }
 }
@@ -45,8 +45,8 @@ fn habit(stage: &mut Stage, who: u32, seek: u64, think: u64) {
 fn each_process_has_the_disk_for_100_ms_and_four_requests_go_at_a_time() {
     let mut stage = Stage::new("cfq");
     let mut queue = [(1, 8), (2, 8), (3, 8)];
-    for (who, waiting) in queue {
-        (0..waiting).for_each(|n| _ = stage.read(0, place(who) + n * 8, who));
+    for (pid, waiting) in queue {
+        (0..waiting).for_each(|n| _ = stage.read(0, place(pid) + n * 8, pid));
     }
     let order = shares(&mut stage, 0, 416, &mut queue);
     // At 100 ms the slice is not over yet, so that four more go.
@@ -170,8 +170,8 @@ fn asynchronous_requests_share_one_queue_of_40_ms_or_16_requests() {
 fn a_new_process_comes_before_those_that_have_been_served() {
     let mut stage = Stage::new("cfq");
     let mut queue = [(1, 8), (2, 8)];
-    for (who, waiting) in queue {
-        (0..waiting).for_each(|n| _ = stage.read(0, place(who) + n * 8, who));
+    for (pid, waiting) in queue {
+        (0..waiting).for_each(|n| _ = stage.read(0, place(pid) + n * 8, pid));
     }
     let mut order = shares(&mut stage, 0, 150, &mut queue);
     (0..4).for_each(|n| _ = stage.read(150, place(3) + n * 8, 3));

@@ -16,20 +16,20 @@ fn names() -> impl Strategy<Value = &'static str> {
 /// An event of a scheduler, and the time since the one before.
 #[derive(Clone, Debug)]
 enum Event {
-    Add { start: u64, length: u64, who: u32, write: bool, waited_for: bool },
+    Add { start: u64, length: u64, pid: u32, write: bool, waited_for: bool },
     Dispatch,
     Complete { which: usize, whole: bool },
     Grow { which: usize, by: u64, before: bool },
     Absorb { which: usize },
-    Exit { who: u32 },
+    Exit { pid: u32 },
 }
 
 fn event() -> impl Strategy<Value = (u64, Event)> {
     let add = (0..2000u64, 1..64u64, 0..4u32, prop::bool::weighted(0.3), any::<bool>()).prop_map(
-        |(start, length, who, write, waited_for)| Event::Add {
+        |(start, length, pid, write, waited_for)| Event::Add {
             start: start * 64,
             length,
-            who,
+            pid,
             write,
             waited_for,
         },
@@ -40,7 +40,7 @@ fn event() -> impl Strategy<Value = (u64, Event)> {
         3 => (0..8usize, any::<bool>()).prop_map(|(which, whole)| Event::Complete { which, whole }),
         1 => (0..64usize, 1..64u64, any::<bool>()).prop_map(|(which, by, before)| Event::Grow { which, by, before }),
         1 => (0..64usize).prop_map(|which| Event::Absorb { which }),
-        1 => (0..4u32).prop_map(|who| Event::Exit { who }),
+        1 => (0..4u32).prop_map(|pid| Event::Exit { pid }),
     ];
     (prop_oneof![3 => 0..3 * MS, 1 => 0..200 * MS], event)
 }
@@ -57,12 +57,12 @@ impl Model {
     /// Applies the event to the scheduler, as far as possible.
     fn apply(&mut self, stage: &mut Stage, now: Instant, event: &Event) -> Result<(), TestCaseError> {
         match *event {
-            Event::Add { start, length, who, write, waited_for } => {
+            Event::Add { start, length, pid, write, waited_for } => {
                 let op = if write { Op::Write } else { Op::Read };
                 let (id, synchronous) = (RequestId(self.next), !write || waited_for);
                 self.next += 1;
                 let range = sectors(start, length);
-                let request = Request { id, op, range, who: ProcessId(who), synchronous, at: now };
+                let request = Request { id, op, range, pid: ProcessId(pid), synchronous, at: now };
                 self.waiting.insert(id, request);
                 stage.scheduler.add(now, request);
             }
@@ -73,7 +73,7 @@ impl Model {
             }
             Event::Grow { which, by, before } => self.grow(stage, now, which, by, before),
             Event::Absorb { which } => self.absorb(stage, now, which),
-            Event::Exit { who } => stage.scheduler.exited(now, ProcessId(who)),
+            Event::Exit { pid } => stage.scheduler.exited(now, ProcessId(pid)),
             Event::Complete { .. } => {}
         }
         Ok(())
@@ -282,13 +282,13 @@ proptest! {
                 longest = longest.max((now - since).get());
             }
         };
-        for (after, who, place) in arrivals {
+        for (after, pid, place) in arrivals {
             now += Nanos(after);
             while let Some(next) = rig.layer.next().filter(|next| *next <= now) {
                 rig.advance(next);
                 watch(&rig, next);
             }
-            rig.read(now, sectors(u64::from(who) * 50_000_000 + place * 64, 8), who);
+            rig.read(now, sectors(u64::from(pid) * 50_000_000 + place * 64, 8), pid);
             watch(&rig, now);
         }
         while let Some(next) = rig.layer.next() {
@@ -312,13 +312,13 @@ proptest! {
         let settings = Settings { requests, batch, in_device, ..Settings::LINUX_2_6_3 };
         let mut rig = Rig::new(settings, scheduler::by_name(name).expect("known"), Nanos(MS));
         let (mut now, mut tags, mut wanted) = (Instant::ZERO, BTreeSet::new(), BTreeMap::<u64, usize>::new());
-        for (after, who, place, pages, write) in submissions {
+        for (after, pid, place, pages, write) in submissions {
             now += Nanos(after);
             let op = if write { Op::Write } else { Op::Read };
             let range = sectors(place * 64, pages * 8);
             // Full: sleep until there is room.
             let tag = loop {
-                if let Some(tag) = rig.submit(now, op, range, who) {
+                if let Some(tag) = rig.submit(now, op, range, pid) {
                     break tag;
                 }
                 now = rig.layer.next().expect("a full pool empties");

@@ -91,17 +91,17 @@ impl Rig {
     }
 
     /// Advances the time to `now` and submits; returns the tag, or `None` if the pool is empty.
-    pub(crate) fn submit(&mut self, now: Instant, op: Op, range: SectorSpan, who: u32) -> Option<u64> {
+    pub(crate) fn submit(&mut self, now: Instant, op: Op, range: SectorSpan, pid: u32) -> Option<u64> {
         self.advance(now);
         let tag = self.next;
         self.next += 1;
         let synchronous = op == Op::Read;
-        let submission = Submission { tag: Tag(tag), op, range, who: ProcessId(who), synchronous };
+        let submission = Submission { tag: Tag(tag), op, range, pid: ProcessId(pid), synchronous };
         self.layer.submit(now, submission).ok().map(|()| tag)
     }
 
-    pub(crate) fn read(&mut self, now: Instant, range: SectorSpan, who: u32) -> Option<u64> {
-        self.submit(now, Op::Read, range, who)
+    pub(crate) fn read(&mut self, now: Instant, range: SectorSpan, pid: u32) -> Option<u64> {
+        self.submit(now, Op::Read, range, pid)
     }
 
     pub(crate) fn unplug(&mut self, now: Instant) {

@@ -23,21 +23,21 @@ impl Stage {
         Self { scheduler, next: 0, given: HashMap::new() }
     }
 
-    pub(crate) fn add(&mut self, now: Instant, op: Op, start: u64, who: u32) -> RequestId {
+    pub(crate) fn add(&mut self, now: Instant, op: Op, start: u64, pid: u32) -> RequestId {
         let id = RequestId(self.next);
         self.next += 1;
         let (range, synchronous) = (sectors(start, 8), op == Op::Read);
-        self.scheduler.add(now, Request { id, op, range, who: ProcessId(who), synchronous, at: now });
+        self.scheduler.add(now, Request { id, op, range, pid: ProcessId(pid), synchronous, at: now });
         id
     }
 
     /// A read that arrives at a millisecond.
-    pub(crate) fn read(&mut self, ms: u64, start: u64, who: u32) -> RequestId {
-        self.add(at(ms), Op::Read, start, who)
+    pub(crate) fn read(&mut self, ms: u64, start: u64, pid: u32) -> RequestId {
+        self.add(at(ms), Op::Read, start, pid)
     }
 
-    pub(crate) fn write(&mut self, ms: u64, start: u64, who: u32) -> RequestId {
-        self.add(at(ms), Op::Write, start, who)
+    pub(crate) fn write(&mut self, ms: u64, start: u64, pid: u32) -> RequestId {
+        self.add(at(ms), Op::Write, start, pid)
     }
 
     /// What is dispatched at a millisecond, if anything.
@@ -80,7 +80,7 @@ impl Stage {
         self.scheduler.deadline().map(|at| at.get() as f64 / 1e6)
     }
 
-    pub(crate) fn exited(&mut self, ms: u64, who: u32) {
-        self.scheduler.exited(at(ms), ProcessId(who));
+    pub(crate) fn exited(&mut self, ms: u64, pid: u32) {
+        self.scheduler.exited(at(ms), ProcessId(pid));
     }
 }

@@ -34,7 +34,7 @@ impl From<&Profile> for Device {
             capacity_bytes: profile.capacity().get(),
             rotation_rpm: profile.rotation_rpm(),
             average_seek_ms: profile.average_seek().map(|seek| seek.as_millis_f64()),
-            positioning_ms: profile.switch_time().as_millis_f64(),
+            positioning_ms: profile.positioning_time().as_millis_f64(),
             sequential_rate_mb_per_s: profile.sequential_rate().as_mb_per_second(),
             competitive_prefetch_size_kb: depth.get() as f64 / 1000.0,
             competitive_prefetch_size_pages: depth.pages_floor().get(),

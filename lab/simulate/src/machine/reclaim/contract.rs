@@ -33,7 +33,7 @@ pub struct Inserted {
     /// The reason.
     pub why: Why,
     /// The process.
-    pub who: ProcessId,
+    pub pid: ProcessId,
     /// The open file.
     pub stream: StreamId,
 }

@@ -92,7 +92,7 @@ impl Cpem {
 
 impl Reclaim for Cpem {
     fn inserted(&mut self, now: Instant, inserted: Inserted) {
-        let Inserted { frame, object, page, why, who, stream } = inserted;
+        let Inserted { frame, object, page, why, pid, stream } = inserted;
         self.history.take(&(object, page));
         let at = frame.0 as usize;
         // Private memory is never read ahead: a missed page of it was on the lists.
@@ -103,7 +103,7 @@ impl Reclaim for Cpem {
         self.pages[at] = held;
         match why {
             Why::Ahead => {
-                self.prefetched.insert(frame, (), Mark { process: Process(who.0), at: now }, true);
+                self.prefetched.insert(frame, (), Mark { process: Process(pid.0), at: now }, true);
                 self.streams.touched(now, stream);
             }
             Why::Demand | Why::Write | Why::Private | Why::Swapped => {
@@ -175,12 +175,12 @@ impl Reclaim for Cpem {
         }
     }
 
-    fn ran(&mut self, now: Instant, who: ProcessId) {
-        self.activity.ran(Process(who.0), now);
+    fn ran(&mut self, now: Instant, pid: ProcessId) {
+        self.activity.ran(Process(pid.0), now);
     }
 
-    fn exited(&mut self, _now: Instant, who: ProcessId) {
-        self.activity.exited(Process(who.0));
+    fn exited(&mut self, _now: Instant, pid: ProcessId) {
+        self.activity.exited(Process(pid.0));
     }
 
     fn resized(&mut self, _now: Instant, memory: Pages) {
@@ -239,7 +239,7 @@ mod tests {
             object: OBJECT,
             page: PageIndex(u64::from(page)),
             why,
-            who: ProcessId(page / 100),
+            pid: ProcessId(page / 100),
             stream: StreamId(u64::from(page / 100)),
         }
     }

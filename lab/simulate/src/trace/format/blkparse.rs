@@ -71,7 +71,7 @@ impl LineParser for Blkparse {
             op,
             place: TraceTarget::Device(device),
             range,
-            who: Some(ProcessId(pid)),
+            pid: Some(ProcessId(pid)),
             response: None,
         }))
     }

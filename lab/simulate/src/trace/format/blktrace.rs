@@ -89,7 +89,7 @@ impl Binary for Blktrace {
             op,
             place: TraceTarget::Device(device),
             range,
-            who: Some(ProcessId(pid)),
+            pid: Some(ProcessId(pid)),
             response: None,
         };
         Ok((Some(record), payload))

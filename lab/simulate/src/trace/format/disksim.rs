@@ -27,7 +27,7 @@ impl LineParser for DiskSim {
             op: if bits & 1 == 1 { Op::Read } else { Op::Write },
             place: TraceTarget::Device(device),
             range: sectors(block, blocks)?,
-            who: None,
+            pid: None,
             response: None,
         }))
     }

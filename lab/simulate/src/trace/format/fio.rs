@@ -92,7 +92,7 @@ impl LineParser for Fio {
             None => When::After(std::mem::take(&mut self.pause)),
         };
         let place = TraceTarget::File(self.file(file)?);
-        Ok(Some(Record { at, op, place, range, who: None, response: None }))
+        Ok(Some(Record { at, op, place, range, pid: None, response: None }))
     }
 
     fn name(&self, number: u32) -> Option<&str> {

@@ -59,7 +59,7 @@ impl LineParser for Msr {
             op,
             place: TraceTarget::Device(host << 8 | u32::from(disk)),
             range: span(offset, size)?,
-            who: None,
+            pid: None,
             response: Some(response),
         }))
     }

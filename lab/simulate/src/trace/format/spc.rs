@@ -29,7 +29,7 @@ impl LineParser for Spc {
             op,
             place: TraceTarget::Device(asu),
             range: span(start.get(), size)?,
-            who: None,
+            pid: None,
             response: None,
         }))
     }

@@ -16,7 +16,7 @@ impl LineParser for Validation {
             op: request.op,
             place: TraceTarget::Device(0),
             range: sectors(request.range.start.get(), request.range.len().get())?,
-            who: None,
+            pid: None,
             response: Some(request.response),
         }))
     }

@@ -15,7 +15,7 @@ fn read(text: &[u8]) -> Result<(Format, Vec<Record>), TraceError> {
 
 fn record(at: When, op: Op, place: TraceTarget, start: u64, length: u64) -> Record {
     let range = ByteSpan::at(ByteOffset(start), Bytes(length));
-    Record { at, op, place, range, who: None, response: None }
+    Record { at, op, place, range, pid: None, response: None }
 }
 
 fn at(nanos: u64) -> When {
@@ -59,7 +59,7 @@ fn blkparse_text() {
     let (format, records) = read(text).expect("valid");
     assert_eq!(format, Format::Blkparse);
     let place = TraceTarget::Device(8 << 20 | 16);
-    let by = |who, record| Record { who: Some(ProcessId(who)), ..record };
+    let by = |pid, record| Record { pid: Some(ProcessId(pid)), ..record };
     assert_eq!(records.len(), 4);
     assert_eq!(records[0], by(18_615, record(at(1850), Op::Read, place, 1_444_645_666 * 512, 131_072)));
     assert_eq!(records[1], by(16_766, record(at(100_000_000), Op::Write, place, 3_428_327_186 * 512, 4096)));
@@ -106,7 +106,7 @@ fn blktrace_records() {
         let (format, records) = read(&trace).expect("valid");
         assert_eq!(format, Format::Blktrace);
         let place = TraceTarget::Device(8 << 20 | 16);
-        let by = |record| Record { who: Some(ProcessId(77)), ..record };
+        let by = |record| Record { pid: Some(ProcessId(77)), ..record };
         assert_eq!(
             records,
             [

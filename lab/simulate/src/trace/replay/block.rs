@@ -142,7 +142,7 @@ struct MadeRequest {
     at: Instant,
     op: Op,
     range: SectorSpan,
-    who: ProcessId,
+    pid: ProcessId,
 }
 
 /// The source of the next request.
@@ -204,7 +204,7 @@ impl<T: Iterator<Item = Result<Record, TraceError>>> Replay<'_, T> {
                 }
             }
             Source::Closed { window, due } => {
-                window.fill(&mut |at, who| due.push(Reverse((at, who.0))))?;
+                window.fill(&mut |at, pid| due.push(Reverse((at, pid.0))))?;
                 Ok(due.peek().map(|Reverse((at, _))| (*at).max(self.now)))
             }
         }
@@ -212,17 +212,17 @@ impl<T: Iterator<Item = Result<Record, TraceError>>> Replay<'_, T> {
 
     /// The request that is to be made now.
     fn make(&mut self) -> Result<Option<MadeRequest>, TraceError> {
-        let (record, who) = match &mut self.source {
+        let (record, pid) = match &mut self.source {
             Source::Open { next, .. } => match next.take() {
-                Some(record) => (record, record.who.unwrap_or_default()),
+                Some(record) => (record, record.pid.unwrap_or_default()),
                 None => return Ok(None),
             },
             Source::Closed { window, due } => {
-                let Some(chained) = due.pop().and_then(|Reverse((_, who))| window.take(ProcessId(who)))
+                let Some(chained) = due.pop().and_then(|Reverse((_, pid))| window.take(ProcessId(pid)))
                 else {
                     return Ok(None);
                 };
-                (chained.record, chained.who)
+                (chained.record, chained.pid)
             }
         };
         if let Some(response) = record.response {
@@ -233,7 +233,7 @@ impl<T: Iterator<Item = Result<Record, TraceError>>> Replay<'_, T> {
             return Err(TraceError::Overload { file: self.file.to_owned(), at, waiting: WAITING_LIMIT });
         }
         let range = self.addresses.sectors(&record);
-        Ok(Some(MadeRequest { at: self.now, op: record.op, range, who }))
+        Ok(Some(MadeRequest { at: self.now, op: record.op, range, pid }))
     }
 
     /// Submits waiting requests, as far as the block layer takes them.
@@ -243,7 +243,7 @@ impl<T: Iterator<Item = Result<Record, TraceError>>> Replay<'_, T> {
             // In a closed loop a process waits for every request, otherwise for reads.
             let synchronous = closed || made.op == Op::Read;
             let tag = Tag(self.flying.vacant_key() as u64);
-            let submission = Submission { tag, op: made.op, range: made.range, who: made.who, synchronous };
+            let submission = Submission { tag, op: made.op, range: made.range, pid: made.pid, synchronous };
             if self.block.submit(self.now, submission).is_err() {
                 return Ok(());
             }
@@ -268,9 +268,9 @@ impl<T: Iterator<Item = Result<Record, TraceError>>> Replay<'_, T> {
             }
             self.responses.add(completed.at - made.at);
             if let Source::Closed { window, due } = &mut self.source
-                && let Some(next) = window.over(made.who, completed.at)
+                && let Some(next) = window.over(made.pid, completed.at)
             {
-                due.push(Reverse((next, made.who.0)));
+                due.push(Reverse((next, made.pid.0)));
             }
         }
         self.done = done;

@@ -45,7 +45,7 @@ impl Accesses {
         for record in trace {
             let chained = chains.add(record?);
             let next = numbers.len();
-            let at = *numbers.entry(chained.who).or_insert(next);
+            let at = *numbers.entry(chained.pid).or_insert(next);
             if at == by_process.len() {
                 if at == PROCESSES_LIMIT {
                     return Err(TraceError::Processes { file: summary.file.clone(), limit: PROCESSES_LIMIT });

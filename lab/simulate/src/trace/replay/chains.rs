@@ -23,7 +23,7 @@ pub struct Chained {
     /// The request.
     pub record: Record,
     /// The process of its chain.
-    pub who: ProcessId,
+    pub pid: ProcessId,
     /// The time between the completion of the chain's request before (or the start) and this one.
     pub think: Nanos,
 }
@@ -45,18 +45,18 @@ impl Chains {
 
     /// The next request of the trace in its chain.
     pub fn add(&mut self, record: Record) -> Chained {
-        let who = record.who.unwrap_or_default();
+        let pid = record.pid.unwrap_or_default();
         let think = match record.at {
             When::After(pause) => pause,
             When::At(at) => {
                 let origin = *self.origin.get_or_insert(at);
-                let before = self.over.get(&who).copied().unwrap_or(origin);
+                let before = self.over.get(&pid).copied().unwrap_or(origin);
                 let response = record.response.unwrap_or_default();
-                self.over.insert(who, Instant(at.get().saturating_add(response.get())));
+                self.over.insert(pid, Instant(at.get().saturating_add(response.get())));
                 at - before
             }
         };
-        Chained { record, who, think }
+        Chained { record, pid, think }
     }
 }
 
@@ -93,10 +93,10 @@ impl<T: Iterator<Item = Result<Record, TraceError>>> Window<T> {
                 break;
             };
             let chained = self.chains.add(record);
-            let chain = self.known.entry(chained.who).or_default();
+            let chain = self.known.entry(chained.pid).or_default();
             if !chain.busy {
                 chain.busy = true;
-                ready(after(chain.over, chained.think), chained.who);
+                ready(after(chain.over, chained.think), chained.pid);
             }
             chain.waiting.push_back(chained);
             self.waiting += 1;
@@ -105,15 +105,15 @@ impl<T: Iterator<Item = Result<Record, TraceError>>> Window<T> {
     }
 
     /// The request of a chain that is due.
-    pub(super) fn take(&mut self, who: ProcessId) -> Option<Chained> {
-        let next = self.known.get_mut(&who)?.waiting.pop_front()?;
+    pub(super) fn take(&mut self, pid: ProcessId) -> Option<Chained> {
+        let next = self.known.get_mut(&pid)?.waiting.pop_front()?;
         self.waiting -= 1;
         Some(next)
     }
 
     /// A chain's request is complete; returns when its next one is due, if that is known.
-    pub(super) fn over(&mut self, who: ProcessId, at: Instant) -> Option<Instant> {
-        let chain = self.known.get_mut(&who)?;
+    pub(super) fn over(&mut self, pid: ProcessId, at: Instant) -> Option<Instant> {
+        let chain = self.known.get_mut(&pid)?;
         chain.over = at;
         let next = chain.waiting.front().map(|next| after(at, next.think));
         chain.busy = next.is_some();

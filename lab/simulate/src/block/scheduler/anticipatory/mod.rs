@@ -101,8 +101,8 @@ impl Anticipatory {
         }
     }
 
-    fn name(&self, who: ProcessId) -> ProcessId {
-        if self.settings.blind { ProcessId(0) } else { who }
+    fn name(&self, pid: ProcessId) -> ProcessId {
+        if self.settings.blind { ProcessId(0) } else { pid }
     }
 
     fn anticipating(&self) -> bool {
@@ -114,7 +114,7 @@ impl Anticipatory {
         if let State::Waiting { until, .. } = self.state
             && ticks(now) >= until
         {
-            let awaited = self.last_reader.and_then(|who| self.processes.get(&who));
+            let awaited = self.last_reader.and_then(|pid| self.processes.get(&pid));
             if awaited.is_some_and(|process| process.think_mean().is_none()) {
                 self.newcomers.gone = after(self.newcomers.gone, true);
             }
@@ -137,14 +137,14 @@ impl Anticipatory {
 
     /// Whether this request ends the wait for the last reader, or prevents it.
     fn pointless(&mut self, now: Instant, request: Option<&Request>) -> Option<End> {
-        let who = self.last_reader?;
-        if request.is_some_and(|request| self.name(request.who) == who) {
+        let pid = self.last_reader?;
+        if request.is_some_and(|request| self.name(request.pid) == pid) {
             return Some(End::Met);
         }
         if self.over.is_some_and(|over| ticks(now) - over >= self.settings.wait) {
             return Some(End::TimedOut);
         }
-        let Some(process) = self.processes.get(&who).copied() else { return Some(End::GivenUp) };
+        let Some(process) = self.processes.get(&pid).copied() else { return Some(End::GivenUp) };
         if self.settings.rules == Rules::Linux2_6_3 && !process.running {
             self.ended_in_vain(&process);
             return Some(End::GivenUp);
@@ -155,7 +155,7 @@ impl Anticipatory {
         if let Some(request) = request.filter(|request| request.synchronous)
             && self.near(now, request, &process)
         {
-            self.helped(now, who, request);
+            self.helped(now, pid, request);
             return Some(End::Near);
         }
         if self.unlikely(&process) {
@@ -192,8 +192,8 @@ impl Anticipatory {
     }
 
     /// Another process reads near the one that is waited for: they may work together.
-    fn helped(&mut self, now: Instant, who: ProcessId, request: &Request) {
-        let Some(process) = self.processes.get_mut(&who) else { return };
+    fn helped(&mut self, now: Instant, pid: ProcessId, request: &Request) {
+        let Some(process) = self.processes.get_mut(&pid) else { return };
         match self.settings.rules {
             Rules::Linux2_6_3 => process.last_end = Some(ticks(now)),
             Rules::Linux2_6_18 => {
@@ -303,11 +303,11 @@ impl Anticipatory {
         self.head[side] = request.range.end;
         self.over = None;
         self.in_device += 1;
-        let who = self.name(request.who);
-        let process = self.processes.entry(who).or_insert_with(|| Process::new(0, 0));
+        let pid = self.name(request.pid);
+        let process = self.processes.entry(pid).or_insert_with(|| Process::new(0, 0));
         process.queued = process.queued.saturating_sub(1);
         process.in_device += 1;
-        let reader = (side == SYNC).then_some(who);
+        let reader = (side == SYNC).then_some(pid);
         if side == ASYNC {
             self.batch.writes_left = self.batch.writes_left.saturating_sub(1);
         }
@@ -317,11 +317,11 @@ impl Anticipatory {
     }
 
     /// Drops the data of a process that has ended, when none of its requests is left.
-    fn forget(&mut self, who: Option<ProcessId>) {
-        let Some(who) = who.filter(|who| self.last_reader != Some(*who)) else { return };
+    fn forget(&mut self, pid: Option<ProcessId>) {
+        let Some(pid) = pid.filter(|pid| self.last_reader != Some(*pid)) else { return };
         let gone = |process: &Process| !process.running && process.queued + process.in_device == 0;
-        if self.processes.get(&who).is_some_and(gone) {
-            self.processes.remove(&who);
+        if self.processes.get(&pid).is_some_and(gone) {
+            self.processes.remove(&pid);
         }
     }
 }
@@ -333,8 +333,8 @@ fn side(request: &Request) -> usize {
 impl Scheduler for Anticipatory {
     fn add(&mut self, now: Instant, request: Request) {
         self.expire(now);
-        let (who, side, tick) = (self.name(request.who), side(&request), ticks(now));
-        let process = self.processes.entry(who).or_insert_with(|| Process::new(0, 0));
+        let (pid, side, tick) = (self.name(request.pid), side(&request), ticks(now));
+        let process = self.processes.entry(pid).or_insert_with(|| Process::new(0, 0));
         if !process.running {
             // A new process has the number of an ended one.
             *process = Process::new(process.queued, process.in_device);
@@ -362,11 +362,11 @@ impl Scheduler for Anticipatory {
             absorb(&mut self.queues, ASYNC, kept, gone, range)
         };
         if let Some(entry) = entry {
-            let who = self.name(entry.request.who);
-            if let Some(process) = self.processes.get_mut(&who) {
+            let pid = self.name(entry.request.pid);
+            if let Some(process) = self.processes.get_mut(&pid) {
                 process.queued = process.queued.saturating_sub(1);
             }
-            self.forget(Some(who));
+            self.forget(Some(pid));
         }
     }
 
@@ -399,36 +399,36 @@ impl Scheduler for Anticipatory {
         if self.batch.new && self.batch.side == side(request) {
             self.batch.first_over(tick);
         }
-        let who = self.name(request.who);
-        let process = self.processes.entry(who).or_insert_with(|| Process::new(0, 0));
+        let pid = self.name(request.pid);
+        let process = self.processes.entry(pid).or_insert_with(|| Process::new(0, 0));
         process.in_device = process.in_device.saturating_sub(1);
         if request.synchronous {
             process.last_end = Some(tick);
         }
         // Pieces that are neither here nor in the device may take long to come.
         let all = whole || process.in_device == 0;
-        if self.last_reader == Some(who) && (all || self.settings.timer == AnticipationTimer::FirstPiece) {
+        if self.last_reader == Some(pid) && (all || self.settings.timer == AnticipationTimer::FirstPiece) {
             self.over = Some(tick);
             if self.state == State::Decided {
                 self.state = State::Waiting { until: tick + self.settings.wait, since: now };
             }
         }
-        self.forget(Some(who));
+        self.forget(Some(pid));
     }
 
-    fn exited(&mut self, now: Instant, who: ProcessId) {
+    fn exited(&mut self, now: Instant, pid: ProcessId) {
         self.expire(now);
         if self.settings.blind {
             return;
         }
-        let Some(process) = self.processes.get_mut(&who) else { return };
+        let Some(process) = self.processes.get_mut(&pid) else { return };
         process.running = false;
         let process = *process;
-        if self.awaits(who) && self.settings.rules == Rules::Linux2_6_3 {
+        if self.awaits(pid) && self.settings.rules == Rules::Linux2_6_3 {
             self.ended_in_vain(&process);
             self.stop(now, End::GivenUp);
         }
-        self.forget(Some(who));
+        self.forget(Some(pid));
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -442,8 +442,8 @@ impl Scheduler for Anticipatory {
         self.queues[SYNC].len() + self.queues[ASYNC].len()
     }
 
-    fn awaits(&self, who: ProcessId) -> bool {
-        self.anticipating() && self.last_reader == Some(self.name(who))
+    fn awaits(&self, pid: ProcessId) -> bool {
+        self.anticipating() && self.last_reader == Some(self.name(pid))
     }
 
     fn anticipations(&self) -> Anticipations {

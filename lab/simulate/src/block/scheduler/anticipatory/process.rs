@@ -111,7 +111,7 @@ mod tests {
             id: RequestId(0),
             op: Op::Read,
             range,
-            who: ProcessId(1),
+            pid: ProcessId(1),
             synchronous: true,
             at: Instant::ZERO,
         }

@@ -82,14 +82,14 @@ mod tests {
     #[test]
     fn among_those_whose_start_has_come_the_earliest_finish_is_next() {
         let mut fair = Fair::default();
-        for (who, budget) in [(1, 1000), (2, 100), (3, 500)] {
+        for (pid, budget) in [(1, 1000), (2, 100), (3, 500)] {
             let stamps = fair.wake(0, Sectors(budget));
-            fair.insert(Some(ProcessId(who)), stamps);
+            fair.insert(Some(ProcessId(pid)), stamps);
         }
         let late = fair.wake(10 * SECTOR, Sectors(1));
         fair.insert(Some(ProcessId(4)), late);
         let order: Vec<_> = std::iter::from_fn(|| fair.take()).map(|(key, _)| key).collect();
-        assert_eq!(order, [2, 3, 1, 4].map(|who| Some(ProcessId(who))));
+        assert_eq!(order, [2, 3, 1, 4].map(|pid| Some(ProcessId(pid))));
     }
 
     /// Queues with very different budgets get the same service in the long run.
@@ -97,17 +97,17 @@ mod tests {
     fn shares_are_equal_whatever_the_budgets() {
         let mut fair = Fair::default();
         let budgets = [8u64, 100, 3000];
-        for (who, budget) in budgets.iter().enumerate() {
+        for (pid, budget) in budgets.iter().enumerate() {
             let stamps = fair.wake(0, Sectors(*budget));
-            fair.insert(Some(ProcessId(who as u32)), stamps);
+            fair.insert(Some(ProcessId(pid as u32)), stamps);
         }
         let mut served = [0; 3];
         while served.iter().sum::<u64>() < 3_000_000 {
             let (key, stamps) = fair.take().expect("all have requests");
-            let who = key.expect("a process").0 as usize;
-            let budget = Sectors(budgets[who]);
+            let pid = key.expect("a process").0 as usize;
+            let budget = Sectors(budgets[pid]);
             fair.serve(budget);
-            served[who] += budget.get();
+            served[pid] += budget.get();
             let stamps = fair.go_on(stamps, budget, budget);
             fair.insert(key, stamps);
         }

@@ -292,9 +292,9 @@ impl Scheduler for Bfq {
         self.forget(key);
     }
 
-    fn exited(&mut self, now: Instant, who: ProcessId) {
+    fn exited(&mut self, now: Instant, pid: ProcessId) {
         self.time_out(now);
-        let key = Some(who);
+        let key = Some(pid);
         if let Some(own) = self.queues.get_mut(&key) {
             own.running = false;
         }
@@ -313,8 +313,8 @@ impl Scheduler for Bfq {
         self.of.len()
     }
 
-    fn awaits(&self, who: ProcessId) -> bool {
-        self.idle_for(Some(who))
+    fn awaits(&self, pid: ProcessId) -> bool {
+        self.idle_for(Some(pid))
     }
 
     fn anticipations(&self) -> Anticipations {

@@ -133,7 +133,7 @@ mod tests {
                 id: RequestId(0),
                 op: Op::Read,
                 range,
-                who: ProcessId(0),
+                pid: ProcessId(0),
                 synchronous: true,
                 at: now,
             };

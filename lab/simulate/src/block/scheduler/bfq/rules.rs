@@ -15,7 +15,7 @@ pub(super) const ASYNC_CHARGE: u64 = 3;
 pub(super) type Key = Option<ProcessId>;
 
 pub(super) fn key(request: &Request) -> Key {
-    request.synchronous.then_some(request.who)
+    request.synchronous.then_some(request.pid)
 }
 
 /// The charge of a request.

@@ -78,7 +78,7 @@ pub struct Cfq {
 }
 
 fn key(request: &Request) -> Key {
-    request.synchronous.then_some(request.who)
+    request.synchronous.then_some(request.pid)
 }
 
 fn class(key: Key) -> usize {
@@ -235,7 +235,7 @@ impl Scheduler for Cfq {
         if unlisted {
             self.list(key);
         }
-        if key.is_none() && self.idle_for(Some(request.who)) {
+        if key.is_none() && self.idle_for(Some(request.pid)) {
             // The process that is waited for writes instead.
             self.expire(now, End::GivenUp);
         } else if let Some(slice) = self.active.as_mut().filter(|slice| slice.key == key)
@@ -292,9 +292,9 @@ impl Scheduler for Cfq {
         self.forget(key);
     }
 
-    fn exited(&mut self, now: Instant, who: ProcessId) {
+    fn exited(&mut self, now: Instant, pid: ProcessId) {
         self.time_out(now);
-        let key = Some(who);
+        let key = Some(pid);
         if let Some(own) = self.queues.get_mut(&key) {
             own.running = false;
         }
@@ -312,8 +312,8 @@ impl Scheduler for Cfq {
         self.of.len() + self.ready.len()
     }
 
-    fn awaits(&self, who: ProcessId) -> bool {
-        self.idle_for(Some(who))
+    fn awaits(&self, pid: ProcessId) -> bool {
+        self.idle_for(Some(pid))
     }
 
     fn anticipations(&self) -> Anticipations {

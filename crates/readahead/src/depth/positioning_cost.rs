@@ -1,10 +1,10 @@
-//! The current cost of a switch: an average over the device's last seeks, plus half a rotation.
+//! The current cost of a positioning: an average over the device's last seeks, plus half a rotation.
 //!
 //! The two papers average differently. TR-840 (section 3) keeps an exponentially weighted average of
 //! the seek *distances* and maps the mean by `f_seek`; EuroSys'07 (section 5) maps each distance and
 //! averages the *times*. As seek curves are concave, the first way gives the longer time.
 //!
-//! Only switches count. A request that begins where the one before ended needs no seek; a block layer splits
+//! Only positionings count. A request that begins where the one before ended needs no seek; a block layer splits
 //! one fetch into such pieces, which would pull the average towards zero.
 //!
 //! Before the first seek the estimate is that of random places: the average seek, or the time for a third of
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// similar averages, the anticipatory scheduler's seek distance and think time (they decay by 7/8). The last
 /// dozen seeks make four fifths of the estimate, so that it follows a change of load within a tenth of a
 /// second of disk time.
-pub const SWITCH_WEIGHT: f64 = 0.125;
+pub const POSITIONING_WEIGHT: f64 = 0.125;
 
 /// The quantity that is averaged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize)]
@@ -31,9 +31,9 @@ pub enum Averaging {
     Times,
 }
 
-/// The running estimate of the switch cost.
+/// The running estimate of the positioning cost.
 #[derive(Clone)]
-pub struct SwitchCost {
+pub struct PositioningCost {
     costs: Arc<dyn DeviceCosts>,
     averaging: Averaging,
     weight: f64,
@@ -42,8 +42,8 @@ pub struct SwitchCost {
     estimate: Nanos,
 }
 
-impl SwitchCost {
-    /// For a device. `weight` of the newest seek is clamped to 0..=1; a NaN becomes [`SWITCH_WEIGHT`].
+impl PositioningCost {
+    /// For a device. `weight` of the newest seek is clamped to 0..=1; a NaN becomes [`POSITIONING_WEIGHT`].
     #[must_use]
     pub fn new(costs: Arc<dyn DeviceCosts>, averaging: Averaging, weight: f64) -> Self {
         let (mean, seek) = match averaging {
@@ -53,8 +53,8 @@ impl SwitchCost {
             }
             Averaging::Times => (costs.average_seek().get() as f64, costs.average_seek()),
         };
-        let estimate = seek + costs.half_turn();
-        let weight = if weight.is_nan() { SWITCH_WEIGHT } else { weight.clamp(0.0, 1.0) };
+        let estimate = seek + costs.half_rotation();
+        let weight = if weight.is_nan() { POSITIONING_WEIGHT } else { weight.clamp(0.0, 1.0) };
         Self { costs, averaging, weight, mean, estimate }
     }
 
@@ -73,10 +73,10 @@ impl SwitchCost {
             Averaging::Distances => self.costs.seek_time(Sectors(self.mean.round() as u64)),
             Averaging::Times => Nanos(self.mean.round() as u64),
         };
-        self.estimate = seek + self.costs.half_turn();
+        self.estimate = seek + self.costs.half_rotation();
     }
 
-    /// The current estimate of the cost of a switch.
+    /// The current estimate of the cost of a positioning.
     #[must_use]
     pub fn estimate(&self) -> Nanos {
         self.estimate
@@ -105,34 +105,34 @@ mod tests {
 
     #[test]
     fn before_the_first_seek_it_is_that_of_random_places() {
-        let times = SwitchCost::new(costs(), Averaging::Times, SWITCH_WEIGHT);
+        let times = PositioningCost::new(costs(), Averaging::Times, POSITIONING_WEIGHT);
         assert_eq!(times.estimate(), Nanos::from_millis_f64(10.53));
-        let distances = SwitchCost::new(costs(), Averaging::Distances, SWITCH_WEIGHT);
+        let distances = PositioningCost::new(costs(), Averaging::Distances, POSITIONING_WEIGHT);
         let third = costs().capacity().sectors_floor() / 3;
         assert_eq!(distances.estimate(), costs().seek_time(third) + Nanos::from_millis(3));
     }
 
     #[test]
     fn the_average_moves_by_the_weight_and_transfers_in_place_do_not_count() {
-        let mut switch = SwitchCost::new(costs(), Averaging::Times, 0.25);
-        switch.served(seek(1000, 1000));
-        assert_eq!(switch.estimate(), Nanos::from_millis_f64(10.53));
+        let mut positioning = PositioningCost::new(costs(), Averaging::Times, 0.25);
+        positioning.served(seek(1000, 1000));
+        assert_eq!(positioning.estimate(), Nanos::from_millis_f64(10.53));
         let newest = costs().seek_time(Sectors(500_000)).get() as f64;
-        switch.served(seek(0, 500_000));
+        positioning.served(seek(0, 500_000));
         let expected = 7.53e6 * 0.75 + newest * 0.25 + 3e6;
-        assert!((switch.estimate().get() as f64 - expected).abs() <= 1.0, "{}", switch.estimate());
+        assert!((positioning.estimate().get() as f64 - expected).abs() <= 1.0, "{}", positioning.estimate());
     }
 
     /// The curve is concave: the time of the mean distance is longer than the mean of the times.
     #[test]
     fn averaging_distances_gives_more_than_averaging_times() {
         let estimate = |averaging| {
-            let mut switch = SwitchCost::new(costs(), averaging, 0.05);
+            let mut positioning = PositioningCost::new(costs(), averaging, 0.05);
             for round in 0..400u64 {
                 let far = if round % 2 == 0 { 40_000 } else { 60_000_000 };
-                switch.served(seek(0, far));
+                positioning.served(seek(0, far));
             }
-            switch.estimate()
+            positioning.estimate()
         };
         let (distances, times) = (estimate(Averaging::Distances), estimate(Averaging::Times));
         assert!(distances > times.scale(1.1), "{distances} and {times}");
@@ -140,11 +140,11 @@ mod tests {
 
     #[test]
     fn it_follows_a_change_within_some_dozen_seeks() {
-        let mut switch = SwitchCost::new(costs(), Averaging::Times, SWITCH_WEIGHT);
+        let mut positioning = PositioningCost::new(costs(), Averaging::Times, POSITIONING_WEIGHT);
         for _ in 0..36 {
-            switch.served(seek(0, 2000));
+            positioning.served(seek(0, 2000));
         }
         let near = costs().seek_time(Sectors(2000)) + Nanos::from_millis(3);
-        assert!(switch.estimate() - near < near.scale(0.02), "{} of {near}", switch.estimate());
+        assert!(positioning.estimate() - near < near.scale(0.02), "{} of {near}", positioning.estimate());
     }
 }
