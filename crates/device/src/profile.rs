@@ -468,7 +468,7 @@ mod tests {
         assert!(Profile::load("d.toml", nonsense).expect_err("nonsense").to_string().contains("d.toml"));
         let folder = |_: &Path| Err(io::ErrorKind::IsADirectory.into());
         let error = Profile::load("/etc", folder).expect_err("a folder").to_string();
-        assert_eq!(error, "read the device profile /etc: is a directory");
+        assert_eq!(error, "cannot read the device profile /etc: is a directory");
     }
 
     #[test]

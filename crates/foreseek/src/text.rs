@@ -10,7 +10,7 @@ use std::path::Path;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// Reads a text of at most `limit` bytes, decompressed where it is a gzip file. `operation` says what
-/// for, for messages: "read the trace".
+/// for, for messages: "cannot read the trace".
 ///
 /// # Errors
 /// A file that cannot be read, is longer, is no UTF-8 text, or ends within its compressed data.

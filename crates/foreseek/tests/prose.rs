@@ -3,6 +3,8 @@
 //! A sentence is hard that is longer than [`WORDS`] words by a good deal, has more than [`NUMBERS`] numbers, or uses words that this
 //! project's authors fell into and no manual of storage has ([`OURS`]). Tables, code and headings do not count.
 
+#![allow(clippy::print_stdout, reason = "tests that are skipped say so")]
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -181,4 +183,46 @@ fn sentences_are_found_and_judged() {
     assert!(why(&"word ".repeat(50)).is_some_and(|why| why.contains("50 words")));
     assert!(why("The request is taken back.").is_some_and(|why| why.contains("cancelled")));
     assert!(why("1 2 3 4 5 6 7 8 9").is_some_and(|why| why.contains("table")));
+}
+
+/// The text of a page between its tags; a block's end ends a sentence. Charts and styles do not count.
+fn text_of(page: &str) -> Vec<String> {
+    let mut page = page.to_owned();
+    for (opened, closed) in [("<style>", "</style>"), ("<svg", "</svg>")] {
+        while let Some((before, rest)) = page.split_once(opened) {
+            page = before.to_owned() + rest.split_once(closed).map_or("", |(_, after)| after);
+        }
+    }
+    for block in ["</p>", "</li>", "</h1>", "</h2>", "</th>", "</td>", "</span>", "</b>", "</title>"] {
+        page = page.replace(block, "\n");
+    }
+    let untagged = page.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text));
+    let text: String = untagged.collect();
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+/// What the demonstration says is read by those who know least: no sentence of it is hard.
+#[test]
+fn the_page_of_the_demonstration_is_easy_to_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+    demo.args(["demo", "--simulate", "--database-size", "1M", "--quiet", "--output"]).arg(folder.path());
+    let output = demo.output().expect("the program runs");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    let mut texts = foreseek_demo::notes::measured(1.0);
+    texts.extend(foreseek_demo::notes::measured(0.4));
+    if complaint.contains("sqlite3") {
+        println!("SKIPPED in part: sqlite3 is not installed");
+    } else {
+        assert!(output.status.success(), "{complaint}");
+        let page = text_of(&fs::read_to_string(folder.path().join("index.html")).expect("the page"));
+        assert!(page.iter().any(|text| text == "seeks") && page.len() > 40, "{page:?}");
+        texts.extend(page);
+    }
+    let hard: Vec<String> = texts
+        .iter()
+        .flat_map(|text| sentences(text))
+        .filter_map(|sentence| why(&sentence).map(|why| format!("{why}: {sentence}")))
+        .collect();
+    assert!(hard.is_empty(), "{hard:#?}");
 }

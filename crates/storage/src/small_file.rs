@@ -18,7 +18,7 @@ const LENGTH_LIMIT: usize = 1 << 20;
 /// It cannot be read, or is not UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
     String::from_utf8(read_bytes(path)?)
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not text (not UTF-8)"))
 }
 
 /// The same for a file with any bytes, as in names.

@@ -96,7 +96,8 @@ impl Watcher {
             let reasons = driver.watching.left_alone.iter();
             let reasons: Vec<_> =
                 reasons.map(|it| format!("{}: {}", it.mount.display(), it.reason)).collect();
-            return Err(Error::Nothing(reasons.join("; ")));
+            let remedy = "give a path on a hard disk";
+            return Err(Error::Nothing(format!("{}; {remedy}", reasons.join("; "))));
         }
         driver.write_status();
         let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(move || driver.run());

@@ -12,6 +12,7 @@
 mod customer;
 pub mod database;
 mod error;
+pub mod notes;
 mod options;
 pub mod outcome;
 mod progress;

@@ -9,7 +9,7 @@ use crate::options::{DISK_SIZE, Options, SPACE_BESIDE};
 use crate::outcome::{DiskUse, Limits, Measured, Outcome, QueryRun};
 use crate::query::{Foreseek, Query, find_extension};
 use crate::report::blocks::Mark;
-use crate::{Error, Result, scan};
+use crate::{Error, Result, notes, scan};
 use foreseek_device::Profile;
 use foreseek_emulate::{LoggedOp, Stats};
 use foreseek_rig::{
@@ -208,28 +208,7 @@ impl Demo<'_> {
 
     /// Remarks for the reader of the figures.
     fn notes(&self) -> Vec<String> {
-        let scale = self.options.time_scale;
-        let mut notes = vec![
-            format!(
-                "The disk is emulated: a block device whose requests take as long as the modelled disk's, \
-                 times {scale}. On the unscaled disk its share of these times would be {:.1} times as long; \
-                 the processor's share and the path's would not.",
-                1.0 / scale
-            ),
-            "Memory is the limit of a control group that holds the query's process and everything that it \
-             reads into the page cache. Each query starts cold: the file system has just been mounted."
-                .to_owned(),
-            "Stock is the unmodified sqlite3 shell. With Foreseek the same shell loads an extension (.load) \
-             and runs the same statement; both results were compared by BLAKE3."
-                .to_owned(),
-            "The best schedule is modelled: the future is known, all of the memory is the buffer, each \
-             buffer-full is read in one pass in disk order, gaps are read where that is cheaper, and the \
-             processor takes no time. A prefetcher that needs no rounds, as in the pipelined mode, can take less."
-                .to_owned(),
-            "The table is TPC-C's customer with c_zip of nine random digits (TPC-C's has 10,000 distinct \
-             values) and c_data 90 characters longer, for rows of about 650 bytes."
-                .to_owned(),
-        ];
+        let mut notes = notes::measured(self.options.time_scale);
         notes.extend(self.disk.warnings().iter().cloned());
         if self.missed > 0 {
             notes.push(format!("{} requests found the log full and are missing in the plot.", self.missed));
@@ -261,7 +240,9 @@ impl Demo<'_> {
     fn keep(self, database: &Database) -> Result<String> {
         self.disk.mount(&self.point())?.keep();
         let (name, path) = (self.disk.keep(), database.path.display().to_string());
-        Ok(format!("Kept: {path}; 'foreseek disk detach --force {name}' ends it."))
+        Ok(format!(
+            "The disk and the database {path} are kept: 'foreseek disk detach --force {name}' removes both."
+        ))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::options::{DISK_SIZE, Options, build};
 use crate::outcome::{DiskUse, Limits, Measured, Outcome, QueryRun};
 use crate::query_process::{Alone, End, Query};
 use crate::report::blocks::Mark;
-use crate::{Error, Result, scan};
+use crate::{Error, Result, notes, scan};
 use foreseek_device::Profile;
 use foreseek_hints::{Mode, Settings};
 use foreseek_rig::{Interrupt, Program};
@@ -88,21 +88,8 @@ pub(crate) fn run(
         runs,
         elapsed: Nanos::from(start.elapsed()),
         versions: vec![("foreseek".to_owned(), env!("CARGO_PKG_VERSION").to_owned())],
-        notes: notes(),
+        notes: notes::simulated(),
     })
-}
-
-fn notes() -> Vec<String> {
-    [
-        "Simulated: no disk, no kernel and no SQLite took part. The planner, the prefetching engine and its \
-         driver, and the model of the disk are the ones that run for real; the page cache and SQLite's own \
-         cache are models.",
-        "Virtual time needs no scaling: --time-scale has no effect, and seconds are those of the unscaled disk.",
-        "No rows are produced: the fingerprint is that of the sequence of pages read, and the file lies in one \
-         piece.",
-    ]
-    .map(str::to_owned)
-    .to_vec()
 }
 
 /// The policy as the extension has it on a disk of this profile.

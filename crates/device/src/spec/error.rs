@@ -16,7 +16,7 @@ pub enum ProfileError {
         known: String,
     },
     /// A file that cannot be read.
-    #[error("read the device profile {file}: {reason}")]
+    #[error("cannot read the device profile {file}: {reason}")]
     Unreadable {
         /// Its path.
         file: String,

@@ -88,7 +88,10 @@ fn library() -> anyhow::Result<PathBuf> {
     let found = places.iter().map(|place| place.join(LIBRARY)).find(|path| path.is_file());
     let Some(path) = found else {
         let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
-        bail!("{LIBRARY} is in none of {}", places.join(", "));
+        bail!(
+            "{LIBRARY} is in none of {}: 'make build' makes it beside this program, 'make install' installs both",
+            places.join(", ")
+        );
     };
     path.canonicalize().with_context(|| format!("cannot find {}", path.display()))
 }

@@ -298,7 +298,7 @@ impl FromStr for NamedJob {
     fn from_str(name: &str) -> Result<Self> {
         ALL.iter().find(|job| job.name == name).map(Self).ok_or_else(|| {
             let known: Vec<&str> = ALL.iter().map(|job| job.name).collect();
-            Error::Option { what: format!("no job is called '{name}': {}", known.join(", ")) }
+            Error::Option { what: format!("no job is called '{name}': give one of {}", known.join(", ")) }
         })
     }
 }

@@ -173,7 +173,9 @@ impl FromStr for NamedProgram {
     fn from_str(name: &str) -> Result<Self> {
         ALL.iter().find(|program| program.name == name).map(Self).ok_or_else(|| {
             let known: Vec<&str> = ALL.iter().map(|program| program.name).collect();
-            Error::Option { what: format!("no program is called '{name}' here: {}", known.join(", ")) }
+            Error::Option {
+                what: format!("no program is called '{name}' here: give one of {}", known.join(", ")),
+            }
         })
     }
 }

@@ -50,7 +50,7 @@ impl std::str::FromStr for Tree {
     fn from_str(name: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|tree| tree.name() == name).ok_or_else(|| {
             let known = Self::ALL.map(Self::name).join(", ");
-            Error::Option { what: format!("there is no tree '{name}': {known}") }
+            Error::Option { what: format!("there is no tree '{name}': give one of {known}") }
         })
     }
 }

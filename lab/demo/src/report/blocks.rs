@@ -86,7 +86,7 @@ impl Way<'_> {
             let _ = write!(note, ", {} drawn", grouped(dots.len()));
         }
         if inside < self.marks.len() {
-            let _ = write!(note, ", {} elsewhere", grouped(self.marks.len() - inside));
+            let _ = write!(note, ", {} outside", grouped(self.marks.len() - inside));
         }
         Panel { label: self.label.to_owned(), note, end: self.duration.as_secs_f64(), dots }
     }
@@ -149,15 +149,15 @@ mod tests {
     #[test]
     fn every_request_is_drawn_or_counted() {
         let svg = sample(5000);
-        assert!(svg.contains("5,001 requests, 1 elsewhere"));
-        assert!(svg.contains("1,001 requests, 1 elsewhere"));
+        assert!(svg.contains("5,001 requests, 1 outside"));
+        assert!(svg.contains("1,001 requests, 1 outside"));
         assert_eq!(svg.matches("h0").count(), 6000);
     }
 
     #[test]
     fn there_are_never_more_marks_than_the_limit() {
         let svg = sample(50_000);
-        assert!(svg.contains("50,001 requests, 20,000 drawn, 1 elsewhere"));
+        assert!(svg.contains("50,001 requests, 20,000 drawn, 1 outside"));
         assert_eq!(svg.matches("h0").count(), 21_000);
     }
 

@@ -15,7 +15,7 @@ pub(super) struct Row {
 /// The set-up, in one line.
 pub(super) fn setting(outcome: &Outcome) -> String {
     format!(
-        "{} rows in {}, on an emulated {} of {}{}",
+        "A table of {} rows ({}), on an emulated {} of {}{}",
         grouped(outcome.rows as usize),
         outcome.database,
         outcome.profile,
@@ -28,7 +28,7 @@ pub(super) fn setting(outcome: &Outcome) -> String {
 pub(super) fn time_scale(outcome: &Outcome) -> String {
     match outcome.time_scale {
         1.0 => String::new(),
-        scale => format!(", its times scaled to {:.0} %", scale * 100.0),
+        scale => format!(", its delays scaled to {:.0} %", scale * 100.0),
     }
 }
 
@@ -36,7 +36,7 @@ pub(super) fn time_scale(outcome: &Outcome) -> String {
 pub(super) fn heading(run: &QueryRun) -> String {
     let mut letters = run.title.chars();
     let first = letters.next().map(|letter| letter.to_ascii_uppercase());
-    format!("{}: {} of memory", first.into_iter().chain(letters).collect::<String>(), run.memory)
+    format!("{} ({} of memory)", first.into_iter().chain(letters).collect::<String>(), run.memory)
 }
 
 /// The lines of a run's table.
@@ -55,30 +55,22 @@ pub(super) fn rows(outcome: &Outcome, run: &QueryRun) -> Vec<Row> {
             format!("{:.1}", run.rate(outcome.database).as_mb_per_second())
         }),
         both("read from disk", false, &|run| run.disk.read.to_string()),
-        both("rate of the disk, MB/s", false, &|run| format!("{:.1}", run.device_rate().as_mb_per_second())),
+        both("disk throughput, MB/s", false, &|run| format!("{:.1}", run.device_rate().as_mb_per_second())),
         both("requests", false, &|run| count(run.disk.requests)),
         both("seeks", false, &|run| count(run.disk.seeks)),
         both("mean seek distance", false, &|run| run.disk.mean_seek_distance.to_string()),
-        both("time the disk was at work, s", false, &|run| seconds(run.disk.busy.as_secs_f64())),
+        both("disk busy, s", false, &|run| seconds(run.disk.busy.as_secs_f64())),
     ];
     if !outcome.simulated {
         rows.push(both("processor time, s", false, &|run| seconds(run.processor.as_secs_f64())));
-        rows.push(both("most memory used", false, &|run| run.memory_peak.to_string()));
+        rows.push(both("peak memory", false, &|run| run.memory_peak.to_string()));
     }
     let scaled = run.limit.time.scale(outcome.time_scale).as_secs_f64();
-    rows.push(only("time of the best schedule in rounds, s", false, seconds(scaled)));
-    rows.push(only(
-        "time divided by that of the best schedule",
-        true,
-        format!("{:.2}", run.limit_ratio(outcome.time_scale)),
-    ));
+    rows.push(only("ideal schedule in rounds, s", false, seconds(scaled)));
+    rows.push(only("time / ideal schedule", true, format!("{:.2}", run.limit_ratio(outcome.time_scale))));
     if let (Some((buffer, _)), Some(ratio)) = (run.at_buffer, run.buffer_ratio(outcome.time_scale)) {
-        rows.push(only("memory that held pages ahead of their use", false, buffer.to_string()));
-        rows.push(only(
-            "time divided by that of the best schedule with so much memory",
-            false,
-            format!("{ratio:.2}"),
-        ));
+        rows.push(only("peak prefetch buffer", false, buffer.to_string()));
+        rows.push(only("time / ideal schedule with that buffer", false, format!("{ratio:.2}")));
     }
     rows
 }

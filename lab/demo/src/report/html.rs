@@ -119,7 +119,7 @@ impl Outcome {
         let same = if run.identical() { "Both results are identical" } else { "THE RESULTS DIFFER" };
         let _ = writeln!(
             page,
-            "</tbody></table>\n<p class=\"quiet\">{same}: {} rows, BLAKE3 {}.</p></section>",
+            "</tbody></table>\n<p class=\"quiet\">{same}: {} rows, BLAKE3 digest {}.</p></section>",
             figures::count(run.stock.rows),
             escape(run.stock.fingerprint.get(..16).unwrap_or(&run.stock.fingerprint)),
         );
@@ -161,7 +161,9 @@ td{white-space:nowrap}th:first-child{text-align:left;font-weight:400}thead th{co
 .simulated{border:2px solid var(--warn);border-radius:10px;padding:.7rem 1rem;color:var(--warn)}\
 @media screen and (max-width:620px){main{padding-top:1.5rem}h2{margin-top:2rem}.wide{display:none}.narrow{display:block}\
 th,td{padding:.32rem .3rem}}\
-@media print{body{font-size:11px}main{max-width:none;padding:0}h1{font-size:1.6rem}h2{margin:1rem 0 .5rem;break-after:avoid}\
+@media print{body{font-size:11px}main{max-width:none;padding:0}h1{font-size:1.4rem}h2{font-size:1.05rem;margin:.8rem 0 .4rem;break-after:avoid}\
+.tiles{margin:.8rem 0}.tiles div{padding:.4rem .8rem}.tiles b{font-size:1.7rem}ul{margin:.3rem 0}li{margin:.15rem 0}\
+.versions tbody{display:grid;grid-template-columns:1fr 1fr 1fr;gap:0 .6cm}.versions tr{display:flex}.versions th{width:6rem}.versions td{flex:1}\
 .wide{display:none}.narrow{display:block}.run{display:grid;grid-template-columns:8.5cm 1fr;gap:0 .6cm;break-inside:avoid}\
 .run h2,.run p{grid-column:1/-1}.run figure{margin:0}.run table{align-self:start}tr,.tiles{break-inside:avoid}\
 th,td{padding:.12rem .3rem}}";

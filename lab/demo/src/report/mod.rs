@@ -17,6 +17,10 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// Where it cannot be made or written.
 pub fn prepare(folder: &Path) -> Result<()> {
+    if folder.is_file() {
+        let error = std::io::Error::new(std::io::ErrorKind::NotADirectory, "it is a file; give a folder");
+        return Err(Error::io("cannot write the report to", folder.display(), error));
+    }
     fs::create_dir_all(folder)
         .and_then(|()| tempfile::tempfile_in(folder).map(drop))
         .map_err(|error| Error::io("cannot write the report to", folder.display(), error))
@@ -142,7 +146,9 @@ mod tests {
     #[test]
     fn the_table_shows_what_was_asked_for() {
         let table = outcome().to_table();
-        for text in ["24.0x", "120.0", "5.00", "83,000", "35 MiB", "1.25", "146,449 rows", "scaled to 25 %"] {
+        for text in
+            ["24.0x", "120.0", "5.00", "83,000", "35 MiB", "1.25", "146,449 rows", "delays scaled to 25 %"]
+        {
             assert!(table.contains(text), "{text} in\n{table}");
         }
         assert!(!table.contains("SIMULATED"));

@@ -75,7 +75,7 @@ fn load(path: &Path) -> anyhow::Result<Experiment> {
     let mut text = String::new();
     File::open(path)
         .and_then(|file| file.take(LENGTH_LIMIT).read_to_string(&mut text))
-        .with_context(|| format!("reading the experiment {name}"))?;
+        .with_context(|| format!("cannot read the experiment {name}"))?;
     let device = |given: &str| Profile::load(given, read_text).map_err(|error| error.to_string());
     Ok(Experiment::parse(&name, &text, &device)?)
 }

@@ -43,11 +43,11 @@ pub(super) struct Loaded {
 impl Source {
     /// Reads the model and all that belongs to it.
     pub(super) fn load(&self, model: &Path) -> anyhow::Result<Loaded> {
-        let text = text::read("read the drive's model", model, TEXT_LIMIT)?;
+        let text = text::read("cannot read the drive's model", model, TEXT_LIMIT)?;
         let folder = model.parent().unwrap_or(Path::new(""));
         let mut linked = |name: &str| {
             let path = folder.join(name);
-            text::read("read", &path, TEXT_LIMIT).map_err(|error| error.to_string())
+            text::read("cannot read", &path, TEXT_LIMIT).map_err(|error| error.to_string())
         };
         let drive = Drive::parse(&model.display().to_string(), &text, &mut linked)?;
         let drive = match self.resettle_share {
@@ -68,7 +68,7 @@ impl Source {
             None => beside.exists().then_some(beside),
         };
         if let Some(file) = file {
-            let text = text::read("read the controller's description", &file, TEXT_LIMIT)?;
+            let text = text::read("cannot read the controller's description", &file, TEXT_LIMIT)?;
             let name = file.display().to_string();
             let toml = file.extension().is_some_and(|extension| extension == "toml");
             let controller =

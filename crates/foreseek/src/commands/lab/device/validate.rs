@@ -84,7 +84,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
         note(text);
     }
     let name = args.trace.display().to_string();
-    let trace = parse_trace(&name, &text::read("read the trace", &args.trace, TRACE_LIMIT)?)?;
+    let trace = parse_trace(&name, &text::read("cannot read the trace", &args.trace, TRACE_LIMIT)?)?;
     let (replayed, rate) = {
         let _progress = spinner(args.quiet, trace.len());
         let build = Build { seed: args.seed, ..Build::default() };

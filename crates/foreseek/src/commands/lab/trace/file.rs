@@ -38,10 +38,13 @@ impl Source {
     /// Begins to read the trace; `bar` moves with the bytes of the file.
     pub(super) fn open(&self, bar: &ProgressBar) -> anyhow::Result<Reader<Box<dyn BufRead>>> {
         let name = self.file.display().to_string();
-        let cannot = || format!("reading the trace {name}");
+        let cannot = || format!("cannot read the trace {name}");
         let file = File::open(&self.file).with_context(cannot)?;
         let metadata = file.metadata().with_context(cannot)?;
-        anyhow::ensure!(metadata.is_file(), "reading the trace {name}: it is no file (it is read twice)");
+        anyhow::ensure!(
+            metadata.is_file(),
+            "cannot read the trace {name}: it is not a regular file, and it is read twice; write it to one"
+        );
         bar.set_length(metadata.len());
         let mut plain = BufReader::with_capacity(BUFFER, bar.wrap_read(file));
         let compressed = plain.fill_buf().with_context(cannot)?.starts_with(&GZIP);
