@@ -148,8 +148,39 @@ fn trials(all: &[Value]) -> String {
     block
 }
 
+/// The bounds that are missed, each with the trials in which it holds.
+fn missed_bounds(claims: &[Value], trials: &[Value]) -> String {
+    let of = |trial: &Value| trial["claims"].as_array().cloned().unwrap_or_default();
+    let mut block = "| bound | paper | ours | explained by |\n|---|---|---|---|\n".to_owned();
+    for claim in claims {
+        let is_simulated = text(claim, "kind") == "simulated" && is_bound(text(claim, "relation"));
+        if !is_simulated || text(claim, "verdict") == "holds" {
+            continue;
+        }
+        let id = text(claim, "id");
+        // The first entry is each claim as set up.
+        let explained: Vec<String> = trials
+            .iter()
+            .skip(1)
+            .flat_map(|trial| {
+                let holds =
+                    of(trial).into_iter().find(|one| one["id"] == id && text(one, "verdict") == "holds");
+                holds.map(|one| format!("{} ({})", text(trial, "trial"), text(&one, "ours")))
+            })
+            .collect();
+        let explained = match explained.len() {
+            0 => "not explained".to_owned(),
+            _ => explained.join("; "),
+        };
+        block +=
+            &format!("| {id} | {} | {} | {explained} |\n", text(claim, "paper_says"), text(claim, "ours"));
+    }
+    block
+}
+
 /// The text between the marks: the table of sensitivities or trials, or all claims of a file, or, if the
-/// comment has lines, a table that counts the claims of several files, a line each.
+/// comment has lines, a table that counts the claims of several files, a line each. The line `missed bounds`
+/// below a file of claims and one of trials: these.
 fn table(marked: &Block<'_>) -> Result<Option<String>, String> {
     // Other results of the reproduction are tables whose values are looked up in lab/bench.
     let is_claims = |source: &&str| source.starts_with("reproduction/") && source.ends_with(".json");
@@ -168,6 +199,12 @@ fn table(marked: &Block<'_>) -> Result<Option<String>, String> {
         });
     }
     let lines: Vec<&str> = marked.template.lines().collect();
+    if lines == ["missed bounds"] {
+        let [file, trials] = marked.sources[..] else {
+            return Err("missed bounds are of a file of claims and one of trials".to_owned());
+        };
+        return Ok(Some(missed_bounds(&claims(file)?, &claims(trials)?)));
+    }
     if lines.len() != marked.sources.len() {
         return Err("one line of text for each file".to_owned());
     }
