@@ -113,8 +113,10 @@ impl Reader {
         let slower = "its inodes are read through the file system, in order";
         let node = volume.device.node();
         let node = node.ok_or_else(|| format!("no node in /dev for device {}: {slower}", volume.device))?;
-        let device = File::open(&node)
-            .map_err(|error| format!("cannot open {}: {error}; {slower}; root may", node.display()))?;
+        let device = File::open(&node).map_err(|error| {
+            let remedy = if rustix::process::geteuid().is_root() { "" } else { "; root can open it" };
+            format!("cannot open {}: {error}; {slower}{remedy}", node.display())
+        })?;
         let mut superblock = [0; 1024];
         let fd = HostFd::new(device.as_raw_fd()).ok_or_else(|| slower.to_owned())?;
         let read = fd.read_at(&mut superblock, SUPERBLOCK.start);

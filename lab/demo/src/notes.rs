@@ -21,7 +21,7 @@ pub fn measured(time_scale: f64) -> Vec<String> {
          same statement. Both results are compared by their BLAKE3 digest.",
         "The plots show where on the disk each request began. Both have the same addresses; the shaded time of the \
          upper plot is all of the lower one.",
-        "The ideal schedule is modelled. It knows the future and fills all of the memory in each round. A round is one \
+        "The best schedule is modelled. It knows the future and fills all of the memory in each round. A round is one \
          pass in disk order, gaps are read where that is faster, and the processor takes no time. In its pipelined \
          mode, Foreseek needs no rounds and can take less.",
         "The table is customer of TPC-C. Its c_zip has nine random digits (TPC-C has 10,000 distinct values), and its \

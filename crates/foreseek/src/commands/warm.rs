@@ -153,7 +153,9 @@ fn table(report: &Report) -> String {
         },
     );
     if report.batches > 0 || report.size_bytes > 0 {
-        row("in memory before", format!("{} of {}", bytes(report.resident_bytes), bytes(report.size_bytes)));
+        // Memory is counted in pages, so that small files in memory hold more than their size.
+        let resident = report.resident_bytes.min(report.size_bytes);
+        row("in memory before", format!("{} of {}", bytes(resident), bytes(report.size_bytes)));
         row("addresses", format!("{} extents, {:.2} s", report.extents, report.map_seconds));
         let rate = report.fetched_bytes as f64 / 1e6 / report.read_seconds.max(1e-3);
         row(

@@ -66,11 +66,11 @@ pub(super) fn rows(outcome: &Outcome, run: &QueryRun) -> Vec<Row> {
         rows.push(both("peak memory", false, &|run| run.memory_peak.to_string()));
     }
     let scaled = run.limit.time.scale(outcome.time_scale).as_secs_f64();
-    rows.push(only("ideal schedule in rounds, s", false, seconds(scaled)));
-    rows.push(only("time / ideal schedule", true, format!("{:.2}", run.limit_ratio(outcome.time_scale))));
+    rows.push(only("best schedule in rounds, s", false, seconds(scaled)));
+    rows.push(only("time / best schedule", true, format!("{:.2}", run.limit_ratio(outcome.time_scale))));
     if let (Some((buffer, _)), Some(ratio)) = (run.at_buffer, run.buffer_ratio(outcome.time_scale)) {
         rows.push(only("peak prefetch buffer", false, buffer.to_string()));
-        rows.push(only("time / ideal schedule with that buffer", false, format!("{ratio:.2}")));
+        rows.push(only("time / best schedule with that buffer", false, format!("{ratio:.2}")));
     }
     rows
 }
