@@ -226,7 +226,9 @@ impl Running {
 
     /// Stops logging and returns the log.
     pub(crate) fn log_stop(&self) -> Result<RequestLog, Error> {
-        self.disk.logbook().stop().ok_or_else(|| Error::Refused("no log was started".to_owned()))
+        self.disk.logbook().stop().ok_or_else(|| {
+            Error::Refused("no log was started: 'foreseek disk log --start' starts one".to_owned())
+        })
     }
 
     /// Disconnects all NBD clients.

@@ -9,7 +9,7 @@ pub enum StripsError {
     #[error("a strip of {} sectors: it must be 8 to {} sectors and a multiple of 8", .0.get(), crate::STRIP_PAGES_LIMIT * 8)]
     Strip(Sectors),
     /// Too few or too many members.
-    #[error("an array of {0} members: RAID-0 has 2 to {limit}, RAID-5 3, RAID-6 4 to {limit}", limit = crate::MEMBERS_LIMIT)]
+    #[error("an array of {0} members: give 2 to {limit} for RAID-0, 3 to {limit} for RAID-5, 4 to {limit} for RAID-6", limit = crate::MEMBERS_LIMIT)]
     Members(u64),
     /// Pages would cross the border of two strips.
     #[error("the device begins at sector {} of the array, which is not a multiple of 8", .0.get())]
@@ -23,7 +23,7 @@ pub enum StripsError {
         least: Pages,
     },
     /// No combination has this name.
-    #[error("no array policy is called '{name}': there are {}", known.join(", "))]
+    #[error("no array policy is called '{name}': give one of {}", known.join(", "))]
     UnknownPolicy {
         /// The given name.
         name: String,

@@ -113,7 +113,8 @@ mod tests {
         for name in ["", "asp+", "seqp", "seqp64", "asp+seqp64", "none+seqp128", "sp+msp"] {
             let message = by_name(name).expect_err(name).to_string();
             assert!(
-                message.starts_with(&format!("no array policy is called '{name}': there are none, seqp32, "))
+                message
+                    .starts_with(&format!("no array policy is called '{name}': give one of none, seqp32, "))
             );
         }
     }
