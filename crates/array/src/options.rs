@@ -90,7 +90,7 @@ impl AttachOptions {
             return Err(invalid("--policy", &self.policy, reason));
         }
         let (stripes, member, found) = self.shape.resolve(below)?;
-        let following = if member.looks_ahead() { Following::Streams } else { Following::MissesTurn };
+        let following = if member.looks_ahead() { Following::Streams } else { Following::MissesRotation };
         let geometry =
             Geometry::new(stripes, below.origin(), below.length().pages_floor()).map_err(refused)?;
         let (cache, frames) = self.share()?;

@@ -2,8 +2,8 @@
 //!
 //! [`Lines`] draws curves or points over an axis that is linear, logarithmic or the steps of a sweep,
 //! [`Bars`] groups of bars; both with the interval of each value. [`Zoomed`] draws thousands of dots over time and
-//! enlarges a part of it. [`stacked`] puts several charts of curves into one document. Colours are told apart by people who see red and green
-//! alike, and follow the reader's preference for light or dark. Nothing is read or written here:
+//! enlarges a part of it. [`stacked`] puts several charts of curves into one document. Its
+//! colours differ also for people who see red and green alike. They follow the reader's preference for light or dark. Nothing is read or written here:
 //! charts are text.
 //!
 //! A drawing of our own and not a plotting library: those that make SVG fix their colours for one

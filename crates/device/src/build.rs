@@ -261,7 +261,7 @@ fn disk_parts(
 ) -> disk::Parts {
     let (geometry, stretch) =
         if options.fit { fitted(spec, model, capacity) } else { (model.geometry.clone(), 1.0) };
-    let angle = Nanos(crate::random::mix(options.seed, member) % model.rules.turn.get());
+    let angle = Nanos(crate::random::mix(options.seed, member) % model.rules.rotation_period.get());
     disk::Parts {
         mechanics: Mechanics {
             geometry,

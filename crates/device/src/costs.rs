@@ -25,12 +25,12 @@ impl Profile {
     /// The rate of sequential reading at an address. For an array it is the sum of its members' rates,
     /// limited by the link; for a remote volume it is that of the link.
     #[must_use]
-    pub fn rate_at(&self, place: Lba) -> Rate {
+    pub fn rate_at(&self, lba: Lba) -> Rate {
         match self.spec() {
-            Spec::Disk(disk, model) => disk_rate(disk, model, place),
+            Spec::Disk(disk, model) => disk_rate(disk, model, lba),
             Spec::Array(array) => {
                 let sectors = self.capacity().sectors_floor().get().max(1);
-                let share = place.get().min(sectors) as f64 / sectors as f64;
+                let share = lba.get().min(sectors) as f64 / sectors as f64;
                 let within = Lba((array.disk.sectors().get() as f64 * share) as u64);
                 let member = disk_rate(&array.disk, &array.model, within).as_bytes_per_second();
                 let together = member * array.stripes().data_strips() as f64;
@@ -53,9 +53,9 @@ fn disk_seek(model: &DiskModel, share: f64) -> Nanos {
     model.curve.time(distance.max(1.0))
 }
 
-fn disk_rate(disk: &DiskSpec, model: &DiskModel, place: Lba) -> Rate {
+fn disk_rate(disk: &DiskSpec, model: &DiskModel, lba: Lba) -> Rate {
     let last = Lba(disk.sectors().get().saturating_sub(1));
-    let rate = model.geometry.rate_at(place.min(last)).as_bytes_per_second();
+    let rate = model.geometry.rate_at(lba.min(last)).as_bytes_per_second();
     Rate::bytes_per_second(rate.min(disk.bus_rate_mb_per_s * 1e6))
 }
 
@@ -64,8 +64,8 @@ impl DeviceCosts for Profile {
         Profile::seek_time(self, distance)
     }
 
-    fn rate_at(&self, place: Lba) -> Rate {
-        Profile::rate_at(self, place)
+    fn rate_at(&self, lba: Lba) -> Rate {
+        Profile::rate_at(self, lba)
     }
 
     fn mean_rate(&self) -> Rate {

@@ -29,7 +29,7 @@ pub mod spec;
 pub use build::{
     Build, BuildError, FIT_CYLINDERS_LEAST, Member, QUEUE_DEPTH_LIMIT, SIZE_LEAST, UNREADABLE_LIMIT,
 };
-pub use disk::RECOVERY_TURNS;
+pub use disk::RECOVERY_ROTATIONS;
 pub use io::{Counters, Device, Finished, Full, Io, IoId, Op, Outcome, Submitter};
 pub use profile::{Kind, Profile};
 pub use queue::{PASSED_OVER_LIMIT, Queue};

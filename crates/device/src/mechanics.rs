@@ -82,24 +82,27 @@ impl Mechanics {
         }
     }
 
-    /// From `head` at `at` to the start of a sector at `place`, which passes at `passes` of the sequential
+    /// From `head` at `at` to the start of a sector at `track_address`, which passes at `passes` of the sequential
     /// pass.
     pub(crate) fn positioning(
         &self,
         head: TrackAddress,
         at: Instant,
-        (place, passes): (TrackAddress, Nanos),
+        (track_address, passes): (TrackAddress, Nanos),
         how: Approach,
     ) -> Positioning {
-        let mut movement =
-            if how.continues { self.switching(head, place) } else { self.movement(head, place) };
+        let mut movement = if how.continues {
+            self.switching(head, track_address)
+        } else {
+            self.movement(head, track_address)
+        };
         if how.op == Op::Write && !movement.is_zero() {
             movement = Nanos(movement.get().saturating_add_signed(self.write_settle));
         }
-        let turn = self.geometry.turn().get();
-        let angle = (at.get() + movement.get() + self.angle.get()) % turn;
-        let target = passes.get() % turn;
-        let rotation = if target >= angle { target - angle } else { target + turn - angle };
+        let rotation_period = self.geometry.rotation_period().get();
+        let angle = (at.get() + movement.get() + self.angle.get()) % rotation_period;
+        let target = passes.get() % rotation_period;
+        let rotation = if target >= angle { target - angle } else { target + rotation_period - angle };
         Positioning { movement, rotation: Nanos(rotation) }
     }
 
@@ -115,12 +118,12 @@ impl Mechanics {
             return Nanos::ZERO;
         }
         // Beginning at its first sector it takes rotation and transfer, beginning at once a revolution.
-        (positioning.rotation + self.transfer(range)).saturating_sub(self.geometry.turn())
+        (positioning.rotation + self.transfer(range)).saturating_sub(self.geometry.rotation_period())
     }
 
     /// The position of the head after the last sector before `end`.
-    pub(crate) fn place_before(&self, end: Lba) -> TrackAddress {
-        self.geometry.place(Lba(end.get().saturating_sub(1)))
+    pub(crate) fn track_address_before(&self, end: Lba) -> TrackAddress {
+        self.geometry.track_address(Lba(end.get().saturating_sub(1)))
     }
 }
 
@@ -160,13 +163,13 @@ mod tests {
             to in 0..12_960u64,
         ) {
             let mechanics = mechanics(angle);
-            let (head, place) = (mechanics.geometry.place(Lba(from)), mechanics.geometry.place(Lba(to)));
+            let (head, track_address) = (mechanics.geometry.track_address(Lba(from)), mechanics.geometry.track_address(Lba(to)));
             let passes = mechanics.geometry.passes_at(Lba(to));
-            let positioning = mechanics.positioning(head, Instant(at), (place, passes), Approach::anew(Op::Read));
+            let positioning = mechanics.positioning(head, Instant(at), (track_address, passes), Approach::anew(Op::Read));
             let arrives = at + positioning.total().get() + angle;
             prop_assert_eq!(arrives % 6_000_000, passes.get() % 6_000_000);
             prop_assert!(positioning.rotation < Nanos(6_000_000));
-            prop_assert_eq!(positioning.movement, mechanics.movement(head, place));
+            prop_assert_eq!(positioning.movement, mechanics.movement(head, track_address));
         }
 
         /// Reading a range in pieces, each planned from the head's position, takes as long as reading it at
@@ -179,14 +182,14 @@ mod tests {
         ) {
             let mechanics = mechanics(12_345);
             let geometry = &mechanics.geometry;
-            let (mut now, mut head, mut lba) = (Instant(at), geometry.place(Lba(start)), Lba(start));
+            let (mut now, mut head, mut lba) = (Instant(at), geometry.track_address(Lba(start)), Lba(start));
             let mut began = None;
             for piece in &pieces {
                 let end = lba + Sectors(*piece);
                 now += mechanics.positioning(head, now, geometry.locate(lba), Approach::anew(Op::Read)).total();
                 began = began.or(Some(now));
                 now += mechanics.transfer(SectorSpan::new(lba, end));
-                (head, lba) = (mechanics.place_before(end), end);
+                (head, lba) = (mechanics.track_address_before(end), end);
             }
             let whole = mechanics.transfer(SectorSpan::new(Lba(start), lba));
             prop_assert_eq!(Some(now - whole), began);
@@ -196,11 +199,14 @@ mod tests {
     #[test]
     fn a_head_switch_hides_behind_a_longer_seek() {
         let mechanics = mechanics(0);
-        let place = |cylinder, head| TrackAddress { cylinder, head };
+        let track_address = |cylinder, head| TrackAddress { cylinder, head };
         let ms = |from, to| mechanics.movement(from, to).as_millis_f64();
-        assert_eq!(ms(place(5, 1), place(5, 1)), 0.0);
-        assert_eq!(ms(place(5, 1), place(5, 2)), 0.4);
-        assert_eq!(ms(place(5, 1), place(6, 2)), 0.6);
-        assert_eq!(ms(place(30, 1), place(5, 1)), ms(place(5, 0), place(30, 2)));
+        assert_eq!(ms(track_address(5, 1), track_address(5, 1)), 0.0);
+        assert_eq!(ms(track_address(5, 1), track_address(5, 2)), 0.4);
+        assert_eq!(ms(track_address(5, 1), track_address(6, 2)), 0.6);
+        assert_eq!(
+            ms(track_address(30, 1), track_address(5, 1)),
+            ms(track_address(5, 0), track_address(30, 2))
+        );
     }
 }

@@ -40,7 +40,7 @@ pub(crate) struct Waiting {
     /// Whether the disk has handled it since.
     pub(crate) seen: bool,
     /// The position of its first sector.
-    pub(crate) place: TrackAddress,
+    pub(crate) address: TrackAddress,
     /// When its first sector passes in the sequential pass.
     pub(crate) passes: Nanos,
     /// Whether it is a write that the cache holds and that is done for the host.
@@ -65,13 +65,13 @@ pub(crate) struct Choice {
     /// When the end of the access before passes in the sequential pass.
     pub(crate) behind: Nanos,
     /// One revolution.
-    pub(crate) turn: Nanos,
+    pub(crate) rotation_period: Nanos,
     /// Whether cached writes are chosen as well.
     pub(crate) destage: bool,
 }
 
 /// A request follows the one before if its data pass within this many revolutions behind it.
-const FOLLOWING_TURNS: u64 = 2;
+const FOLLOWING_ROTATIONS: u64 = 2;
 /// A following request is chosen unless another's data pass earlier by this part of a revolution. Without
 /// this rule an ascending pass over scattered sectors breaks at each end of a track. A request of the track
 /// after the next may come a sector earlier than the next track's first. The head would go there, and return
@@ -91,7 +91,7 @@ pub(crate) fn choose(
     if choice.queue == Queue::Fifo || choice.served - first.served_before >= choice.pass_over {
         return Some(oldest);
     }
-    let following = choice.behind..=choice.behind + choice.turn * FOLLOWING_TURNS;
+    let following = choice.behind..=choice.behind + choice.rotation_period * FOLLOWING_ROTATIONS;
     let (mut nearest, mut next): (Option<Candidate>, Option<Candidate>) = (None, None);
     for (at, one) in candidates() {
         let candidate = Candidate { at, cost: cost(one), passes: one.passes, sequence: one.sequence };
@@ -104,7 +104,7 @@ pub(crate) fn choose(
         }
     }
     let nearest = nearest?;
-    let next = next.filter(|next| next.cost <= nearest.cost + choice.turn / FOLLOWING_PART);
+    let next = next.filter(|next| next.cost <= nearest.cost + choice.rotation_period / FOLLOWING_PART);
     Some(next.unwrap_or(nearest).at)
 }
 
@@ -130,7 +130,7 @@ mod tests {
             served_before: sequence,
             ready: Instant::ZERO,
             seen: true,
-            place: TrackAddress::default(),
+            address: TrackAddress::default(),
             passes: Nanos(passes),
             cached: false,
         }
@@ -141,7 +141,7 @@ mod tests {
         served: 10,
         pass_over: 100,
         behind: Nanos(1_000_000),
-        turn: Nanos(8_000),
+        rotation_period: Nanos(8_000),
         destage: true,
     };
 

@@ -143,8 +143,8 @@ fn ratios(name: &str, model: &Profile, found: &Findings, stretch: f64) -> Vec<(&
     {
         ratios.push(("seek", time(one, other)));
     }
-    if let (Some(turn), Some(rpm)) = (found.rotation_period, model.rotation_rpm()) {
-        ratios.push(("turn", turn.as_secs_f64() * rpm / 60.0 / stretch));
+    if let (Some(rotation_period), Some(rpm)) = (found.rotation_period, model.rotation_rpm()) {
+        ratios.push(("turn", rotation_period.as_secs_f64() * rpm / 60.0 / stretch));
     }
     if let (Kind::Disk, Some(first), Some(last)) = (model.kind(), found.zones.first(), found.zones.last()) {
         let edge = |key| number(name, key).min(number(name, "bus_rate_mb_per_s"));

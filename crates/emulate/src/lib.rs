@@ -39,6 +39,6 @@ mod volatile;
 pub use error::Error;
 pub use foreseek_export::NbdAddress;
 pub use foreseek_server::Health;
-pub use options::{AttachOptions, Backing, DEFAULT_QUEUE_DEPTH, LbaRange, NO_PROFILE, Queue, Set};
+pub use options::{AttachOptions, Backing, DEFAULT_QUEUE_DEPTH, LbaRange, NO_PROFILE, QueueOrder, Set};
 pub use protocol::{LogEntry, LoggedOp};
 pub use stats::{Distribution, PathCost, Stats, Step};

@@ -1,7 +1,7 @@
 //! Builds the modelled device that the options name.
 
 use crate::clock::SCALES;
-use crate::{AttachOptions, DEFAULT_QUEUE_DEPTH, Error, NO_PROFILE, Queue};
+use crate::{AttachOptions, DEFAULT_QUEUE_DEPTH, Error, NO_PROFILE, QueueOrder};
 use foreseek_device::{Build, Device, Profile};
 use foreseek_storage::read_text;
 use foreseek_units::Bytes;
@@ -24,8 +24,8 @@ pub(crate) fn build(options: &AttachOptions, size: Bytes) -> Result<Option<Box<d
         size: Some(size),
         fit: options.fit,
         queue: match options.queue {
-            Queue::Sptf => foreseek_device::Queue::Sptf,
-            Queue::Fifo => foreseek_device::Queue::Fifo,
+            QueueOrder::Sptf => foreseek_device::Queue::Sptf,
+            QueueOrder::Fifo => foreseek_device::Queue::Fifo,
         },
         queue_depth: options.queue_depth,
         failed_member: options.failed_member,
@@ -39,7 +39,7 @@ pub(crate) fn without_effect(options: &AttachOptions) -> Option<String> {
     let asked = [
         ("--time-scale", options.time_scale != 1.0),
         ("--fit", options.fit),
-        ("--queue", options.queue != Queue::default()),
+        ("--queue", options.queue != QueueOrder::default()),
         ("--queue-depth", options.queue_depth != DEFAULT_QUEUE_DEPTH),
     ];
     let asked: Vec<_> = asked.into_iter().filter(|(_, given)| *given).map(|(option, _)| option).collect();

@@ -31,7 +31,7 @@ pub struct AttachOptions {
     /// the size is the outer part of the device's geometry.
     pub fit: bool,
     /// How the device schedules the requests in its queue.
-    pub queue: Queue,
+    pub queue: QueueOrder,
     /// The length of the device's queue; further requests wait in order of arrival.
     pub queue_depth: usize,
     /// The member of an array that has failed, counted from zero: RAID-5 reconstructs its data from the
@@ -67,7 +67,7 @@ impl AttachOptions {
             backing: Backing::Sparse { directory: None },
             thin: false,
             fit: false,
-            queue: Queue::Sptf,
+            queue: QueueOrder::Sptf,
             queue_depth: DEFAULT_QUEUE_DEPTH,
             failed_member: None,
             time_scale: 1.0,
@@ -97,7 +97,7 @@ pub enum Backing {
 /// How the device chooses the next request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Queue {
+pub enum QueueOrder {
     /// The one that it can reach soonest, including rotation.
     #[default]
     Sptf,

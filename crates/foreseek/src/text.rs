@@ -25,7 +25,7 @@ pub(crate) fn read(operation: &'static str, path: &Path, limit: u64) -> anyhow::
     let compressed = first == GZIP;
     let whole = Cursor::new(first).chain(source);
     let mut bytes = Vec::new();
-    // One byte more than allowed tells a text that is too long from one that just fits.
+    // One byte more than allowed distinguishes a text that is too long from one that just fits.
     let most = limit.saturating_add(1);
     if compressed {
         let broken = |cause: io::Error| {

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-/// What a user sees who asks for help, in this order.
+/// The commands in the help, in this order.
 const COMMANDS: [&str; 10] =
     ["mount", "order", "warm", "watch", "sqlite", "array", "profile", "demo", "disk", "lab"];
 /// The laboratory.

@@ -1,4 +1,4 @@
-//! The rules of the house that a compiler does not check: who may use whom, what the pure crates
+//! The rules of the house that a compiler does not check: which crate may use which, what the pure crates
 //! must not touch, what every source file begins with.
 
 use std::collections::BTreeSet;

@@ -194,7 +194,7 @@ fn a_listing_that_waits_for_the_disk_keeps_its_order_and_an_inode_that_cannot_be
     assert!(seen.iter().zip(&sound).all(right));
 
     below.set(&["--fail-none"]);
-    assert_eq!(all(&below.point), sound, "mended");
+    assert_eq!(all(&below.point), sound, "fixed");
     assert_eq!(listing(&directory(&below.point)), expected);
 }
 

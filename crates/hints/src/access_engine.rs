@@ -334,7 +334,7 @@ impl Engine for AccessListEngine {
             Event::Closed { stream } => self.objects.close(stream),
             Event::Placed { object, extents } => {
                 if let Some(slot) = self.intern(object) {
-                    self.objects.get_mut(slot).place(extents);
+                    self.objects.get_mut(slot).set_extents(extents);
                 }
             }
             Event::Hint(HintEvent::Watched { object, range }) => {

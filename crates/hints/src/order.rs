@@ -108,8 +108,8 @@ mod tests {
         let mut objects = Objects::new();
         let a = objects.intern(ObjectId(1)).expect("room");
         let b = objects.intern(ObjectId(2)).expect("room");
-        objects.get_mut(a).place(&[extent(0, 10, 1000), extent(10, 10, 3000)]);
-        objects.get_mut(b).place(&[extent(0, 4, 200), extent(4, 4, 2000)]);
+        objects.get_mut(a).set_extents(&[extent(0, 10, 1000), extent(10, 10, 3000)]);
+        objects.get_mut(b).set_extents(&[extent(0, 4, 200), extent(4, 4, 2000)]);
         (objects, move |file, page| PageKey::new([a, b][file as usize], PageIndex(page)).expect("small"))
     }
 

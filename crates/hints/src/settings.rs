@@ -16,8 +16,8 @@ pub enum Share {
     /// 60 % at first, the paper's 90 % after one round of that was read with almost no eviction, and from there
     /// up to 95 %. This engine releases pages before it fetches, and that collapse was not observed:
     ///
-    /// - 200 MB read at random under a limit of 100 MB or 40 MB on Linux 6.18: at most one page a run was
-    ///   evicted at shares from 60 to 90 %, one to three at 95 % and three to six at 100 %.
+    /// - 200 MB read at random, with 100 or 40 MB of memory, on Linux 6.18. At shares up to 90 % at most one
+    ///   page a run was evicted. At 95 % it was up to three, and at 100 % up to six.
     /// - SQLite's scan of 101 MiB under 50 MiB: the kernel reclaimed nothing at 95 %. At 100 % the process's
     ///   own allocations made it reclaim batch after batch, and the scan took 1.5 times as long.
     ///

@@ -731,7 +731,7 @@ mod tests {
             let mut objects = Objects::new();
             let slots = [1, 2].map(|id| objects.intern(ObjectId(id)).expect("room"));
             for (slot, lba) in slots.into_iter().zip([8000, 8000 + 900 * 8]) {
-                objects.get_mut(slot).place(&[Extent {
+                objects.get_mut(slot).set_extents(&[Extent {
                     page: PageIndex(0),
                     pages: Pages(1000),
                     lba: Lba(lba),

@@ -20,7 +20,7 @@ pub struct Stop {
     /// The device: one is finished before the next.
     pub device: u16,
     /// Its position there.
-    pub place: DiskPosition,
+    pub position: DiskPosition,
     /// An identifier; equal positions are sorted by it.
     pub what: u32,
 }
@@ -32,10 +32,10 @@ pub fn c_look(stops: &mut [Stop], head: Option<(u16, u64)>) {
     let Some((device, sector)) = head else { return };
     let begin = stops.partition_point(|stop| stop.device < device);
     let end = stops.partition_point(|stop| {
-        stop.device < device || (stop.device == device && matches!(stop.place, DiskPosition::Sector(_)))
+        stop.device < device || (stop.device == device && matches!(stop.position, DiskPosition::Sector(_)))
     });
     let placed = &mut stops[begin..end];
-    let above = placed.partition_point(|stop| stop.place < DiskPosition::Sector(sector));
+    let above = placed.partition_point(|stop| stop.position < DiskPosition::Sector(sector));
     placed.rotate_left(above);
 }
 
@@ -45,9 +45,9 @@ mod tests {
     use proptest::prelude::*;
 
     fn stop() -> impl Strategy<Value = Stop> {
-        let place =
+        let position =
             prop_oneof![(0..50u64).prop_map(DiskPosition::Sector), (0..50u64).prop_map(DiskPosition::Inode)];
-        (0..3u16, place, 0..100u32).prop_map(|(device, place, what)| Stop { device, place, what })
+        (0..3u16, position, 0..100u32).prop_map(|(device, position, what)| Stop { device, position, what })
     }
 
     proptest! {
@@ -67,19 +67,19 @@ mod tests {
             prop_assert!(sorted.windows(2).all(|two| two[0].device <= two[1].device));
             let down: Vec<_> = sorted
                 .windows(2)
-                .filter(|two| two[0].device == two[1].device && two[1].place < two[0].place)
+                .filter(|two| two[0].device == two[1].device && two[1].position < two[0].position)
                 .collect();
             prop_assert!(down.len() <= 1);
             for two in down {
                 prop_assert_eq!(two[0].device, device);
-                prop_assert!(two[0].place >= DiskPosition::Sector(sector) && two[1].place < DiskPosition::Sector(sector));
+                prop_assert!(two[0].position >= DiskPosition::Sector(sector) && two[1].position < DiskPosition::Sector(sector));
             }
         }
 
         #[test]
         fn without_a_head_it_is_ascending(mut stops in prop::collection::vec(stop(), 0..60)) {
             c_look(&mut stops, None);
-            prop_assert!(stops.windows(2).all(|two| (two[0].device, two[0].place) <= (two[1].device, two[1].place)));
+            prop_assert!(stops.windows(2).all(|two| (two[0].device, two[0].position) <= (two[1].device, two[1].position)));
         }
     }
 }

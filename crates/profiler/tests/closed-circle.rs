@@ -224,7 +224,9 @@ fn small_ones_are_measured_too() {
             .unwrap_or_else(|error| panic!("{size} MiB: {error}"));
         assert_eq!(found.verdict, Verdict::Disk, "{size} MiB");
         assert!(
-            (found.rotation_period.map_or(0.0, |turn| turn.as_millis_f64()) - 8.333).abs() < 0.01,
+            (found.rotation_period.map_or(0.0, |rotation_period| rotation_period.as_millis_f64()) - 8.333)
+                .abs()
+                < 0.01,
             "{size} MiB"
         );
         let seek = |profile: &Profile| profile.average_seek().map_or(0.0, Nanos::as_millis_f64);

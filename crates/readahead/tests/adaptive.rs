@@ -212,7 +212,7 @@ impl View for Held {
     fn congested(&self) -> bool {
         false
     }
-    fn place(&self, _: PageIndex) -> Option<Lba> {
+    fn lba(&self, _: PageIndex) -> Option<Lba> {
         None
     }
 }

@@ -133,7 +133,7 @@ impl<O: Own> Object<O> {
 
     /// Replaces the layout: extents ascending by page. Extents that overlap an earlier one, that no device
     /// has, or that are too many are left out.
-    pub fn place(&mut self, extents: &[Extent]) {
+    pub fn set_extents(&mut self, extents: &[Extent]) {
         self.extents.clear();
         let mut free_from = PageIndex::ZERO;
         let device_end = (1u64 << 63) / SECTORS_PER_PAGE;
@@ -320,7 +320,7 @@ mod tests {
     fn a_layout_that_overlaps_itself_or_no_device_is_left_out() {
         let mut object = Object::<()>::new(ObjectId(1));
         let extent = |page, pages, lba| Extent { page: PageIndex(page), pages: Pages(pages), lba: Lba(lba) };
-        object.place(&[
+        object.set_extents(&[
             extent(0, 4, 800),
             extent(2, 4, 0),
             extent(4, 0, 0),

@@ -138,7 +138,7 @@ impl ScanReads {
 
 /// A live scan.
 #[derive(Debug)]
-pub(crate) struct Scan {
+pub(crate) struct FollowedScan {
     pub(crate) id: ScanId,
     pub(crate) stream: u64,
     pub(crate) index: PageNo,
@@ -172,7 +172,7 @@ pub(crate) struct Scan {
     failed: bool,
 }
 
-impl Scan {
+impl FollowedScan {
     /// A scan that has shown its evidence; `reads` continues after that.
     pub(crate) fn new(
         id: ScanId,

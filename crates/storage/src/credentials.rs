@@ -70,7 +70,7 @@ impl Credentials {
     }
 
     /// Runs `work` while this thread accesses files as the other process. Only checks belong there: an `open`
-    /// would be that user's too, who may not be allowed `O_NOATIME`.
+    /// would be that user's, too. The user may lack the right to `O_NOATIME`.
     ///
     /// # Errors
     /// The kernel's error where this thread may not change its credentials (it needs CAP_SETUID, CAP_SETGID

@@ -1,8 +1,8 @@
 //! The read in which a thread waits, from `/proc`.
 //!
 //! A server sees reads of pages in requests as long as the kernel's read-ahead; the length of the program's
-//! own read is in the thread's system call. `/proc/TID/syscall` has its number and arguments while it waits,
-//! and `/proc/TID/fdinfo/FD` the offset where a `read` continues. Both need the right to trace the thread,
+//! own read is in the thread's system call. While the thread waits, `/proc/TID/syscall` has the call's number
+//! and arguments. `/proc/TID/fdinfo/FD` has the offset where a `read` continues. Both need the right to trace the thread,
 //! which root has.
 //!
 //! Limits: only `read` and `pread64`. The lengths of vectors are in the program's memory, and `io_uring` and

@@ -22,7 +22,7 @@
 //!   of the address. Each of the two sums has its own heads, one for each member: without prefetching, heads
 //!   are at the last single blocks.
 //! - *A block right behind* the head costs no positioning ([`Following::Streams`]: the drive reads ahead), or
-//!   a whole missed revolution ([`Following::MissesTurn`]). Consecutive blocks of one request are one access.
+//!   a whole missed revolution ([`Following::MissesRotation`]). Consecutive blocks of one request are one access.
 //! - *A strip's transfer* is that of its blocks, one by one. A strip whose blocks are all read one after the
 //!   other costs the same either way, less the commands that strip prefetching saves, without a rounding
 //!   error.
@@ -45,7 +45,7 @@ pub enum Following {
     #[default]
     Streams,
     /// A revolution more: the block has already passed under the head.
-    MissesTurn,
+    MissesRotation,
 }
 
 /// One strip cache's parts of the two sums.
@@ -104,7 +104,7 @@ impl VirtualCosts {
 
     /// A read of these blocks of a strip was sent at `begun` and has succeeded.
     pub(crate) fn took(&mut self, strip: StripNo, (start, end): (u64, u64), begun: Instant, now: Instant) {
-        let MemberAddress { member, lba } = self.geometry.place_of(strip, start);
+        let MemberAddress { member, lba } = self.geometry.address_of(strip, start);
         let behind = lba + Pages(end - start).sectors();
         let timed = self.measured.as_mut().and_then(|measured| measured.ended(member, behind, begun, now));
         let Some((head, took)) = timed else { return };
@@ -150,7 +150,7 @@ impl VirtualCosts {
 
     /// One access of a member; moves the head.
     fn access(&mut self, strip: StripNo, start: u64, end: u64, with: bool) -> Nanos {
-        let MemberAddress { member, lba } = self.geometry.place_of(strip, start);
+        let MemberAddress { member, lba } = self.geometry.address_of(strip, start);
         let heads = if with { &mut self.heads_with } else { &mut self.heads_without };
         let head = std::mem::replace(&mut heads[member.0 as usize], lba + Pages(end - start).sectors());
         let modelled = self.modelled(head, strip, (start, end));
@@ -162,14 +162,14 @@ impl VirtualCosts {
     /// The cost of blocks of a strip by the profile, from this position of the head.
     fn modelled(&self, head: Lba, strip: StripNo, (start, end): (u64, u64)) -> Nanos {
         let half_rotation = self.member.half_rotation();
-        let distance = head.distance(self.geometry.place_of(strip, start).lba);
+        let distance = head.distance(self.geometry.address_of(strip, start).lba);
         let positioning = match self.following {
             _ if !distance.is_zero() => self.member.seek_time(distance) + half_rotation,
             Following::Streams => Nanos::ZERO,
-            Following::MissesTurn => half_rotation * 2,
+            Following::MissesRotation => half_rotation * 2,
         };
         // The rate at the strip's start, for all of its blocks.
-        let rate = self.member.rate_at(self.geometry.place_of(strip, 0).lba);
+        let rate = self.member.rate_at(self.geometry.address_of(strip, 0).lba);
         self.member.command_overhead() + positioning + rate.time_for(Pages(1).bytes()) * (end - start)
     }
 }
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_missed_revolution_costs_both_halves() {
-        let mut costs = costs(Following::MissesTurn);
+        let mut costs = costs(Following::MissesRotation);
         let mut one = StripCosts::default();
         costs.blocks(StripNo(8), (1, 2), &mut one);
         costs.blocks(StripNo(8), (2, 4), &mut one);

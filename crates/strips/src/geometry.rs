@@ -129,7 +129,7 @@ impl Geometry {
 
     /// The position of a block of a strip on its member.
     #[must_use]
-    pub fn place_of(&self, strip: StripNo, block: u64) -> MemberAddress {
+    pub fn address_of(&self, strip: StripNo, block: u64) -> MemberAddress {
         let offset = Pages(block).sectors();
         let row = self.stripe_of(strip).0;
         let lba = self.stripes.on_member(row, offset, offset + Sectors(1)).start;
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(array.stripe_pages(), Pages(16));
         // Parity of stripe 0 is on disk 4, of stripe 1 on disk 3: strip 4 is on disk 4.
         assert_eq!((array.member_of(StripNo(4)), array.stripe_of(StripNo(4))), (Member(4), StripeNo(1)));
-        assert_eq!(array.place_of(StripNo(4), 1), MemberAddress { member: Member(4), lba: Lba(5 * 8) });
+        assert_eq!(array.address_of(StripNo(4), 1), MemberAddress { member: Member(4), lba: Lba(5 * 8) });
     }
 
     #[test]
@@ -256,8 +256,8 @@ mod tests {
                 prop_assert_eq!(array.stripe_of(no), StripeNo(located.row));
                 prop_assert_eq!(array.slot_of(no), located.slot);
                 prop_assert_eq!(u64::from(array.member_of(no).0), stripes.member(located.row, located.slot));
-                let place = array.place_of(no, block);
-                prop_assert_eq!(place.lba, stripes.on_member(located.row, located.offset, located.offset).start);
+                let address = array.address_of(no, block);
+                prop_assert_eq!(address.lba, stripes.on_member(located.row, located.offset, located.offset).start);
                 prop_assert!(array.pages_of(no).contains(page));
                 prop_assert!(array.blocks_of(no).has(block));
                 prop_assert_eq!(array.page_of(no, block), page);

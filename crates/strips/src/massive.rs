@@ -1,9 +1,9 @@
 //! Massive stripe prefetching (MSP): which stripes to prefetch for sequential readers (sections 1.2.4, 2.5).
 //!
 //! From the paper: MSP detects *semi-sequential* reads at the block level. There a sequential read of a file
-//! is mixed with reads of metadata, and the file may be fragmented. "If a long semi-sequentiality is
-//! detected, the prefetch size of MSP becomes a multiple of the stripe size", and the prefetch is aligned to
-//! stripes, so that all members work at once. It serves a small number of streams. It fetches nothing for
+//! is mixed with reads of metadata, and the file may be fragmented. If such reads go on for long, the prefetch
+//! size "becomes a multiple of the stripe size". The prefetch is aligned to stripes, so that all members work
+//! at once. It serves a small number of streams. It fetches nothing for
 //! random and reverse reads (figures 8(b), 9(b)). With many processes it is off (section 3.5).
 //!
 //! This implementation is inferred, as the earlier paper with the details is not available:
@@ -203,8 +203,8 @@ mod tests {
     }
 
     /// By hand. With block 115 it has read a stripe: the stripe of block 116 is fetched, 112 to 127. The next
-    /// prefetch is due as soon as less than its own size is ahead: at 116 (11 of 32) and 117 (42 of 64); at
-    /// 160 (63 of 64) and so on.
+    /// prefetch is due as soon as less than its own size is ahead. At 116 that is 11 of 32. At 117 it is 42 of
+    /// 64, at 160 63 of 64.
     #[test]
     fn a_sequential_reader_gets_stripes_ahead_of_it() {
         let fetched = all(&mut massive(10_000), 100..260);

@@ -183,7 +183,7 @@ impl RunLengths {
     /// The seconds in which a member transfers its strip of a stripe.
     fn seconds(&self, stripe: u64) -> f64 {
         let strip = StripNo(stripe * self.geometry.data_strips());
-        let rate = self.member.rate_at(self.geometry.place_of(strip, 0).lba);
+        let rate = self.member.rate_at(self.geometry.address_of(strip, 0).lba);
         rate.time_for(self.geometry.strip_pages().bytes()).as_secs_f64()
     }
 
@@ -249,7 +249,7 @@ mod tests {
     /// So many runs of this length, far apart, and as many more as it takes until all of them are over.
     fn teach(massive: &mut MassiveStripes, from: u64, runs: u64, stripes: u64) -> u64 {
         let places = (0..runs).map(|run| from + run * 100 * STRIPE);
-        places.for_each(|place| drop(read(massive, place, stripes * STRIPE)));
+        places.for_each(|lba| drop(read(massive, lba, stripes * STRIPE)));
         from + runs * 100 * STRIPE
     }
 
@@ -266,28 +266,28 @@ mod tests {
     #[test]
     fn runs_that_end_alike_are_fetched_to_their_end_and_no_further() {
         let mut massive = massive(1 << 20);
-        let place = teach(&mut massive, 0, 100, 4);
-        assert_eq!(read(&mut massive, place, 4 * STRIPE), [(16, 1, 4)]);
-        let place = place + 100 * STRIPE;
-        let longer = read(&mut massive, place, 5 * STRIPE);
+        let lba = teach(&mut massive, 0, 100, 4);
+        assert_eq!(read(&mut massive, lba, 4 * STRIPE), [(16, 1, 4)]);
+        let lba = lba + 100 * STRIPE;
+        let longer = read(&mut massive, lba, 5 * STRIPE);
         assert_eq!(longer[..2], [(16, 1, 4), (65, 4, longer[1].2)], "one that goes on is followed");
     }
 
     #[test]
     fn for_runs_of_a_stripe_nothing_is_fetched_until_one_goes_on() {
         let mut massive = massive(1 << 20);
-        let place = teach(&mut massive, 0, 100, 1);
-        assert_eq!(read(&mut massive, place, STRIPE), []);
-        let longer = read(&mut massive, place + 100 * STRIPE, 2 * STRIPE);
+        let lba = teach(&mut massive, 0, 100, 1);
+        assert_eq!(read(&mut massive, lba, STRIPE), []);
+        let longer = read(&mut massive, lba + 100 * STRIPE, 2 * STRIPE);
         assert_eq!((longer[0].0, longer[0].1), (17, 1));
     }
 
     #[test]
     fn for_long_runs_the_first_prefetch_is_as_large_as_the_bound_allows() {
         let mut massive = massive(1 << 20);
-        let place = teach(&mut massive, 0, 60, 90);
+        let lba = teach(&mut massive, 0, 60, 90);
         // 3 x (7 + 4) - 7 - 4 ms are five and a half stripes: the plan takes the stripe before for fetched.
-        assert_eq!(read(&mut massive, place, STRIPE), [(16, 1, 6)]);
+        assert_eq!(read(&mut massive, lba, STRIPE), [(16, 1, 6)]);
     }
 
     #[test]
@@ -327,8 +327,8 @@ mod tests {
         fn seek_time(&self, _: Sectors) -> Nanos {
             self.positioning
         }
-        fn rate_at(&self, place: Lba) -> Rate {
-            Rate::mb_per_second(100.0 * 0.8f64.powi((place.get() / self.zone).min(5) as i32))
+        fn rate_at(&self, lba: Lba) -> Rate {
+            Rate::mb_per_second(100.0 * 0.8f64.powi((lba.get() / self.zone).min(5) as i32))
         }
         fn mean_rate(&self) -> Rate {
             Rate::mb_per_second(60.0)
@@ -347,12 +347,12 @@ mod tests {
     impl Zones {
         /// What a member takes for its strip of a stripe.
         fn seconds(&self, geometry: Geometry, stripe: u64) -> f64 {
-            let lba = geometry.place_of(StripNo(stripe * 4), 0).lba;
+            let lba = geometry.address_of(StripNo(stripe * 4), 0).lba;
             self.rate_at(lba).time_for(Pages(4).bytes()).as_secs_f64()
         }
     }
 
-    /// A run as an observer sees it, who knows nothing of accounts.
+    /// A run as an observer without accounts sees it.
     struct Observed {
         start: u64,
         end: u64,

@@ -7,7 +7,7 @@ pub trait DeviceCosts: Send + Sync {
     /// `f_seek`: the time of a seek over this distance.
     fn seek_time(&self, distance: Sectors) -> Nanos;
     /// `f_transfer`: the rate of sequential reading at an address.
-    fn rate_at(&self, place: Lba) -> Rate;
+    fn rate_at(&self, lba: Lba) -> Rate;
     /// That rate, averaged over the device.
     fn mean_rate(&self) -> Rate;
     /// The mean time of a seek between two random places.

@@ -49,10 +49,11 @@
 //! **Proof of (1).** Live walks: `f <= rho x o + d`, and the sum of the `d` is at most `pot` by (R1): a fetch
 //! keeps this, a use lowers `d`, and an end lowers the sum and the pot by the same or only raises the pot.
 //! Ended walks: `f = rho x o + d - surplus`; the pot has lost all these `d` and gained at most the surpluses,
-//! so the sum of `f` is at most `rho x (sum of o) + K - pot`. Together `F <= rho x (sum of all o) + K`. The sum
-//! of `o` is the cost of the pass over everything used, as it is the sum of its growth; that is `OPT`. `OPT`
+//! so the sum of `f` is at most `rho x (sum of o) + K - pot`. Together `F <= rho x (sum of all o) + K`.
+//!
+//! The `o` are the growth of the cost of the pass over everything used, so their sum is that cost, `OPT`. It
 //! never falls when more is used, because moving from one address to another directly never costs more than
-//! with a stop on the way (a test checks that for the built-in profiles). ∎
+//! with a stop on the way. (A test checks that for the built-in profiles.) ∎
 //!
 //! **(2)** is (1) and the definition of `A`.
 //!
@@ -71,6 +72,7 @@
 //! deterministic rule reaches less than 4 there: online bidding (Chrobak, Kenyon, Noga and Young, "Incremental
 //! medians via online bidding", Algorithmica 2008). If each file adds its own positioning to the optimum,
 //! rounds could grow faster; (R2) limits them to doubling the cost of the walk.
+//!
 //! # What no rule can guarantee
 //!
 //! **No constant `c` and no `K` give `A <= c x OPT + K` for every walk**, for any fetches, if memory `M` is at
@@ -79,9 +81,10 @@
 //! and that is not in memory. There is one until half of the files were opened. Each costs its reader at least
 //! the shortest positioning `q`: `A >= G b q / 2`. All of them fit into memory and one pass reads them: `OPT <=
 //! 2 G p`. The quotient `b q / (4 p)` grows with `b`, the number of files that pass in the time of a
-//! positioning (files of 4 KiB on a disk: 100 and more), and both grow with `G`, so that no `K` helps. ∎
-//! (`tests/adversary.rs` runs this walk.) Sparse layouts do not help either: a walk that alternates between
-//! both ends of the disk costs `far / near` times the pass (4 and more on a disk) if none of it is predicted.
+//! positioning: 100 files of 4 KiB and more on a disk. `A` and `OPT` grow with `G`, so that no `K` helps. ∎
+//!
+//! The test `tests/adversary.rs` runs this walk. Sparse layouts do not help either. A walk that alternates
+//! between both ends of the disk costs `far / near` times the pass if none of it is predicted: 4 and more.
 //!
 //! This is a weakness of the walk and not of fetching: without prefetching the program costs these multiples,
 //! too. The cost that prefetching adds can be bounded by the optimum, as in (1). The program's own unpredicted

@@ -289,12 +289,12 @@ impl State {
         let Some(item) = self.tree.item_mut(key, entry) else { return };
         let asked = item.is(flag::INODE_ASKED);
         item.set(flag::INODE_IN);
-        let (first, place) = (item.set(flag::INODE_USED), item.inode_at());
+        let (first, lba) = (item.set(flag::INODE_USED), item.inode_at());
         walk.touch(item.inode);
-        if let Some(place) = place.filter(|_| first) {
-            self.ledger.set_head(place);
+        if let Some(lba) = lba.filter(|_| first) {
+            self.ledger.set_head(lba);
             if asked {
-                self.ledger.used(&mut walk.account, block(place));
+                self.ledger.used(&mut walk.account, block(lba));
             }
         }
     }

@@ -182,7 +182,7 @@ impl State {
 }
 
 /// The block of 4 KiB that holds an inode.
-pub(crate) fn block(place: Lba) -> SectorSpan {
-    let start = Lba(place.get() / SECTORS_PER_PAGE * SECTORS_PER_PAGE);
+pub(crate) fn block(lba: Lba) -> SectorSpan {
+    let start = Lba(lba.get() / SECTORS_PER_PAGE * SECTORS_PER_PAGE);
     SectorSpan::at(start, Sectors(SECTORS_PER_PAGE))
 }

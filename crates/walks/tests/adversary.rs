@@ -1,9 +1,11 @@
 //! An adversary that knows every fetch. It chooses the next open, the end of each walk and the interleaving of
 //! walks, and compares the disk's time with the cheapest order of the used data.
 //!
-//! All values are measured by the disk of `common`, not by the engine's own account: `F`, the requests of
-//! fetches; `W`, those of programs; `OPT`, one pass over the data that programs used and that was not in
-//! memory, period by period; `S`, the cost of the same opens without an engine.
+//! The disk of `common` measures all values, not the engine's own account:
+//!
+//! - `F` is the requests of fetches, and `W` those of programs;
+//! - `OPT` is one pass over the data that programs used and that was not in memory, period by period;
+//! - `S` is the cost of the same opens without an engine.
 
 #![expect(clippy::print_stderr, reason = "ratios and gains are printed")]
 

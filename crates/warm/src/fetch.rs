@@ -11,7 +11,7 @@
 //! Limits: files that vanished, shrank or were replaced meanwhile are skipped silently. Of files whose
 //! residency is not visible to this process the last few are read, which waits for the others.
 
-use crate::place::Piece;
+use crate::addresses::Piece;
 use crate::tree::Tree;
 use crate::trouble::ReadErrors;
 use crate::{Work, parallel};
@@ -56,9 +56,9 @@ pub(crate) fn in_order(pieces: &[Piece], tree: &Tree) -> Vec<Piece> {
         .zip(pieces)
         .map(|(what, piece)| {
             let file = &tree.files()[piece.file as usize];
-            let place =
+            let position =
                 piece.lba.map_or(DiskPosition::Inode(file.inode), |lba| DiskPosition::Sector(lba.get()));
-            Stop { device: disks[usize::from(file.volume)].0, place, what }
+            Stop { device: disks[usize::from(file.volume)].0, position, what }
         })
         .collect();
     c_look(&mut stops, None);

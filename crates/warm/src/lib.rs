@@ -2,27 +2,27 @@
 //!
 //! A program that reads a tree of small files from a disk waits for about one seek a file: it reads in the
 //! order of the directories' listings, which is not that of the disk. This crate finds the files ([`Tree`]) and
-//! their addresses ([`Places`]). It prints them in physical order ([`in_physical_order`]), or fetches them into
+//! their addresses ([`TreeAddresses`]). It prints them in physical order ([`in_physical_order`]), or fetches them into
 //! the page cache in that order ([`warm`]) ahead of a program that then reads them from memory. Directories and
 //! inodes are fetched first ([`foreseek_places::Metadata`]), since on ext4 they are half of the seeks.
 //!
 //! Nothing is written and nothing is evicted. The data that a program reads is the same.
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod command;
 mod error;
 mod fetch;
 mod follow;
 mod parallel;
-mod place;
 mod run;
 mod tree;
 mod trouble;
 mod window;
 
+pub use addresses::{Piece, TreeAddresses};
 pub use command::{SIGNALS, run_command, status_of};
 pub use error::{Error, Result};
-pub use place::{Piece, Places};
 pub use run::{Ended, Options, Report, Source, in_physical_order, warm};
 pub use tree::{File, Limits, Reading, Tree, path_of};
 pub use trouble::{ReadErrors, shown};

@@ -15,11 +15,11 @@
 //! fits, at most a quarter of the window is fetched of each file. The rest of such a long file is read in
 //! sequence, where the kernel's own read-ahead is good.
 
+use crate::addresses::{Piece, TreeAddresses};
 use crate::command::{LOOK, Running, status_of, wait_for_end};
 use crate::error::Result;
 use crate::fetch::{self, Fetched};
 use crate::follow::{Follower, ReadOrder};
-use crate::place::{Piece, Places};
 use crate::tree::{Limits, Reading, Tree};
 use crate::trouble::ReadErrors;
 use crate::window::{Window, batches};
@@ -164,7 +164,7 @@ pub fn in_physical_order(
     let mut metadata = Metadata::default();
     let mut tree = list(source, limits, &mut metadata, work)?;
     prefetch_inodes(&tree, &mut metadata);
-    let mut places = Places::of(&mut tree, Cached::Kept, work);
+    let mut places = TreeAddresses::of(&mut tree, Cached::Kept, work);
     work.check()?;
     // The first piece of each file is its beginning: pieces are grouped by file.
     places.pieces.dedup_by_key(|piece| piece.file);
@@ -173,13 +173,13 @@ pub fn in_physical_order(
         .zip(tree.files())
         .map(|(what, file)| Stop {
             device: disks[usize::from(file.volume)].0,
-            place: DiskPosition::Inode(file.inode),
+            position: DiskPosition::Inode(file.inode),
             what,
         })
         .collect();
     for piece in &places.pieces {
         if let Some(lba) = piece.lba {
-            stops[piece.file as usize].place = DiskPosition::Sector(lba.get());
+            stops[piece.file as usize].position = DiskPosition::Sector(lba.get());
         }
     }
     c_look(&mut stops, None);
@@ -316,7 +316,7 @@ fn prepare(
         return Ok(None);
     }
     let begun = Instant::now();
-    let mut places = Places::of(&mut tree, Cached::LeftOut, work);
+    let mut places = TreeAddresses::of(&mut tree, Cached::LeftOut, work);
     work.check()?;
     report.map_seconds = begun.elapsed().as_secs_f64();
     report.notes.extend(notes_about(&tree, true));
@@ -357,10 +357,10 @@ fn report_errors(errors: ReadErrors, report: &mut Report) {
     report.errors = all.first;
 }
 
-fn report_places(places: &Places, report: &mut Report) {
+fn report_places(places: &TreeAddresses, report: &mut Report) {
     report.size_bytes = places.sizes.iter().copied().sum::<Bytes>().get();
     report.resident_bytes = places.resident.get();
-    report.unmapped_bytes = places.placeless.get();
+    report.unmapped_bytes = places.unmapped.get();
     report.extents = places.pieces.len() as u64;
     report.wanted_bytes = bytes_in(&places.pieces).get();
     if places.cut_short > 0 {
@@ -389,8 +389,8 @@ fn bytes_in(pieces: &[Piece]) -> Bytes {
 }
 
 /// Cuts the pieces to read into batches.
-fn plan(tree: Tree, places: Places, options: &Options, report: &mut Report) -> Prepared {
-    let Places { mut pieces, sizes, .. } = places;
+fn plan(tree: Tree, places: TreeAddresses, options: &Options, report: &mut Report) -> Prepared {
+    let TreeAddresses { mut pieces, sizes, .. } = places;
     let share = available().bytes.scale(options.share);
     let budget = options.memory.map_or(share, |memory| memory.min(share));
     report.window_bytes = budget.get();

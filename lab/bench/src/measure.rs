@@ -4,7 +4,7 @@
 use crate::cell::Cell;
 use crate::options::Options;
 use crate::policy::{Policy, ReadAhead};
-use crate::reader::{Counted, Job, Said, Task};
+use crate::reader::{Counted, Job, ReaderMessage, Task};
 use crate::record::Measured;
 use crate::setup::{Environment, Setup};
 use crate::{Error, Result};
@@ -32,7 +32,7 @@ pub(crate) struct What<'a> {
 struct Readers {
     running: Running,
     to: Option<ChildStdin>,
-    said: Receiver<Said>,
+    messages: Receiver<ReaderMessage>,
 }
 
 impl Environment<'_> {
@@ -65,17 +65,22 @@ impl Environment<'_> {
         let load = load();
         let job = what.job(options, setup);
         let mut readers = self.start_readers(setup, &job)?;
-        self.hear(what, setup, &mut readers, Duration::ZERO, &Said::Ready)?;
+        self.receive(what, setup, &mut readers, Duration::ZERO, &ReaderMessage::Ready)?;
         // Overheads are measured without the disk's delays.
         self.disk.set_delays(what.cell.point().is_some())?;
-        readers.tell("go")?;
-        self.hear(what, setup, &mut readers, job_time(job.warm_up_s), &Said::Begun)?;
+        readers.send("go")?;
+        self.receive(what, setup, &mut readers, job_time(job.warm_up_s), &ReaderMessage::Begun)?;
         let reader = readers.running.child.id();
         let used = |setup: &Setup| (processor_time(reader), setup.server_time());
         let before = used(setup);
         self.disk.count_anew()?;
-        let counted =
-            self.hear(what, setup, &mut readers, job_time(job.seconds), &Said::Ended(Counted::default()))?;
+        let counted = self.receive(
+            what,
+            setup,
+            &mut readers,
+            job_time(job.seconds),
+            &ReaderMessage::Ended(Counted::default()),
+        )?;
         let stats = self.disk.stats()?;
         let after = used(setup);
         let status = self.status(what.policy, setup);
@@ -106,32 +111,32 @@ impl Environment<'_> {
         command.args(["lab", "bench", "reader"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut running = Running::start("foreseek", &mut command)?;
         let cannot =
-            |why: &str| Error::io("cannot speak to", "the readers", std::io::Error::other(why.to_owned()));
+            |why: &str| Error::io("cannot write to", "the readers", std::io::Error::other(why.to_owned()));
         let (Some(to), Some(from)) = (running.child.stdin.take(), running.child.stdout.take()) else {
             return Err(cannot("they have no standard input or output"));
         };
-        let (heard, said) = sync_channel(4);
+        let (sender, messages) = sync_channel(4);
         std::thread::spawn(move || {
             for line in BufReader::new(from).lines().map_while(std::io::Result::ok) {
-                let what = serde_json::from_str(&line).unwrap_or(Said::Failed(line));
-                if heard.send(what).is_err() {
+                let what = serde_json::from_str(&line).unwrap_or(ReaderMessage::Failed(line));
+                if sender.send(what).is_err() {
                     return;
                 }
             }
         });
-        let mut readers = Readers { running, to: Some(to), said };
-        readers.tell(&serde_json::to_string(job).map_err(|error| cannot(&error.to_string()))?)?;
+        let mut readers = Readers { running, to: Some(to), messages };
+        readers.send(&serde_json::to_string(job).map_err(|error| cannot(&error.to_string()))?)?;
         Ok(readers)
     }
 
     /// Waits for one message of the readers while they and the servers live; any other message is an error.
-    fn hear(
+    fn receive(
         &self,
         what: What<'_>,
         setup: &mut Setup,
         readers: &mut Readers,
         time: Duration,
-        expected: &Said,
+        expected: &ReaderMessage,
     ) -> Result<Counted> {
         let wrong = |why: String| Error::Readers {
             cell: what.cell.to_string(),
@@ -140,11 +145,13 @@ impl Environment<'_> {
         };
         let limit = Instant::now() + time + GRACE;
         loop {
-            match readers.said.recv_timeout(POLL) {
-                Ok(Said::Failed(why)) => return Err(wrong(why)),
-                Ok(Said::Ended(counted)) if matches!(expected, Said::Ended(_)) => return Ok(counted),
-                Ok(said) if said == *expected => return Ok(Counted::default()),
-                Ok(other) => return Err(wrong(format!("they said {other:?} in place of {expected:?}"))),
+            match readers.messages.recv_timeout(POLL) {
+                Ok(ReaderMessage::Failed(why)) => return Err(wrong(why)),
+                Ok(ReaderMessage::Ended(counted)) if matches!(expected, ReaderMessage::Ended(_)) => {
+                    return Ok(counted);
+                }
+                Ok(message) if message == *expected => return Ok(Counted::default()),
+                Ok(other) => return Err(wrong(format!("the message was {other:?}, not {expected:?}"))),
                 Err(RecvTimeoutError::Timeout) if Instant::now() > limit => {
                     return Err(wrong(format!("no message within {} s", (time + GRACE).as_secs())));
                 }
@@ -167,8 +174,8 @@ impl Environment<'_> {
         }
         let mut command = Command::new(self.program);
         command.args(["mount", "--format", "json", "--status"]).arg(&setup.view);
-        let said = command.stderr(Stdio::null()).output().ok()?;
-        serde_json::from_slice(&said.stdout).ok()
+        let output = command.stderr(Stdio::null()).output().ok()?;
+        serde_json::from_slice(&output.stdout).ok()
     }
 }
 
@@ -195,10 +202,10 @@ impl What<'_> {
 }
 
 impl Readers {
-    fn tell(&mut self, line: &str) -> Result<()> {
+    fn send(&mut self, line: &str) -> Result<()> {
         let Some(to) = &mut self.to else { return Ok(()) };
         to.write_all(format!("{line}\n").as_bytes())
-            .map_err(|error| Error::io("cannot speak to", "the readers", error))
+            .map_err(|error| Error::io("cannot write to", "the readers", error))
     }
 }
 

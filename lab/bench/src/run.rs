@@ -169,7 +169,7 @@ struct Bench<'a> {
     options: &'a Options,
     profile: &'a Profile,
     interrupt: &'a Interrupt,
-    place: CgroupParent,
+    group_parent: CgroupParent,
     nbd: Option<(Program, Program)>,
     program: std::path::PathBuf,
     extents: Vec<Vec<Extent>>,
@@ -187,7 +187,7 @@ impl<'a> Bench<'a> {
         progress: &dyn Fn(f64),
     ) -> Result<Self> {
         let mkfs = Program::find("mkfs.ext4", "e2fsprogs")?;
-        let place = CgroupParent::find()?;
+        let group_parent = CgroupParent::find()?;
         let space = options.disk_space.as_deref().unwrap_or(Path::new(SPACE));
         check_space(space, options.data + data::BESIDE)?;
         let folder = tempfile::Builder::new()
@@ -218,7 +218,7 @@ impl<'a> Bench<'a> {
             std::env::current_exe().map_err(|error| Error::io("cannot find", "this program", error))?;
         let queue = Queue::of(disk.device())?;
         let nbd = nbd().ok();
-        Ok(Self { options, profile, interrupt, place, nbd, program, extents, queue, disk, folder })
+        Ok(Self { options, profile, interrupt, group_parent, nbd, program, extents, queue, disk, folder })
     }
 
     /// Makes every missing run.
@@ -267,7 +267,7 @@ impl<'a> Bench<'a> {
     fn make(&mut self, what: What<'_>, depth: Bytes) -> Result<record::Measured> {
         let environment = Environment {
             disk: &self.disk,
-            place: &self.place,
+            group_parent: &self.group_parent,
             folder: self.folder.path(),
             program: &self.program,
             nbd: self.nbd.as_ref(),

@@ -22,7 +22,7 @@ use std::process::Command;
 #[derive(Debug)]
 pub(crate) struct Environment<'a> {
     pub(crate) disk: &'a Disk,
-    pub(crate) place: &'a CgroupParent,
+    pub(crate) group_parent: &'a CgroupParent,
     /// A folder with the mount points `disk`, `view` and `file`.
     pub(crate) folder: &'a Path,
     /// This program, for `foreseek mount`.
@@ -57,7 +57,7 @@ impl Environment<'_> {
     /// Makes the set-up of a policy's run. The disk answers without delay meanwhile.
     pub(crate) fn setup(&self, policy: &Policy) -> Result<Setup> {
         let readers = if policy.has_server() { self.memory - self.server_memory } else { self.memory };
-        let readers = MemoryGroup::create(self.place, "bench-readers", readers)?;
+        let readers = MemoryGroup::create(self.group_parent, "bench-readers", readers)?;
         let (disk, view) = (self.folder.join("disk"), self.folder.join("view"));
         let mut setup = Setup {
             view: view.clone(),
@@ -76,7 +76,7 @@ impl Environment<'_> {
             Policy::Nbdkit => self.stand_on_nbdkit(&mut setup)?,
             Policy::Plain => {
                 setup.bottom = Some(self.disk.mount(&disk)?);
-                let group = MemoryGroup::create(self.place, "bench-server", self.server_memory)?;
+                let group = MemoryGroup::create(self.group_parent, "bench-server", self.server_memory)?;
                 let command = group.command(self.program);
                 setup._group = Some(group);
                 setup.servers.push(self.mount(policy, "plain", command, (&disk, &view))?);
@@ -113,7 +113,7 @@ impl Environment<'_> {
             return Err(Error::Option { what: "nbdkit and nbdfuse are not installed".to_owned() });
         };
         let policy = Policy::Nbdkit.to_string();
-        let group = MemoryGroup::create(self.place, "bench-server", self.server_memory)?;
+        let group = MemoryGroup::create(self.group_parent, "bench-server", self.server_memory)?;
         let socket = self.folder.join("nbd.sock");
         let _ = fs::remove_file(&socket);
         let mut command = group.command(nbdkit.path());

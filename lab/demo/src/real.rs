@@ -31,7 +31,7 @@ struct Tools {
     shell: Program,
     mkfs: Program,
     extension: PathBuf,
-    place: CgroupParent,
+    group_parent: CgroupParent,
 }
 
 /// A demo under way. Dropping it undoes all of it.
@@ -112,7 +112,7 @@ impl Tools {
             shell: Program::find("sqlite3", "sqlite3")?,
             mkfs: Program::find("mkfs.ext4", "e2fsprogs")?,
             extension,
-            place: CgroupParent::find()?,
+            group_parent: CgroupParent::find()?,
         })
     }
 }
@@ -140,7 +140,7 @@ impl Demo<'_> {
         File::open(&path).and_then(|file| file.sync_all()).map_err(cannot)?;
         let extents = extents_of(&path)?;
         let image = std::fs::read(&path).map_err(cannot)?;
-        let accesses = scan::places(&scan::pages(&image)?, &extents)?;
+        let accesses = scan::addresses(&scan::pages(&image)?, &extents)?;
         mounted.unmount()?;
         Ok((database, accesses))
     }
@@ -155,7 +155,7 @@ impl Demo<'_> {
     ) -> Result<Measured> {
         self.interrupt.check()?;
         let mounted = self.disk.mount(&self.point())?;
-        let group = MemoryGroup::create(&self.tools.place, "demo", memory)?;
+        let group = MemoryGroup::create(&self.tools.group_parent, "demo", memory)?;
         let counters = self.folder.join("counters.json");
         let home = self.folder.join("home");
         let query = Query {
@@ -220,7 +220,7 @@ impl Demo<'_> {
         let uname = rustix::system::uname();
         let shell = self.tools.shell.run("asking its version", &["--version"], VERSION_LIMIT, self.interrupt);
         let shell = shell.unwrap_or_default();
-        let group = match self.tools.place.version {
+        let group = match self.tools.group_parent.version {
             Version::V1 => "version 1",
             Version::V2 => "version 2",
         };

@@ -22,13 +22,13 @@ pub(crate) fn pages(image: &[u8]) -> Result<Vec<PageNo>> {
 }
 
 /// The addresses of those pages on the device.
-pub(crate) fn places(pages: &[PageNo], extents: &[Extent]) -> Result<Vec<Lba>> {
-    let place = |page: &PageNo| {
+pub(crate) fn addresses(pages: &[PageNo], extents: &[Extent]) -> Result<Vec<Lba>> {
+    let address = |page: &PageNo| {
         lba_of(extents, file_page(*page)).ok_or_else(|| Error::Database {
             what: format!("the file system does not report where page {} lies", page.get()),
         })
     };
-    pages.iter().map(place).collect()
+    pages.iter().map(address).collect()
 }
 
 /// A database page as a page of the file: both have one size, and SQLite counts from one.

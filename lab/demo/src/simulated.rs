@@ -57,7 +57,7 @@ pub(crate) fn run(
     let image: Arc<[u8]> = image.into();
     let extents = [Extent { page: PageIndex::ZERO, pages: database.bytes.pages_ceil(), lba: START }];
     let reads: Arc<[PageNo]> = reads(&image)?.into();
-    let accesses = scan::places(&scan::pages(&image)?, &extents)?;
+    let accesses = scan::addresses(&scan::pages(&image)?, &extents)?;
     let limits = Limits { profile, accesses: &accesses };
     let mut runs = Vec::new();
     for (name, title, memory) in options.runs(database.bytes) {

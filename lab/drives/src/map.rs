@@ -82,7 +82,7 @@ fn read_zones(reader: Reader<'_>) -> Result<Vec<Zone>, ExtractedError> {
             return Err(zone.wrong("Blocks per track", format!("is {track}, must be at least 4")));
         }
         let revolutions = in_revolutions(zone, revolutions)?;
-        let turns = |key: &str| -> Result<f64, ExtractedError> {
+        let revolutions = |key: &str| -> Result<f64, ExtractedError> {
             let given = zone.number_if(key, -SKEW_LIMIT..=SKEW_LIMIT)?.unwrap_or(0.0);
             Ok(if revolutions { given } else { given.trunc() / track as f64 })
         };
@@ -90,9 +90,9 @@ fn read_zones(reader: Reader<'_>) -> Result<Vec<Zone>, ExtractedError> {
             first: zone.whole("First cylinder number", CYLINDERS_LIMIT)?,
             last: zone.whole("Last cylinder number", CYLINDERS_LIMIT)?,
             sectors_per_track: track,
-            begins: turns("Zone skew")?,
-            track_skew: turns("Skew for track switch")?,
-            cylinder_skew: turns("Skew for cylinder switch")?,
+            begins: revolutions("Zone skew")?,
+            track_skew: revolutions("Skew for track switch")?,
+            cylinder_skew: revolutions("Skew for cylinder switch")?,
         })
     };
     nodes.iter().map(zone).collect()
@@ -310,7 +310,7 @@ mod tests {
     fn extents_lie_where_the_list_says_and_turn_by_the_zones_skews() {
         let geometry = geometry(MODEL, &map()).expect("a drive");
         assert_eq!((geometry.sectors(), geometry.cylinders()), (Sectors(3596), 15));
-        for (lba, cylinder, head, turns) in [
+        for (lba, cylinder, head, revolutions) in [
             (0, 0, 0, 0.05),
             (199, 0, 0, 0.05 + 199.0 / 200.0),
             (200, 0, 1, 0.15),
@@ -327,9 +327,10 @@ mod tests {
         ] {
             let (place, passes) = geometry.locate(Lba(lba));
             assert_eq!((place.cylinder, place.head), (cylinder, head), "lbn {lba}");
-            let angle = (passes.get() % geometry.turn().get()) as f64 / geometry.turn().get() as f64;
-            let off = angle - turns;
-            assert!((off - off.round()).abs() < 1e-6, "lbn {lba}: {angle} instead of {turns}");
+            let angle = (passes.get() % geometry.rotation_period().get()) as f64
+                / geometry.rotation_period().get() as f64;
+            let off = angle - revolutions;
+            assert!((off - off.round()).abs() < 1e-6, "lbn {lba}: {angle} instead of {revolutions}");
         }
     }
 

@@ -36,7 +36,7 @@ impl View for Held {
     fn congested(&self) -> bool {
         false
     }
-    fn place(&self, page: PageIndex) -> Option<Lba> {
+    fn lba(&self, page: PageIndex) -> Option<Lba> {
         Some(self.start + Pages(page.get()).sectors())
     }
 }

@@ -67,7 +67,7 @@ fn the_depth_follows_the_seeks() {
 #[test]
 fn golden_a_stream_that_moves_in_the_kernel_of_tr840() {
     let mut world = reading("competitive", &Settings::tr840(), 9000);
-    world.memory.place = Some(Lba(0));
+    world.memory.lba = Some(Lba(0));
     assert_eq!(world.pages(0..18), [(0, 16), (16, 32), (48, 64)]);
     assert_eq!(world.pages([4000]), [(4000, 2)], "two pages of the current window were used");
     assert_eq!(world.pages(4001..4016), [(4002, 4), (4006, 8), (4014, 16), (4030, 32)]);

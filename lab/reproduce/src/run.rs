@@ -62,9 +62,9 @@ pub fn reproduce(options: &Options, progress: &(dyn Fn(Progress<'_>) + Sync)) ->
     let mut before = 0.0;
     for run in &plan {
         let share = |within: f64| (before + within * weight(run)) / all;
-        let tell =
+        let report =
             |step: experiment::Progress| progress(Progress { run: &run.name, share: share(step.share) });
-        runs.insert(experiment::run(run, options.workers, &tell)?);
+        runs.insert(experiment::run(run, options.workers, &report)?);
         before += weight(run);
     }
     let seeds: Vec<u64> = (0..SEEDS).map(|number| options.seed + number).collect();

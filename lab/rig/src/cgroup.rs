@@ -81,13 +81,13 @@ impl CgroupParent {
     fn locate(mounts: &str, own: &str) -> Option<Self> {
         let mount = |kind: &str, option: &str| {
             mounts.lines().find_map(|line| {
-                let (place, source) = line.split_once(" - ")?;
+                let (parent, source) = line.split_once(" - ")?;
                 let mut source = source.split(' ');
                 let named = source.next() == Some(kind);
                 let options = source.nth(1).unwrap_or_default();
-                let mut place = place.split(' ').skip(3);
+                let mut parent = parent.split(' ').skip(3);
                 (named && (option.is_empty() || options.split(',').any(|o| o == option)))
-                    .then(|| Some((place.next()?, place.next()?)))?
+                    .then(|| Some((parent.next()?, parent.next()?)))?
             })
         };
         if let Some((root, point)) = mount("cgroup", "memory") {
@@ -112,17 +112,17 @@ impl MemoryGroup {
     ///
     /// # Errors
     /// Without permission, or where the kernel refuses the limit.
-    pub fn create(place: &CgroupParent, name: &str, limit: Bytes) -> Result<Self> {
-        let path = place.parent.join(format!("foreseek-{name}-{}", std::process::id()));
+    pub fn create(parent: &CgroupParent, name: &str, limit: Bytes) -> Result<Self> {
+        let path = parent.parent.join(format!("foreseek-{name}-{}", std::process::id()));
         let refuse = |error: &io::Error| Error::NoMemoryGroup {
             reason: format!("{}: {error}; run as root", path.display()),
         };
-        if place.version == Version::V2 {
+        if parent.version == Version::V2 {
             // Where it is enabled already this changes nothing.
-            fs::write(place.parent.join("cgroup.subtree_control"), "+memory").map_err(|e| refuse(&e))?;
+            fs::write(parent.parent.join("cgroup.subtree_control"), "+memory").map_err(|e| refuse(&e))?;
         }
         fs::create_dir(&path).map_err(|error| refuse(&error))?;
-        let group = Self { version: place.version, path };
+        let group = Self { version: parent.version, path };
         // Nothing of it may go to swap: that would be I/O on another disk. Version 1's limit of memory and swap
         // together is no substitute: with it the kernel does not count how often memory was short.
         let (limit_file, swap_file) = match group.version {
@@ -268,20 +268,20 @@ mod tests {
         "30 24 0:28 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot";
     const CONTAINER: &str = "30 24 0:28 /docker/ab12 /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory";
 
-    fn place(version: Version, parent: &str) -> Option<CgroupParent> {
+    fn parent(version: Version, parent: &str) -> Option<CgroupParent> {
         Some(CgroupParent { version, parent: PathBuf::from(parent) })
     }
 
     #[test]
     fn the_hierarchy_that_has_the_memory_controller_is_found() {
         let at_root = "5:memory:/\n0::/";
-        assert_eq!(CgroupParent::locate(HYBRID, at_root), place(Version::V1, "/sys/fs/cgroup/memory"));
+        assert_eq!(CgroupParent::locate(HYBRID, at_root), parent(Version::V1, "/sys/fs/cgroup/memory"));
         let below = "5:cpu,memory:/user/me\n0::/";
-        assert_eq!(CgroupParent::locate(HYBRID, below), place(Version::V1, "/sys/fs/cgroup/memory/user/me"));
+        assert_eq!(CgroupParent::locate(HYBRID, below), parent(Version::V1, "/sys/fs/cgroup/memory/user/me"));
         let session = "0::/user.slice/session-1.scope";
-        assert_eq!(CgroupParent::locate(UNIFIED, session), place(Version::V2, "/sys/fs/cgroup"));
+        assert_eq!(CgroupParent::locate(UNIFIED, session), parent(Version::V2, "/sys/fs/cgroup"));
         let inside = "5:memory:/docker/ab12";
-        assert_eq!(CgroupParent::locate(CONTAINER, inside), place(Version::V1, "/sys/fs/cgroup/memory"));
+        assert_eq!(CgroupParent::locate(CONTAINER, inside), parent(Version::V1, "/sys/fs/cgroup/memory"));
         assert_eq!(CgroupParent::locate("24 1 0:22 / / rw - ext4 /dev/sda rw", at_root), None);
     }
 
@@ -291,9 +291,9 @@ mod tests {
             println!("SKIPPED: control groups are made by root");
             return;
         }
-        let place = CgroupParent::find().expect("a memory controller");
+        let parent = CgroupParent::find().expect("a memory controller");
         let limit = Bytes::mib(16);
-        let group = MemoryGroup::create(&place, "overeating", limit).expect("it is made");
+        let group = MemoryGroup::create(&parent, "overeating", limit).expect("it is made");
         let folder = group.path.clone();
         let mut command = group.command(Path::new("/bin/sh"));
         command.args(["-c", "head -c 64M /dev/zero | tail -c 40M > /dev/null"]);

@@ -7,7 +7,7 @@
 //! ```sh
 //! cargo run --release -p foreseek-simulate --example mount            # all
 //! cargo run --release -p foreseek-simulate --example mount two-rand-0 64 mount:adaptive
-//! cargo run --release -p foreseek-simulate --example mount one-whole-0 64 mount:adaptive/no-promise
+//! cargo run --release -p foreseek-simulate --example mount one-whole-0 64 mount:adaptive/no-bound
 //! ```
 
 use foreseek_device::{Build, Profile};
@@ -28,7 +28,7 @@ const STATIC: [(&str, u64); 3] = [("linux-128k", 32), ("linux-depth", 132), ("li
 const MOUNTS: [&str; 2] = ["mount:competitive", "mount:adaptive"];
 /// Variants that run only if they are named: without a bound; and with all the memory both for the server and
 /// for the kernel's cache.
-const VARIANTS: [&str; 2] = ["mount:adaptive/no-promise", "mount:adaptive/all-memory"];
+const VARIANTS: [&str; 2] = ["mount:adaptive/no-bound", "mount:adaptive/all-memory"];
 const SEEDS: u64 = 3;
 /// Measured time; with 256 readers twice as much.
 const TIME: Nanos = Nanos::from_secs(12);
@@ -102,7 +102,7 @@ fn run(workload: &str, readers: u32, policy: &str, seed: u64) -> Result<Report, 
         Some(policy) => {
             let (memory, together) = (total.pages_floor(), Bytes::gib(20).pages_floor());
             let mut settings = serving::Settings::of_mount(policy, memory, together, false);
-            if variant == "no-promise" {
+            if variant == "no-bound" {
                 settings.stream.rho = stream::RHO_LIMIT;
             }
             let guess: Arc<dyn DeviceCosts> = Arc::new(Profile::builtin(GUESS).ok_or("no such disk")?);

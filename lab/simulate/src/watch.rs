@@ -137,7 +137,7 @@ impl Watch {
             Seen::Listed(directory) => {
                 let parent = (directory != ROOT).then(|| tree.directory(ROOT));
                 let directory = tree.directory(directory);
-                self.tell(now, Event::DirectoryOpened { pid, directory, parent });
+                self.notify(now, Event::DirectoryOpened { pid, directory, parent });
             }
             Seen::Opened(file) => {
                 let Some((_, directory)) = tree.metadata.inode(file) else { return false };
@@ -145,7 +145,7 @@ impl Watch {
                     return false;
                 }
                 let (directory, file) = (tree.directory(directory), tree.file(file));
-                self.tell(now, Event::FileOpened { pid, directory, file });
+                self.notify(now, Event::FileOpened { pid, directory, file });
             }
         }
         true
@@ -155,7 +155,7 @@ impl Watch {
         !self.names.is_empty() || !self.fetches.is_empty()
     }
 
-    fn tell(&mut self, now: Instant, event: Event<'_>) {
+    fn notify(&mut self, now: Instant, event: Event<'_>) {
         self.engine.on(now, event, &mut self.out);
         loop {
             let commands: Vec<Command> = self.out.drain().collect();
@@ -196,7 +196,7 @@ impl Watch {
         });
         if self.fetches.len() < before {
             let (fetched_bytes, outcome) = (Bytes::ZERO, Outcome::Partly);
-            self.tell(now, Event::Done { fetch: cancelled, fetched_bytes, outcome });
+            self.notify(now, Event::Done { fetch: cancelled, fetched_bytes, outcome });
         }
     }
 }
@@ -312,12 +312,12 @@ impl Worker {
     }
 
     fn done(&self, now: Instant, fetch: FetchId, fetched_bytes: Bytes) {
-        locked(&self.watch).tell(now, Event::Done { fetch, fetched_bytes, outcome: Outcome::Arrived });
+        locked(&self.watch).notify(now, Event::Done { fetch, fetched_bytes, outcome: Outcome::Arrived });
     }
 
     fn listed(&self, now: Instant, directory: Node) {
         let Some(Is::Directory(number)) = self.is(directory) else {
-            return locked(&self.watch).tell(now, Event::Unlistable { directory });
+            return locked(&self.watch).notify(now, Event::Unlistable { directory });
         };
         let tree = &self.tree;
         let listed: Vec<(Is, Kind, u32)> = if number == ROOT {
@@ -340,7 +340,7 @@ impl Worker {
                 inode_at: tree.page(*is).map(|page| foreseek_units::Lba(page.get() * SECTORS_PER_PAGE)),
             })
             .collect();
-        locked(&self.watch).tell(now, Event::Listed { directory, entries: &entries });
+        locked(&self.watch).notify(now, Event::Listed { directory, entries: &entries });
     }
 
     fn placed(&mut self, now: Instant, nodes: &[Node]) {
@@ -376,7 +376,7 @@ impl Worker {
                 missing,
             })
             .collect();
-        locked(&self.watch).tell(now, Event::Placed { files: &files });
+        locked(&self.watch).notify(now, Event::Placed { files: &files });
     }
 }
 

@@ -37,7 +37,7 @@ fn a_sample_of_blkparse() {
     assert_eq!(summary.format, Format::Blkparse);
     // 15,524 lines have the action Q, as grep counts them; 80 of them are reads.
     assert_eq!((summary.reads, summary.writes, summary.flushes), (80, 15_444, 0));
-    assert_eq!(summary.places.len(), 1);
+    assert_eq!(summary.targets.len(), 1);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn the_validation_traces_of_disksim() {
         let summary = summary(&path).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((summary.format, summary.requests()), (Format::Validation, 10_000));
         assert_eq!(summary.responses, 10_000);
-        assert!(summary.places[0].end < Bytes(9_200_000_000), "drives of 2 to 9 GB");
+        assert!(summary.targets[0].end < Bytes(9_200_000_000), "drives of 2 to 9 GB");
         assert_eq!(summary.mean_response().map(|mean| mean.get() / 1000), Some(mean_us), "{name}");
     }
 }

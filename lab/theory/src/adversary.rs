@@ -139,7 +139,7 @@ impl View for Sight {
         false
     }
 
-    fn place(&self, page: PageIndex) -> Option<Lba> {
+    fn lba(&self, page: PageIndex) -> Option<Lba> {
         Some(Lba::ZERO.after(Pages(page.get()).sectors()))
     }
 }

@@ -152,15 +152,15 @@ impl Case {
         };
         serve(&mut trial, far);
         let [faults, _, _, border, _, _, most, other, ..] = self.chosen();
-        let place = Lba::ZERO + (CAPACITY / 2 - Pages(border as u64).sectors());
+        let lba = Lba::ZERO + (CAPACITY / 2 - Pages(border as u64).sectors());
         for lesson in 0..LESSONS {
             let length = if lesson % often as usize == 0 { other } else { most };
-            trial.open(FILE, place);
+            trial.open(FILE, lba);
             trial.call(Span::at(PageIndex::ZERO, Pages(length as u64)));
             trial.close();
         }
         trial.forget();
-        trial.open(FILE, place);
+        trial.open(FILE, lba);
         let (mut page, mut changed) = (PageIndex::ZERO, change == 0.0);
         while page.since(PageIndex::ZERO) < LONGEST {
             if !changed && page.get() as f64 >= change {

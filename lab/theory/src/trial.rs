@@ -53,7 +53,7 @@ pub struct Costly {
 
 /// The file that is open.
 struct File {
-    place: Lba,
+    lba: Lba,
     /// What of it is in memory.
     held: Vec<PageSpan>,
     measured: Option<Measured>,
@@ -68,8 +68,8 @@ impl View for File {
         false
     }
 
-    fn place(&self, page: PageIndex) -> Option<Lba> {
-        Some(self.place + Pages(page.get()).sectors())
+    fn lba(&self, page: PageIndex) -> Option<Lba> {
+        Some(self.lba + Pages(page.get()).sectors())
     }
 
     fn measured(&self) -> Option<Measured> {
@@ -107,7 +107,7 @@ impl Trial {
             positioning,
             measured: None,
             now: Instant::ZERO,
-            file: File { place: Lba::ZERO, held: Vec::new(), measured: None },
+            file: File { lba: Lba::ZERO, held: Vec::new(), measured: None },
             reader: Reader::default(),
             worst: Costly::default(),
             spent: 0.0,
@@ -145,9 +145,9 @@ impl Trial {
     }
 
     /// Opens a file at an address.
-    pub fn open(&mut self, length: Pages, place: Lba) {
+    pub fn open(&mut self, length: Pages, lba: Lba) {
         let (object, pid) = (ObjectId(0), ProcessId(0));
-        self.file = File { place, held: Vec::new(), measured: self.measured };
+        self.file = File { lba, held: Vec::new(), measured: self.measured };
         self.reader = Reader { skip: SKIP, ..Reader::default() };
         self.policy.opened(self.now, Opened { stream: STREAM, object, pid, length, announced: None });
     }
@@ -216,15 +216,15 @@ impl Trial {
         reader.fetches += 1;
         reader.cost += positioning.as_secs_f64();
         reader.costliest = reader.costliest.max(positioning.as_secs_f64());
-        let rate = self.costs.rate_at(self.file.place + Pages(from.get()).sectors());
+        let rate = self.costs.rate_at(self.file.lba + Pages(from.get()).sectors());
         let costs = self.measured.unwrap_or(Measured { positioning, rate });
         self.reader.skip = costs.gap().pages_floor().min(SKIP);
     }
 
     fn pay_transfer(&mut self, range: PageSpan) {
         for page in range.iter().filter(|page| !self.file.cached(*page)) {
-            let place = self.file.place + Pages(page.get()).sectors();
-            let rate = self.measured.map_or_else(|| self.costs.rate_at(place), |measured| measured.rate);
+            let lba = self.file.lba + Pages(page.get()).sectors();
+            let rate = self.measured.map_or_else(|| self.costs.rate_at(lba), |measured| measured.rate);
             let seconds = PAGE_SIZE as f64 / rate.as_bytes_per_second();
             self.spent += seconds;
             self.reader.cost += seconds;

@@ -21,8 +21,8 @@ impl DeviceCosts for Zoned {
         self.shortest + (self.longest - self.shortest).scale(share.min(1.0).sqrt())
     }
 
-    fn rate_at(&self, place: Lba) -> Rate {
-        let next = self.zones.partition_point(|(first, _)| *first <= place);
+    fn rate_at(&self, lba: Lba) -> Rate {
+        let next = self.zones.partition_point(|(first, _)| *first <= lba);
         self.zones.get(next.saturating_sub(1)).map_or(Rate::mb_per_second(1.0), |(_, rate)| *rate)
     }
 

@@ -1,6 +1,6 @@
 //! How the head serves a request: the time of the access from the positions of head and stream.
 
-use super::{Disk, RECOVERY_TURNS};
+use super::{Disk, RECOVERY_ROTATIONS};
 use crate::controller::Until;
 use crate::geometry::TrackAddress;
 use crate::io::{Op, Outcome};
@@ -43,7 +43,7 @@ impl Disk {
         if !full {
             self.parts.buffer.consume(end, limit);
         } else if limit > stopped && self.parts.buffer.worth_resuming(limit - stopped) {
-            let head = self.parts.mechanics.place_before(stopped);
+            let head = self.parts.mechanics.track_address_before(stopped);
             let began = now + self.position(head, now, stopped).total();
             let geometry = &self.parts.mechanics.geometry;
             self.parts.buffer.end(geometry, now);
@@ -88,9 +88,9 @@ impl Disk {
         let geometry = &self.parts.mechanics.geometry;
         let reached = stream.reached(geometry, now);
         if reached >= stream.limit() {
-            return self.parts.mechanics.place_before(reached);
+            return self.parts.mechanics.track_address_before(reached);
         }
-        geometry.place(reached)
+        geometry.track_address(reached)
     }
 
     /// The cost of a request for the queue's order: the time until its data begin to pass, or only the seek.
@@ -104,7 +104,7 @@ impl Disk {
         let seek_alone = self.parts.queue == Queue::Sstf;
         let direct = || {
             let mechanics = &self.parts.mechanics;
-            let way = mechanics.positioning(head, now, (one.place, one.passes), self.approach(one, now));
+            let way = mechanics.positioning(head, now, (one.address, one.passes), self.approach(one, now));
             if seek_alone { way.movement } else { way.total() }
         };
         let Some(stream) = self.parts.buffer.stream().filter(|_| one.io.op == Op::Read) else {
@@ -131,7 +131,8 @@ impl Disk {
         let range = one.io.range;
         self.parts.buffer.forget(range);
         let mechanics = &self.parts.mechanics;
-        let positioning = mechanics.positioning(head, now, (one.place, one.passes), self.approach(one, now));
+        let positioning =
+            mechanics.positioning(head, now, (one.address, one.passes), self.approach(one, now));
         let transfer = mechanics.transfer(range);
         let on_media = now + (positioning.total() + transfer - mechanics.gained(range, positioning));
         self.note_access(range);
@@ -146,7 +147,7 @@ impl Disk {
             self.head_free = on_media.max(self.over_bus(one.ready, range));
             self.leave(one, self.head_free, Outcome::Done);
         }
-        self.head = self.parts.mechanics.place_before(range.end);
+        self.head = self.parts.mechanics.track_address_before(range.end);
         self.written_at = self.written_at.max(self.head_free);
     }
 
@@ -212,7 +213,7 @@ impl Disk {
         let wanted = SectorSpan::new(from, range.end);
         let gained = mechanics.gained(wanted, moving);
         self.end_stream(now);
-        self.head = self.parts.mechanics.place_before(range.end);
+        self.head = self.parts.mechanics.track_address_before(range.end);
         self.note_times(moving, transfer);
         let began = now + moving.total();
         let arrived = self.arrived_at(from, moving, !gained.is_zero());
@@ -257,8 +258,8 @@ impl Disk {
     fn fail_at(&mut self, bad: Lba, head: TrackAddress, now: Instant) -> MediaRead {
         self.end_stream(now);
         let moving = self.position(head, now, bad);
-        self.head = self.parts.mechanics.geometry.place(bad);
-        let trying = self.parts.mechanics.geometry.turn() * RECOVERY_TURNS;
+        self.head = self.parts.mechanics.geometry.track_address(bad);
+        let trying = self.parts.mechanics.geometry.rotation_period() * RECOVERY_ROTATIONS;
         self.note_times(moving, trying);
         let first = now + moving.total();
         MediaRead { first, end: first + trying, outcome: Outcome::Failed }

@@ -13,7 +13,7 @@
 //! than skipping it; on the next there was no difference.)
 //!
 //! Writes go through to the media before they finish, unless the drive caches writes (see [`cache`]); a flush
-//! waits for the writes before it. Reads of an unreadable sector fail after [`RECOVERY_TURNS`]; writes to it
+//! waits for the writes before it. Reads of an unreadable sector fail after [`RECOVERY_ROTATIONS`]; writes to it
 //! succeed and do not repair it. While the buffer has the written data, a read is answered out of it.
 
 mod access;
@@ -32,7 +32,7 @@ use foreseek_units::{Instant, Lba, Nanos, Rate, SectorSpan, Sectors};
 
 /// Revolutions that a disk spends on an unreadable sector before it reports an error. Desktop disks try for
 /// seconds; ten revolutions are enough to be visible in a latency plot and short enough for tests.
-pub const RECOVERY_TURNS: u64 = 10;
+pub const RECOVERY_ROTATIONS: u64 = 10;
 
 /// The parts of a disk, in the units of the model.
 #[derive(Clone, Debug)]
@@ -220,7 +220,7 @@ impl Disk {
             served: self.served,
             pass_over: PASSED_OVER_LIMIT * self.parts.depth as u64,
             behind: geometry.passed_at(self.last_end),
-            turn: geometry.turn(),
+            rotation_period: geometry.rotation_period(),
             destage: self.may_destage(),
         };
         let chosen = choose(choice, &self.waiting, |one| self.cost(head, streamed, now, one));
@@ -296,7 +296,7 @@ impl Machine for Disk {
         let geometry = &self.parts.mechanics.geometry;
         // A request out of range fails later; until then it must only be within the zones.
         let start = io.range.start.min(Lba(self.parts.capacity.get() - 1));
-        let (place, passes) = geometry.locate(start);
+        let (address, passes) = geometry.locate(start);
         self.sequence += 1;
         let sequence = self.sequence;
         self.waiting.push(Waiting {
@@ -306,7 +306,7 @@ impl Machine for Disk {
             served_before: self.served,
             ready,
             seen: false,
-            place,
+            address,
             passes,
             cached: false,
         });

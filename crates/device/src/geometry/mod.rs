@@ -38,7 +38,7 @@ use zone::Zone;
 pub struct Geometry {
     layout: Layout,
     cylinders: u32,
-    turn: u64,
+    rotation_period: u64,
     sectors: u64,
     /// Sectors whose data are elsewhere, ascending: the address, the new position, and its time in the pass.
     remapped: Vec<(u64, TrackAddress, Nanos)>,
@@ -68,7 +68,13 @@ impl Geometry {
         remapped.sort_unstable_by_key(|(lba, ..)| *lba);
         let cylinders = zones.last().map_or(0, Zone::end_cylinder);
         let sectors = zones.last().map_or(0, Zone::end_lba);
-        Self { layout: Layout::Zones(zones), cylinders, turn: rules.turn.get(), sectors, remapped }
+        Self {
+            layout: Layout::Zones(zones),
+            cylinders,
+            rotation_period: rules.rotation_period.get(),
+            sectors,
+            remapped,
+        }
     }
 
     /// Lays out the description of a profile. `moves` returns the time from one track to another; for zones
@@ -81,7 +87,7 @@ impl Geometry {
     ) -> Self {
         match shape {
             LayoutShape::Zones(zones) => Self::new(rules, zones),
-            LayoutShape::Tracks(tracks) => Self::of_tracks(rules.turn, tracks, moves),
+            LayoutShape::Tracks(tracks) => Self::of_tracks(rules.rotation_period, tracks, moves),
         }
     }
 
@@ -89,18 +95,18 @@ impl Geometry {
     /// The caller has checked that there is a track, no count is zero and all are within the limits of a
     /// profile.
     fn of_tracks(
-        turn: Nanos,
+        rotation_period: Nanos,
         shape: &TracksShape,
         moves: &dyn Fn(TrackAddress, TrackAddress) -> Nanos,
     ) -> Self {
-        let tracks = Tracks::new(turn, shape, moves);
+        let tracks = Tracks::new(rotation_period, shape, moves);
         let remapped = |(lba, physical): &(u64, u64)| {
-            let (place, passes) = tracks.locate_place(*physical);
-            (*lba, place, passes)
+            let (track_address, passes) = tracks.locate_physical(*physical);
+            (*lba, track_address, passes)
         };
         Self {
             cylinders: shape.end_cylinder(),
-            turn: turn.get(),
+            rotation_period: rotation_period.get(),
             sectors: tracks.sectors(),
             remapped: shape.remaps.iter().map(remapped).collect(),
             layout: Layout::Tracks(Box::new(tracks)),
@@ -121,15 +127,15 @@ impl Geometry {
 
     /// One revolution.
     #[must_use]
-    pub fn turn(&self) -> Nanos {
-        Nanos(self.turn)
+    pub fn rotation_period(&self) -> Nanos {
+        Nanos(self.rotation_period)
     }
 
     /// The position of a sector.
     #[must_use]
-    pub fn place(&self, lba: Lba) -> TrackAddress {
+    pub fn track_address(&self, lba: Lba) -> TrackAddress {
         match &self.layout {
-            Layout::Zones(zones) => zone_of(zones, lba).place(lba),
+            Layout::Zones(zones) => zone_of(zones, lba).track_address(lba),
             Layout::Tracks(tracks) => tracks.locate(lba).0,
         }
     }
@@ -137,8 +143,8 @@ impl Geometry {
     /// The position of a sector and when it begins to pass under its head, in the sequential pass.
     #[must_use]
     pub fn locate(&self, lba: Lba) -> (TrackAddress, Nanos) {
-        if let Some((_, place, passes)) = self.remap_of(lba) {
-            return (*place, *passes);
+        if let Some((_, track_address, passes)) = self.remap_of(lba) {
+            return (*track_address, *passes);
         }
         self.in_place(lba)
     }
@@ -146,7 +152,7 @@ impl Geometry {
     /// The same without remaps.
     fn in_place(&self, lba: Lba) -> (TrackAddress, Nanos) {
         match &self.layout {
-            Layout::Zones(zones) => zone_of(zones, lba).locate(self.turn, lba),
+            Layout::Zones(zones) => zone_of(zones, lba).locate(self.rotation_period, lba),
             Layout::Tracks(tracks) => tracks.locate(lba),
         }
     }
@@ -162,7 +168,7 @@ impl Geometry {
     pub fn passed_at(&self, end: Lba) -> Nanos {
         let last = Lba(end.get().saturating_sub(1));
         match &self.layout {
-            Layout::Zones(zones) => zone_of(zones, last).passed(self.turn, last),
+            Layout::Zones(zones) => zone_of(zones, last).passed(self.rotation_period, last),
             Layout::Tracks(tracks) => tracks.passed(last),
         }
     }
@@ -173,7 +179,7 @@ impl Geometry {
         match &self.layout {
             Layout::Zones(zones) => {
                 let at = zones.partition_point(|zone| zone.begins() <= time);
-                zones[at.saturating_sub(1)].reached(self.turn, time)
+                zones[at.saturating_sub(1)].reached(self.rotation_period, time)
             }
             Layout::Tracks(tracks) => tracks.reached(time),
         }
@@ -182,7 +188,7 @@ impl Geometry {
     /// The time that a sector takes to pass.
     #[must_use]
     pub fn sector_time(&self, lba: Lba) -> Nanos {
-        Nanos(self.turn / self.sectors_per_track(lba).get())
+        Nanos(self.rotation_period / self.sectors_per_track(lba).get())
     }
 
     /// The sectors of a track at a sector.
@@ -229,7 +235,7 @@ impl Geometry {
     #[must_use]
     pub fn rate_at(&self, lba: Lba) -> Rate {
         let (data, time) = match &self.layout {
-            Layout::Zones(zones) => zone_of(zones, lba).cylinder(self.turn),
+            Layout::Zones(zones) => zone_of(zones, lba).cylinder(self.rotation_period),
             Layout::Tracks(tracks) => tracks.repetition_at(lba),
         };
         Rate::bytes_per_second(data * SECTOR_SIZE as f64 / time.as_secs_f64())
@@ -241,7 +247,7 @@ impl Geometry {
         let parts: Vec<(u64, f64, Nanos)> = match &self.layout {
             Layout::Zones(zones) => {
                 let part = |zone: &Zone| {
-                    let (data, time) = zone.cylinder(self.turn);
+                    let (data, time) = zone.cylinder(self.rotation_period);
                     (zone.first_lba(), data, time)
                 };
                 zones.iter().map(part).collect()
@@ -278,7 +284,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashSet;
 
-    const TURN: u64 = 8_333_333;
+    const ROTATION_PERIOD: u64 = 8_333_333;
 
     fn shapes() -> impl Strategy<Value = Vec<ZoneShape>> {
         let shape = (1..5u32, 4..40u32)
@@ -290,7 +296,7 @@ mod tests {
     fn geometry() -> impl Strategy<Value = (Geometry, SwitchTimes, Vec<(TrackAddress, u32, u32)>)> {
         (1..4u32, 0..20_000_000u64, 0..20_000_000u64, shapes()).prop_map(|(heads, head, more, shapes)| {
             let switch = SwitchTimes::new(Nanos(head), Nanos(head + more));
-            let geometry = Geometry::new(&Rules::plain(heads, Nanos(TURN), switch), &shapes);
+            let geometry = Geometry::new(&Rules::plain(heads, Nanos(ROTATION_PERIOD), switch), &shapes);
             (geometry, switch, walk(heads, &shapes))
         })
     }
@@ -316,9 +322,9 @@ mod tests {
         fn sectors_are_where_a_walk_over_the_disk_finds_them((geometry, _, walked) in geometry()) {
             prop_assert_eq!(geometry.sectors(), Sectors(walked.len() as u64));
             let mut seen = HashSet::new();
-            for (lba, (place, sector, _)) in (0..).zip(&walked) {
-                prop_assert_eq!(geometry.place(Lba(lba)), *place);
-                prop_assert!(seen.insert((place.cylinder, place.head, *sector)));
+            for (lba, (track_address, sector, _)) in (0..).zip(&walked) {
+                prop_assert_eq!(geometry.track_address(Lba(lba)), *track_address);
+                prop_assert!(seen.insert((track_address.cylinder, track_address.head, *sector)));
             }
         }
 
@@ -330,7 +336,7 @@ mod tests {
                 let ((from, sector, per_track), (to, ..)) = (pair[0], pair[1]);
                 let next = lba + Sectors(1);
                 let (begins, ends) = (geometry.passes_at(lba), geometry.passed_at(next));
-                let slot = TURN / u64::from(per_track);
+                let slot = ROTATION_PERIOD / u64::from(per_track);
                 prop_assert!((slot..=slot + 1).contains(&(ends - begins).get()));
                 let gap = geometry.passes_at(next).get() - ends.get();
                 let wanted = match () {
@@ -341,7 +347,7 @@ mod tests {
                 prop_assert!(gap >= wanted && gap <= wanted + slot + 1, "{:?} to {:?}: {} of {}", from, to, gap, wanted);
                 let start = lba.get() - u64::from(sector);
                 let within = begins.get() - geometry.passes_at(Lba(start)).get();
-                let even = u64::from(sector) * TURN / u64::from(per_track);
+                let even = u64::from(sector) * ROTATION_PERIOD / u64::from(per_track);
                 prop_assert!(within.abs_diff(even) <= 1);
             }
         }

@@ -2,7 +2,7 @@
 
 use foreseek_units::Nanos;
 
-/// The physical place of a sector.
+/// The physical address of a sector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrackAddress {
     /// Counted from the outside.
@@ -220,7 +220,7 @@ pub struct Rules {
     /// Surfaces with data.
     pub heads: u32,
     /// One revolution.
-    pub turn: Nanos,
+    pub rotation_period: Nanos,
     /// The time of the mechanics between tracks.
     pub switch: SwitchTimes,
     /// The order of the tracks of a cylinder.
@@ -232,8 +232,8 @@ pub struct Rules {
 impl Rules {
     /// For a disk without further details.
     #[must_use]
-    pub fn plain(heads: u32, turn: Nanos, switch: SwitchTimes) -> Self {
-        Self { heads, turn, switch, mapping: Mapping::default(), spares: Spares::default() }
+    pub fn plain(heads: u32, rotation_period: Nanos, switch: SwitchTimes) -> Self {
+        Self { heads, rotation_period, switch, mapping: Mapping::default(), spares: Spares::default() }
     }
 }
 

@@ -40,7 +40,7 @@ struct Section {
 /// The layout.
 #[derive(Clone, Debug)]
 pub(super) struct Tracks {
-    turn: u64,
+    rotation_period: u64,
     patterns: Vec<Vec<TrackRun>>,
     sections: Vec<Section>,
     /// Slips: the first position, the number of positions with data before it, and the number of slipped ones
@@ -60,7 +60,7 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    fn place(&self) -> TrackAddress {
+    fn track_address(&self) -> TrackAddress {
         let (section, run) = (&self.section.shape, &self.run.shape);
         let cylinder = section.cylinder
             + section.cylinder_step * self.time as i64
@@ -71,12 +71,12 @@ impl Parts<'_> {
     }
 
     /// The time of a sector of the track.
-    fn passes(&self, turn: u64, sector: u64) -> u64 {
+    fn passes(&self, rotation_period: u64, sector: u64) -> u64 {
         let track = self.section.base
             + self.time * self.section.period
             + self.run.passes
             + self.track * self.run.period;
-        track + sector * turn / u64::from(self.run.shape.sectors_per_track)
+        track + sector * rotation_period / u64::from(self.run.shape.sectors_per_track)
     }
 }
 
@@ -84,14 +84,14 @@ impl Tracks {
     /// Lays the sections out one behind the other. `moves` returns the time from one track to another. The
     /// caller has checked that no count is zero and all are within the limits of a profile.
     pub(super) fn new(
-        turn: Nanos,
+        rotation_period: Nanos,
         shape: &TracksShape,
         moves: &dyn Fn(TrackAddress, TrackAddress) -> Nanos,
     ) -> Self {
-        let turn = turn.get();
-        let patterns = shape.patterns.iter().map(|pattern| runs(turn, pattern, moves)).collect();
+        let rotation_period = rotation_period.get();
+        let patterns = shape.patterns.iter().map(|pattern| runs(rotation_period, pattern, moves)).collect();
         let mut tracks = Self {
-            turn,
+            rotation_period,
             patterns,
             sections: Vec::with_capacity(shape.sections.len()),
             slips: Vec::new(),
@@ -129,13 +129,15 @@ impl Tracks {
         let next = Section { shape: next, ..section };
         let again = Parts { section: &next, ..to };
         // The first position comes again when the last has passed and the head is back.
-        let whole = from.passes(self.turn, from.sector + 1) + moves(from.place(), again.place()).get();
-        let period = phase_from(self.turn, whole.saturating_sub(leads), shape.angle_step);
-        let earliest = end.map_or(0, |(place, passed)| passed + moves(place, to.place()).get());
-        let base = phase_from(self.turn, earliest.saturating_sub(leads), shape.angle);
+        let whole = from.passes(self.rotation_period, from.sector + 1)
+            + moves(from.track_address(), again.track_address()).get();
+        let period = phase_from(self.rotation_period, whole.saturating_sub(leads), shape.angle_step);
+        let earliest =
+            end.map_or(0, |(track_address, passed)| passed + moves(track_address, to.track_address()).get());
+        let base = phase_from(self.rotation_period, earliest.saturating_sub(leads), shape.angle);
         self.sections[at] = Section { base, begins: base + leads, period, ..section };
         let last = self.parts(self.physical - 1);
-        *end = Some((last.place(), last.passes(self.turn, last.sector + 1)));
+        *end = Some((last.track_address(), last.passes(self.rotation_period, last.sector + 1)));
     }
 
     /// Data sectors.
@@ -145,19 +147,19 @@ impl Tracks {
 
     /// The position of a sector, and when it begins to pass.
     pub(super) fn locate(&self, lba: Lba) -> (TrackAddress, Nanos) {
-        self.locate_place(self.physical_of(lba))
+        self.locate_physical(self.physical_of(lba))
     }
 
     /// The same for a physical position.
-    pub(super) fn locate_place(&self, physical: u64) -> (TrackAddress, Nanos) {
+    pub(super) fn locate_physical(&self, physical: u64) -> (TrackAddress, Nanos) {
         let parts = self.parts(physical);
-        (parts.place(), Nanos(parts.passes(self.turn, parts.sector)))
+        (parts.track_address(), Nanos(parts.passes(self.rotation_period, parts.sector)))
     }
 
     /// When a sector has passed.
     pub(super) fn passed(&self, lba: Lba) -> Nanos {
         let parts = self.parts(self.physical_of(lba));
-        Nanos(parts.passes(self.turn, parts.sector + 1))
+        Nanos(parts.passes(self.rotation_period, parts.sector + 1))
     }
 
     /// The first sector that has not wholly passed at a time of the sequential pass.
@@ -173,11 +175,11 @@ impl Tracks {
         let track = (since / run.period.max(1)).min(u64::from(run.shape.tracks) - 1);
         let within = since - track * run.period;
         // The last sector that begins not later.
-        let sector = ((within + 1) * u64::from(run.shape.sectors_per_track) - 1) / self.turn;
+        let sector = ((within + 1) * u64::from(run.shape.sectors_per_track) - 1) / self.rotation_period;
         let sectors = u64::from(run.shape.sectors);
-        let place = (run.first + track * sectors + sector.min(sectors)).min(section.shape.sectors_each);
-        let place = (times * section.shape.sectors_each + place).min(section.shape.sectors);
-        Lba(self.logical(section.first + place))
+        let physical = (run.first + track * sectors + sector.min(sectors)).min(section.shape.sectors_each);
+        let physical = (times * section.shape.sectors_each + physical).min(section.shape.sectors);
+        Lba(self.logical(section.first + physical))
     }
 
     /// The sectors of a track at a sector.
@@ -249,7 +251,7 @@ impl Tracks {
 
 /// A pattern's runs, each as early as the one before permits.
 fn runs(
-    turn: u64,
+    rotation_period: u64,
     pattern: &[RunShape],
     moves: &dyn Fn(TrackAddress, TrackAddress) -> Nanos,
 ) -> Vec<TrackRun> {
@@ -261,13 +263,13 @@ fn runs(
             cylinder: (i64::from(u32::MAX / 2) + run.cylinder + run.cylinder_step * track) as u32,
             head: run.head,
         };
-        let one = u64::from(shape.sectors) * turn / u64::from(shape.sectors_per_track);
+        let one = u64::from(shape.sectors) * rotation_period / u64::from(shape.sectors_per_track);
         let step = moves(track(shape, 0), track(shape, 1)).get();
-        let period = phase_from(turn, one + step, shape.angle_step);
+        let period = phase_from(rotation_period, one + step, shape.angle_step);
         let earliest = end.map_or(0, |(before, passed)| {
             passed + moves(track(&before, i64::from(before.tracks) - 1), track(shape, 0)).get()
         });
-        let passes = phase_from(turn, earliest, shape.angle);
+        let passes = phase_from(rotation_period, earliest, shape.angle);
         runs.push(TrackRun { shape: *shape, first, passes, period });
         first += u64::from(shape.tracks) * u64::from(shape.sectors);
         end = Some((*shape, passes + (u64::from(shape.tracks) - 1) * period + one));
@@ -276,7 +278,7 @@ fn runs(
 }
 
 /// The first time not before `earliest` at which the platter has this angle.
-fn phase_from(turn: u64, earliest: u64, angle: f64) -> u64 {
-    let phase = (angle.rem_euclid(1.0) * turn as f64).round() as u64 % turn;
-    earliest + (phase + turn - earliest % turn) % turn
+fn phase_from(rotation_period: u64, earliest: u64, angle: f64) -> u64 {
+    let phase = (angle.rem_euclid(1.0) * rotation_period as f64).round() as u64 % rotation_period;
+    earliest + (phase + rotation_period - earliest % rotation_period) % rotation_period
 }

@@ -35,11 +35,11 @@ pub(super) struct Zone {
 impl Zone {
     /// Lays a zone out behind another.
     pub(super) fn after(before: Option<&Self>, rules: &Rules, shape: &ZoneShape) -> Self {
-        let turn = rules.turn.get();
+        let rotation_period = rules.rotation_period.get();
         let sectors = u64::from(shape.sectors_per_track);
         let heads = u64::from(rules.heads);
         let fine = shape.detail.as_ref().map_or(1, fineness);
-        let hides = |time: Nanos| (time.get() * sectors * fine).div_ceil(turn);
+        let hides = |time: Nanos| (time.get() * sectors * fine).div_ceil(rotation_period);
         // A stated skew that is shorter than the movement costs one or several revolutions more.
         let skew = |stated: f64, movement: Nanos| {
             let slots = (stated * fine as f64).round() as u64;
@@ -75,13 +75,14 @@ impl Zone {
             spread,
         };
         zone.base = match &shape.detail {
-            None => before.map_or(0, |before| before.whole_pass(turn)),
+            None => before.map_or(0, |before| before.whole_pass(rotation_period)),
             Some(detail) => {
                 let gap =
                     if first_cylinder > next_cylinder { rules.switch.gap } else { rules.switch.cylinder };
-                let earliest = before.map_or(0, |before| before.last_pass(turn) + gap.get());
-                let angle = zone.time_of_slot(turn, (detail.offset * fine as f64).round() as u64) % turn;
-                earliest + (angle + turn - earliest % turn) % turn
+                let earliest = before.map_or(0, |before| before.last_pass(rotation_period) + gap.get());
+                let angle = zone.time_of_slot(rotation_period, (detail.offset * fine as f64).round() as u64)
+                    % rotation_period;
+                earliest + (angle + rotation_period - earliest % rotation_period) % rotation_period
             }
         };
         zone
@@ -112,28 +113,29 @@ impl Zone {
     }
 
     /// The position of a sector.
-    pub(super) fn place(&self, lba: Lba) -> TrackAddress {
-        self.place_of(self.physical(lba) / self.sectors_per_track)
+    pub(super) fn track_address(&self, lba: Lba) -> TrackAddress {
+        self.address_of(self.physical(lba) / self.sectors_per_track)
     }
 
     /// The position of a sector, and when it begins to pass.
-    pub(super) fn locate(&self, turn: u64, lba: Lba) -> (TrackAddress, Nanos) {
+    pub(super) fn locate(&self, rotation_period: u64, lba: Lba) -> (TrackAddress, Nanos) {
         let physical = self.physical(lba);
-        let passes = self.base + self.time_of_slot(turn, self.slot_of(physical));
-        (self.place_of(physical / self.sectors_per_track), Nanos(passes))
+        let passes = self.base + self.time_of_slot(rotation_period, self.slot_of(physical));
+        (self.address_of(physical / self.sectors_per_track), Nanos(passes))
     }
 
     /// When a sector has passed.
-    pub(super) fn passed(&self, turn: u64, lba: Lba) -> Nanos {
-        Nanos(self.base + self.time_of_slot(turn, self.slot_of(self.physical(lba)) + self.fine))
+    pub(super) fn passed(&self, rotation_period: u64, lba: Lba) -> Nanos {
+        Nanos(self.base + self.time_of_slot(rotation_period, self.slot_of(self.physical(lba)) + self.fine))
     }
 
     /// The first sector that has not wholly passed at a time of the sequential pass.
-    pub(super) fn reached(&self, turn: u64, time: Nanos) -> Lba {
+    pub(super) fn reached(&self, rotation_period: u64, time: Nanos) -> Lba {
         let since = time.get().saturating_sub(self.base);
         let round = self.sectors_per_track * self.fine;
         // The largest slot that begins not later than `since`.
-        let slots = since / turn * round + ((since % turn + 1) * round - 1) / turn;
+        let slots =
+            since / rotation_period * round + ((since % rotation_period + 1) * round - 1) / rotation_period;
         let cylinder = slots / self.slots_per_cylinder;
         let rest = slots % self.slots_per_cylinder;
         let head = (rest / self.slots_per_track).min(self.heads - 1);
@@ -158,12 +160,12 @@ impl Zone {
     }
 
     /// The mean number of data sectors of a cylinder, and the time of a pass over it.
-    pub(super) fn cylinder(&self, turn: u64) -> (f64, Nanos) {
+    pub(super) fn cylinder(&self, rotation_period: u64) -> (f64, Nanos) {
         let physical = self.sectors_per_track * self.heads;
         let all = physical * u64::from(self.cylinders);
         let share =
             if self.spread.is_some() { (self.end_lba - self.first_lba) as f64 / all as f64 } else { 1.0 };
-        (physical as f64 * share, Nanos(self.time_of_slot(turn, self.slots_per_cylinder)))
+        (physical as f64 * share, Nanos(self.time_of_slot(rotation_period, self.slots_per_cylinder)))
     }
 
     /// A remapped sector: its address, and the position and time of its replacement. `None` if no data are
@@ -178,8 +180,8 @@ impl Zone {
         if from == to || lba >= self.end_lba || self.physical(Lba(lba)) != from {
             return None;
         }
-        let passes = self.base + self.time_of_slot(rules.turn.get(), self.slot_of(to));
-        Some((lba, self.place_of(to / self.sectors_per_track), Nanos(passes)))
+        let passes = self.base + self.time_of_slot(rules.rotation_period.get(), self.slot_of(to));
+        Some((lba, self.address_of(to / self.sectors_per_track), Nanos(passes)))
     }
 
     fn physical(&self, lba: Lba) -> u64 {
@@ -187,7 +189,7 @@ impl Zone {
         self.spread.as_ref().map_or(within, |spread| spread.physical(within))
     }
 
-    fn place_of(&self, track: u64) -> TrackAddress {
+    fn address_of(&self, track: u64) -> TrackAddress {
         let (cylinder, head) = ((track / self.heads) as u32, (track % self.heads) as u32);
         let down = match self.mapping {
             Mapping::Conventional => false,
@@ -205,22 +207,22 @@ impl Zone {
         cylinder * self.slots_per_cylinder + head * self.slots_per_track + sector * self.fine
     }
 
-    /// When a slot begins, from the zone's start: `floor(slot x turn / slots per turn)`, without the
+    /// When a slot begins, from the zone's start: `floor(slot x rotation_period / slots per rotation_period)`, without the
     /// overflow.
-    fn time_of_slot(&self, turn: u64, slot: u64) -> u64 {
+    fn time_of_slot(&self, rotation_period: u64, slot: u64) -> u64 {
         let round = self.sectors_per_track * self.fine;
-        slot / round * turn + slot % round * turn / round
+        slot / round * rotation_period + slot % round * rotation_period / round
     }
 
     /// When the pass over the zone is over, including the last cylinder's skew.
-    fn whole_pass(&self, turn: u64) -> u64 {
-        self.base + self.time_of_slot(turn, u64::from(self.cylinders) * self.slots_per_cylinder)
+    fn whole_pass(&self, rotation_period: u64) -> u64 {
+        self.base + self.time_of_slot(rotation_period, u64::from(self.cylinders) * self.slots_per_cylinder)
     }
 
     /// When its last physical sector has passed.
-    fn last_pass(&self, turn: u64) -> u64 {
+    fn last_pass(&self, rotation_period: u64) -> u64 {
         let last = u64::from(self.cylinders) * self.heads * self.sectors_per_track - 1;
-        self.base + self.time_of_slot(turn, self.slot_of(last) + self.fine)
+        self.base + self.time_of_slot(rotation_period, self.slot_of(last) + self.fine)
     }
 }
 

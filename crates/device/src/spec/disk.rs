@@ -183,18 +183,19 @@ impl DiskSpec {
     }
 
     /// One revolution.
-    pub(crate) fn turn(&self) -> Nanos {
+    pub(crate) fn rotation_period(&self) -> Nanos {
         Nanos::from_secs_f64(60.0 / self.rotation_rpm)
     }
 
     /// The model of the disk; `keys` is its source, for errors.
     pub(crate) fn model(&self, keys: &Keys<'_>) -> Result<DiskModel, ProfileError> {
-        let turn = self.turn();
+        let rotation_period = self.rotation_period();
         let head = Nanos::from_millis_f64(self.head_switch_ms);
         let shortest = Nanos::from_millis_f64(self.seek.shortest_ms());
         let cylinder = head.max(shortest);
         let switch = SwitchTimes::new(head, cylinder);
-        let mut rules = Rules { heads: self.heads, turn, switch, mapping: self.mapping, spares: self.spares };
+        let mut rules =
+            Rules { heads: self.heads, rotation_period, switch, mapping: self.mapping, spares: self.spares };
         let shapes = self.layout.shapes(&rules, self.capacity(), keys)?;
         rules.switch.gap = cylinder.max(Nanos::from_millis_f64(self.seek.at_most_ms(widest_gap(&shapes))));
         let geometry = self.geometry(&rules, &shapes);
@@ -268,7 +269,8 @@ impl DiskSpec {
     fn mean_over_pairs(&self, geometry: &Geometry, of: impl Fn(f64) -> f64) -> f64 {
         let sectors = self.capacity().sectors_floor().get();
         let at = |sample: usize| Lba((sectors as f64 * (sample as f64 + 0.5) / SAMPLES as f64) as u64);
-        let cylinders: Vec<u32> = (0..SAMPLES).map(|sample| geometry.place(at(sample)).cylinder).collect();
+        let cylinders: Vec<u32> =
+            (0..SAMPLES).map(|sample| geometry.track_address(at(sample)).cylinder).collect();
         let mut sum = 0.0;
         for (i, one) in cylinders.iter().enumerate() {
             for other in &cylinders[..i] {

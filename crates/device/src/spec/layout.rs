@@ -308,10 +308,11 @@ fn equal_zones(
     capacity: Bytes,
     keys: &Keys<'_>,
 ) -> Result<Vec<ZoneShape>, ProfileError> {
-    let (turn, switch) = (rules.turn, rules.switch);
+    let (rotation_period, switch) = (rules.rotation_period, rules.switch);
     let heads = f64::from(rules.heads);
     let between_tracks = (switch.head.as_secs_f64() * (heads - 1.0) + switch.cylinder.as_secs_f64()) / heads;
-    let per_track = |rate: f64| rate * 1e6 * (turn.as_secs_f64() + between_tracks) / SECTOR_SIZE as f64;
+    let per_track =
+        |rate: f64| rate * 1e6 * (rotation_period.as_secs_f64() + between_tracks) / SECTOR_SIZE as f64;
     let mut sectors_per_track = Vec::with_capacity(zones as usize);
     for zone in 0..zones {
         let share = if zones > 1 { zone as f64 / (zones - 1) as f64 } else { 0.5 };

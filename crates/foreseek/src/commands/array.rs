@@ -259,7 +259,7 @@ fn read_times(beyond_us: &[i64]) -> String {
     format!("beyond the profile: {}", all.join(", "))
 }
 
-/// The server says to whoever attached the array how it went; this only passes its status on.
+/// The server reports its start to the process that attaches; this command passes its exit status on.
 fn serve() -> anyhow::Result<Answer> {
     if foreseek_array::serve::run() == std::process::ExitCode::SUCCESS {
         return Ok(Answer::Done);

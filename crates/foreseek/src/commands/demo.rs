@@ -96,7 +96,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
         text.push_str(&format!("\nThe report: {}\n", page.display()));
     }
     match std::io::stdout().write_all(text.as_bytes()) {
-        // Whoever reads us has seen enough.
+        // The reader of our output has closed it.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
         written => written.context("cannot write the report")?,
     }

@@ -5,7 +5,8 @@ use super::{Answer, Format};
 use anyhow::Context;
 use foreseek_emulate::client::{self, Attached, DEFAULT_LOG_CAPACITY, Listed};
 use foreseek_emulate::{
-    AttachOptions, Backing, DEFAULT_QUEUE_DEPTH, LbaRange, LogEntry, LoggedOp, NbdAddress, Queue, Set, Stats,
+    AttachOptions, Backing, DEFAULT_QUEUE_DEPTH, LbaRange, LogEntry, LoggedOp, NbdAddress, QueueOrder, Set,
+    Stats,
 };
 use foreseek_units::Bytes;
 use std::fs::File;
@@ -231,8 +232,8 @@ fn attach(args: Attach) -> anyhow::Result<Answer> {
         thin: args.thin,
         fit: args.fit,
         queue: match args.queue {
-            QueueArg::Sptf => Queue::Sptf,
-            QueueArg::Fifo => Queue::Fifo,
+            QueueArg::Sptf => QueueOrder::Sptf,
+            QueueArg::Fifo => QueueOrder::Fifo,
         },
         queue_depth: args.queue_depth,
         failed_member: args.failed_member,
@@ -259,7 +260,7 @@ fn attach(args: Attach) -> anyhow::Result<Answer> {
     }
 }
 
-/// Detaches a disk of which the caller could not be told; what to say then.
+/// Detaches a disk whose name could not be written to the caller, and returns the message.
 fn take_back(attached: &Attached, why: anyhow::Error) -> anyhow::Error {
     let Attached { name, device, .. } = attached;
     let cannot = "cannot write to standard output which disk was attached";
@@ -427,7 +428,7 @@ fn log(args: &Logging) -> anyhow::Result<Answer> {
     Ok(Answer::Done)
 }
 
-/// The server says to whoever attached the disk how it went; this only passes its status on.
+/// The server reports its start to the process that attaches; this command passes its exit status on.
 fn serve() -> anyhow::Result<Answer> {
     if foreseek_emulate::serve::run() == std::process::ExitCode::SUCCESS {
         return Ok(Answer::Done);

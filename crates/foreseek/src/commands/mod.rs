@@ -93,7 +93,7 @@ impl From<Answer> for ExitCode {
 pub(crate) fn parse(line: impl Iterator<Item = OsString>) -> Cli {
     let (line, hint) = old_names::replaced(line.collect());
     if let Some(hint) = hint {
-        tell(&hint);
+        warn(&hint);
     }
     let parser = || help::grouped(Cli::command());
     let cli = parser().try_get_matches_from(&line).and_then(|matches| Cli::from_arg_matches(&matches));
@@ -151,7 +151,7 @@ pub(crate) fn complain(error: &anyhow::Error) {
             text = format!("{text}: {cause}");
         }
     }
-    tell(&text);
+    warn(&text);
 }
 
 /// A profile that means the same in the server's working directory; one that there is not is refused
@@ -163,11 +163,11 @@ pub(crate) fn server_profile(given: &str) -> anyhow::Result<String> {
 
 /// Writes on standard error what a user may want to know beside the result: what is missing, what is to come.
 pub(crate) fn note(note: &str) {
-    tell(&format!("note: {note}"));
+    warn(&format!("note: {note}"));
 }
 
 /// Writes to standard error. Where that cannot be written either, the exit status has to do.
-fn tell(what: &str) {
+fn warn(what: &str) {
     let _ = writeln!(std::io::stderr(), "foreseek: {what}");
 }
 

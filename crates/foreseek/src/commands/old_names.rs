@@ -8,7 +8,7 @@ const NOW_IN_LAB: [&str; 5] = ["reproduce", "simulate", "trace", "device", "benc
 /// What listed the built-in device profiles, and showed one that was named.
 const DEVICES: &str = "devices";
 
-/// The command line with the name that the command has now, and what the user is to be told of that.
+/// The command line with the name that the command has now, and the warning on that for the user.
 pub(super) fn replaced(mut line: Vec<OsString>) -> (Vec<OsString>, Option<String>) {
     // 'foreseek help COMMAND' asks for the help of the same command.
     let at = if line.get(1).is_some_and(|word| word == "help") { 2 } else { 1 };

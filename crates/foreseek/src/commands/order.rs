@@ -51,8 +51,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     let limits = Limits { one_file_system: args.one_file_system };
     let list = read_list(args.list.as_deref())?;
     let stop = AtomicBool::new(false);
-    let (tree, order, notes, errors) = progress::with_bar(args.quiet, |tell| {
-        let work = Work { stop: &stop, progress: tell };
+    let (tree, order, notes, errors) = progress::with_bar(args.quiet, |report| {
+        let work = Work { stop: &stop, progress: report };
         in_physical_order(source_of(&args.path, list.as_deref(), separator), limits, &work)
     })?;
     notes.iter().for_each(|text| note(text));
@@ -109,9 +109,9 @@ fn complain_of(errors: &ReadErrors) {
 
 /// Says the first of what could not be read, and how many there are besides.
 pub(super) fn complain_of_each(first: &[String], count: u64) {
-    first.iter().for_each(|trouble| super::tell(trouble));
+    first.iter().for_each(|trouble| super::warn(trouble));
     let more = count.saturating_sub(first.len() as u64);
     if more > 0 {
-        super::tell(&format!("and {more} more could not be read"));
+        super::warn(&format!("and {more} more could not be read"));
     }
 }

@@ -14,7 +14,7 @@ const DRAW_EVERY: Duration = Duration::from_millis(100);
 /// The longest time left that is said: a shorter share than this would make it meaningless.
 const LEFT_LIMIT: f64 = 1e6;
 
-/// Does work that tells the share of it that is done, and what it is at, with a bar on a terminal. The
+/// Does work that reports the share that is done, and its present step, with a bar on a terminal. The
 /// time left is reckoned from the share, which the bar's own estimate would smooth too much.
 pub(crate) fn with_bar<T>(quiet: bool, work: impl FnOnce(&(dyn Fn(f64, &str) + Sync)) -> T) -> T {
     if quiet || !std::io::stderr().is_terminal() {

@@ -113,8 +113,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         command: args.then.then(|| args.command.clone()),
     };
     let separator = if args.null { b'\0' } else { b'\n' };
-    let warmed = progress::with_bar(args.quiet, |tell| {
-        warm(source_of(&args.path, list.as_deref(), separator), &options, &signals, tell)
+    let warmed = progress::with_bar(args.quiet, |report| {
+        warm(source_of(&args.path, list.as_deref(), separator), &options, &signals, report)
     });
     let report = warmed?;
     report.notes.iter().for_each(|text| note(text));

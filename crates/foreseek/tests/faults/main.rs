@@ -89,7 +89,7 @@ fn a_bad_sector_fails_only_the_reads_of_its_page() {
         assert_eq!(read(&file, page, 64 * PAGE), Err(EIO), "{policy}");
 
         below.set(&["--fail-none"]);
-        assert!(right(&file, page, PAGE), "{policy}: mended");
+        assert!(right(&file, page, PAGE), "{policy}: fixed");
         let whole = fs::read(below.point.join("bad")).expect("read");
         assert!(whole == bad, "{policy}: all of it");
     }
@@ -129,7 +129,7 @@ fn write_on_bad(below: &Below, directory: &Path, real: &Path) -> Vec<String> {
     let other = File::options().read(true).write(true).open(other).expect("opened");
     lines.push(outcome("store elsewhere", store(&other, 0, 8)));
     below.set(&["--fail-none"]);
-    lines.push(outcome("write, mended", file.write_all_at(&[9; PAGE], bad)));
+    lines.push(outcome("write, fixed", file.write_all_at(&[9; PAGE], bad)));
     lines.push(outcome("fsync", file.sync_all()));
     drop(file);
     forget(&path);

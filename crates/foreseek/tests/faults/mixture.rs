@@ -195,7 +195,7 @@ fn under_any_fault_a_read_is_right_or_fails_by_its_own_page() {
         for (file, bytes) in mixture.contents.iter().enumerate() {
             let path = below.point.join(Mixture::name(file));
             forget(&path);
-            assert!(std::fs::read(path).expect("mended") == *bytes, "{policy}: all of file {file}");
+            assert!(std::fs::read(path).expect("fixed") == *bytes, "{policy}: all of file {file}");
         }
         let (reads, failed) = (mixture.reads.load(SeqCst), mixture.failed.load(SeqCst));
         let failed_below = below.failed_requests();

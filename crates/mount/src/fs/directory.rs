@@ -22,7 +22,7 @@ const BUFFER: usize = 8 << 10;
 
 /// A name in a directory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct DirectoryEntry<'a> {
     /// The directory.
     pub(crate) node: &'a Node,
     /// Its open descriptor.
@@ -51,7 +51,7 @@ pub(crate) fn read(
     source: &Source,
     handle: u64,
     offset: u64,
-    mut take: impl FnMut(Entry<'_>, Following<'_>) -> bool,
+    mut take: impl FnMut(DirectoryEntry<'_>, Following<'_>) -> bool,
 ) -> Result<(), Errno> {
     let opened = source.directories.get(handle)?;
     let fd = opened.fd.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,7 +70,8 @@ pub(crate) fn read(
         for (at, Name { place, number, kind, next }) in names.list.iter().enumerate() {
             let name = OsStr::from_bytes(&names.bytes[place.clone()]);
             let (number, kind, next) = (*number, *kind, *next);
-            let entry = Entry { node: &opened.node, directory: fd.as_fd(), name, number, kind, next };
+            let entry =
+                DirectoryEntry { node: &opened.node, directory: fd.as_fd(), name, number, kind, next };
             if take(entry, Following { list: &names.list[at + 1..], bytes: &names.bytes }) {
                 return Ok(());
             }

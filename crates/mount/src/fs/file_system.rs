@@ -12,10 +12,10 @@
 use crate::fs::attributes::{attributes, bare_attributes, kind_of, timespec};
 use crate::fs::caller::Caller;
 use crate::fs::crew::Crew;
-use crate::fs::directory::{self, Entry};
+use crate::fs::directory::{self, DirectoryEntry};
 use crate::fs::nodes::{ROOT, unseen};
 use crate::fs::passthrough::{Means, STACK_DEPTH, STACKED};
-use crate::fs::source::{Found, New, SetAttributes, Source, Write, fuse, sync};
+use crate::fs::source::{FoundNode, New, SetAttributes, Source, Write, fuse, sync};
 use crate::read_path::Answer;
 use foreseek_seam::ProcessId;
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
@@ -82,7 +82,7 @@ fn caller(request: &Request) -> Caller {
 impl FileSystem {
     /// Replies with a file that was looked up. If another program has changed it, the reply waits until the
     /// kernel has dropped its pages.
-    fn reply_entry(&self, found: Result<Found, rustix::io::Errno>, reply: ReplyEntry) {
+    fn reply_entry(&self, found: Result<FoundNode, rustix::io::Errno>, reply: ReplyEntry) {
         let found = match found {
             Ok(found) => found,
             Err(errno) => return reply.error(fuse(errno)),
@@ -92,7 +92,7 @@ impl FileSystem {
         self.after_forgetting(&found, answer);
     }
 
-    fn reply_attributes(&self, id: u64, found: Result<Found, rustix::io::Errno>, reply: ReplyAttr) {
+    fn reply_attributes(&self, id: u64, found: Result<FoundNode, rustix::io::Errno>, reply: ReplyAttr) {
         let found = match found {
             Ok(found) => found,
             Err(errno) => return reply.error(fuse(errno)),
@@ -103,7 +103,7 @@ impl FileSystem {
         self.after_forgetting(&found, move || reply.attr(&KEEP, &attributes));
     }
 
-    fn after_forgetting(&self, found: &Found, answer: impl FnOnce() + Send + 'static) {
+    fn after_forgetting(&self, found: &FoundNode, answer: impl FnOnce() + Send + 'static) {
         if found.changed {
             self.source.kernel.forget_pages(found.node.id, Some(Box::new(answer)));
         } else {
@@ -387,7 +387,7 @@ impl Filesystem for FileSystem {
     fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let _guard = self.crew.request();
         let read = directory::read(&self.source, handle.0, offset, |entry, _| {
-            let Entry { node, name, number, kind, next, .. } = entry;
+            let DirectoryEntry { node, name, number, kind, next, .. } = entry;
             reply.add(INodeNo(node.number_of(number)), next, kind_of(kind), name)
         });
         match read {
@@ -408,7 +408,7 @@ impl Filesystem for FileSystem {
         let source = &self.source;
         let mut ahead = source.look_ahead.reply();
         let read = directory::read(source, handle.0, offset, |entry, following| {
-            let Entry { node, directory, name, number, kind, next } = entry;
+            let DirectoryEntry { node, directory, name, number, kind, next } = entry;
             if name == "." || name == ".." {
                 let unknown = bare_attributes(node.number_of(number), kind);
                 return reply.add(unknown.ino, next, name, &Duration::ZERO, &unknown, GENERATION);

@@ -177,7 +177,7 @@ pub(crate) struct Nodes {
 
 #[derive(Debug, Default)]
 struct Table {
-    entries: FxHashMap<u64, Entry>,
+    entries: FxHashMap<u64, NodeEntry>,
     counted: FxHashMap<(u64, u64), u64>,
     counter: u64,
     volumes: Vec<Arc<Volume>>,
@@ -186,7 +186,7 @@ struct Table {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct NodeEntry {
     node: Arc<Node>,
     lookups: u64,
 }
@@ -303,7 +303,7 @@ impl Nodes {
         };
         let replaced = !same && lookups > 1;
         node.directory.store(self.above(&table, parent, inode.0), Relaxed);
-        table.entries.insert(id, Entry { node: Arc::clone(&node), lookups });
+        table.entries.insert(id, NodeEntry { node: Arc::clone(&node), lookups });
         if is_held && !same {
             table.held.push_back((parent, name.to_owned(), id));
         }

@@ -99,7 +99,7 @@ pub(crate) struct Source {
 
 /// A file that was found, and whether another program has changed it.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundNode {
     pub(crate) node: Arc<Node>,
     pub(crate) stat: Stat,
     pub(crate) changed: bool,
@@ -147,7 +147,7 @@ pub(crate) fn fuse(errno: Errno) -> FuseErrno {
 // Names.
 impl Source {
     /// Looks a name up and counts the look-up.
-    pub(crate) fn look_up(&self, parent: u64, name: &OsStr) -> Result<Found, Errno> {
+    pub(crate) fn look_up(&self, parent: u64, name: &OsStr) -> Result<FoundNode, Errno> {
         let directory = self.nodes.get(parent)?.reach()?;
         self.look_up_in(&*directory, parent, name)
     }
@@ -163,17 +163,17 @@ impl Source {
         directory: &impl AsFd,
         parent: u64,
         name: &OsStr,
-    ) -> Result<Found, Errno> {
+    ) -> Result<FoundNode, Errno> {
         // One system call instead of five, for each name of a directory that is listed again.
         let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if let Some(node) = self.nodes.know_again(&stat, parent) {
-            return Ok(Found { node, stat, changed: false });
+            return Ok(FoundNode { node, stat, changed: false });
         }
         self.learn(open_path(directory, name)?, parent, name)
     }
 
     /// Registers the file that is open here with `O_PATH` for the kernel.
-    fn learn(&self, fd: OwnedFd, parent: u64, name: &OsStr) -> Result<Found, Errno> {
+    fn learn(&self, fd: OwnedFd, parent: u64, name: &OsStr) -> Result<FoundNode, Errno> {
         let fd = Arc::new(fd);
         let stat = stat_of(&*fd)?;
         let learned = self.nodes.learn(&fd, &stat, parent, name)?;
@@ -196,11 +196,17 @@ impl Source {
             changed = true;
             self.all_changed(&node, Version::of(&stat));
         }
-        Ok(Found { node, stat, changed })
+        Ok(FoundNode { node, stat, changed })
     }
 
     /// Creates something without contents.
-    pub(crate) fn make(&self, parent: u64, name: &OsStr, new: New<'_>, by: Caller) -> Result<Found, Errno> {
+    pub(crate) fn make(
+        &self,
+        parent: u64,
+        name: &OsStr,
+        new: New<'_>,
+        by: Caller,
+    ) -> Result<FoundNode, Errno> {
         let directory = self.nodes.get(parent)?.reach()?;
         let made = {
             let mode = |mode, mask| effective_mode(&directory, mode, mask);
@@ -228,7 +234,7 @@ impl Source {
         (mode, mask): (u32, u32),
         flags: u32,
         by: Caller,
-    ) -> Result<(Found, u64), Errno> {
+    ) -> Result<(FoundNode, u64), Errno> {
         let directory = self.nodes.get(parent)?.reach()?;
         let created = {
             let mode = effective_mode(&directory, mode, mask);
@@ -260,7 +266,7 @@ impl Source {
     }
 
     /// Links another name to a file.
-    pub(crate) fn link(&self, id: u64, parent: u64, name: &OsStr, by: Caller) -> Result<Found, Errno> {
+    pub(crate) fn link(&self, id: u64, parent: u64, name: &OsStr, by: Caller) -> Result<FoundNode, Errno> {
         let directory = self.nodes.get(parent)?.reach()?;
         let node = self.nodes.get(id)?;
         let fd = node.reach()?;
@@ -339,15 +345,15 @@ impl Named {
 // Attributes.
 impl Source {
     /// A file's attributes.
-    pub(crate) fn attributes(&self, id: u64, handle: Option<u64>) -> Result<Found, Errno> {
+    pub(crate) fn attributes(&self, id: u64, handle: Option<u64>) -> Result<FoundNode, Errno> {
         if let Some(opened) = handle.and_then(|handle| self.files.get(handle).ok()) {
             let (stat, changed) = self.look(&opened.node, &*opened.file)?;
-            return Ok(Found { node: Arc::clone(&opened.node), stat, changed });
+            return Ok(FoundNode { node: Arc::clone(&opened.node), stat, changed });
         }
         let node = self.nodes.get(id)?;
         let fd = node.reach()?;
         let (stat, changed) = if node.is_file { self.look(&node, &fd)? } else { (stat_of(&fd)?, false) };
-        Ok(Found { node, stat, changed })
+        Ok(FoundNode { node, stat, changed })
     }
 
     /// Checks whether another program has changed a regular file since the last check.
@@ -384,7 +390,7 @@ impl Source {
         handle: Option<u64>,
         set: SetAttributes,
         by: Caller,
-    ) -> Result<Found, Errno> {
+    ) -> Result<FoundNode, Errno> {
         let opened = handle.and_then(|handle| self.files.get(handle).ok());
         let node =
             opened.as_ref().map_or_else(|| self.nodes.get(id), |opened| Ok(Arc::clone(&opened.node)))?;
@@ -407,7 +413,7 @@ impl Source {
         } else {
             set_on(&node, fd, None, set, by)?;
         }
-        Ok(Found { stat: stat_of(&fd)?, node, changed: false })
+        Ok(FoundNode { stat: stat_of(&fd)?, node, changed: false })
     }
 
     /// Gets an attribute's value; only its length if there is no room for it.
@@ -464,7 +470,7 @@ impl Source {
         flags: u32,
         by: Caller,
         register: impl FnOnce(&File) -> std::io::Result<BackingId>,
-    ) -> Result<(Found, u64, Means), Errno> {
+    ) -> Result<(FoundNode, u64, Means), Errno> {
         let node = self.nodes.get(id)?;
         let fd = self.with_descriptors_awaited(|| node.open(open_flags(flags))).inspect_err(|errno| {
             if *errno == Errno::STALE {
@@ -472,7 +478,7 @@ impl Source {
             }
         })?;
         let (stat, changed) = self.look(&node, &fd)?;
-        let found = Found { node, stat, changed };
+        let found = FoundNode { node, stat, changed };
         let (handle, means) = self.opened(&found, fd, flags, by, register);
         Ok((found, handle, means))
     }
@@ -502,13 +508,13 @@ impl Source {
 
     fn opened(
         &self,
-        found: &Found,
+        found: &FoundNode,
         fd: OwnedFd,
         flags: u32,
         by: Caller,
         register: impl FnOnce(&File) -> std::io::Result<BackingId>,
     ) -> (u64, Means) {
-        let Found { node, stat, .. } = found;
+        let FoundNode { node, stat, .. } = found;
         let access = flags & libc::O_ACCMODE as u32;
         let writes = access != libc::O_RDONLY as u32;
         let reads_only = !writes && flags & (libc::O_DIRECT | libc::O_TRUNC) as u32 == 0;

@@ -1,7 +1,7 @@
 //! The driver and the state beside it, behind the lock.
 
 use super::about::Described;
-use super::found::{Disks, Found};
+use super::found::{Disks, LaidOutFile};
 use super::pass::Pass;
 use super::work::{Below, Reply, Work};
 use crate::read_path::{Answer, OpenedFile, ReadRequest};
@@ -53,7 +53,7 @@ impl Core {
         &mut self,
         now: Instant,
         opened: &OpenedFile,
-        found: Found,
+        found: LaidOutFile,
         described: Option<Described>,
     ) -> StreamId {
         if found.file.mode() == ReadMode::Buffered {

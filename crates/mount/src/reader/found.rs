@@ -14,7 +14,7 @@ use std::sync::Arc;
 const DISKS_MOST: usize = 1024;
 
 /// See the module's documentation.
-pub(super) struct Found {
+pub(super) struct LaidOutFile {
     pub(super) file: Arc<ReadFile>,
     /// Its layout, if that was looked up.
     pub(super) layout: Option<(DeviceNumber, Result<Layout, Errno>)>,
@@ -27,7 +27,7 @@ pub(super) type Places = Remembered<DeviceNumber, (DeviceNumber, Sectors)>;
 #[derive(Default)]
 pub(super) struct Disks(Vec<DeviceNumber>);
 
-impl Found {
+impl LaidOutFile {
     /// Opens a file again for direct reads, or keeps it as it is where that is not possible; looks up its
     /// layout.
     pub(super) fn of(file: &Arc<File>, places: &Places) -> Self {

@@ -50,7 +50,7 @@ use foreseek_seam::StreamId;
 use foreseek_storage::reads::{self, DiskReader};
 use foreseek_storage::{Arena, Frames};
 use foreseek_units::{ByteSpan, Pages};
-use found::{Found, Places};
+use found::{LaidOutFile, Places};
 use outside::Outside;
 use pass::PASSING;
 use shared::Shared;
@@ -144,8 +144,8 @@ impl ReadPath for Reader {
         let file = self.shared.lock().driver.file(object);
         // Opening and mapping the file takes system calls; two threads that do it at once do no harm.
         let found = match file {
-            Some(file) => Found { file, layout: None },
-            None => Found::of(&opened.file, &self.shared.places),
+            Some(file) => LaidOutFile { file, layout: None },
+            None => LaidOutFile::of(&opened.file, &self.shared.places),
         };
         let programs = self.shared.programs.as_ref();
         let described = programs.map(|programs| Described::of(&opened.file, opened.pid, programs));

@@ -24,7 +24,7 @@
 
 use super::alarm::Alarm;
 use super::core::Core;
-use super::found::{Found, Places};
+use super::found::{LaidOutFile, Places};
 use super::options::ReaderOptions;
 use super::outside::Outside;
 use super::shared::Shared;
@@ -262,7 +262,7 @@ impl Simulation {
             file: Arc::new(File::open("/dev/null").expect("Linux has it")),
             pid: ProcessId(stream as u32),
         };
-        let found = Found { file: Arc::clone(&model.file), layout: None };
+        let found = LaidOutFile { file: Arc::clone(&model.file), layout: None };
         let name = self.shared.with(|core, now| core.opened(now, &opened, found, None));
         let at = if self.random.one_in(2) { 0 } else { self.random.below(LENGTH_MOST) };
         self.streams[stream] = Some((name, file, at));

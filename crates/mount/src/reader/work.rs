@@ -3,7 +3,7 @@
 use super::pass::Pass;
 use super::token::Token;
 use crate::read_path::{Answer, Version};
-use foreseek_readahead::driver::{self, Backing, Fetch, WaitingRead};
+use foreseek_readahead::driver::{self, Backing, FrameFetch, WaitingRead};
 use foreseek_seam::{FrameId, Refusal, RequestId, Urgency};
 use foreseek_storage::reads::{self, ReadFile, Target};
 use foreseek_storage::{Frames, Reading};
@@ -59,8 +59,8 @@ impl Backing for Below {
     const NOT_OPEN: Errno = Errno::BADF;
     const UNKNOWN: Errno = Errno::IO;
 
-    fn fetch(&mut self, fetch: Fetch<Arc<ReadFile>>) -> Result<(), Refusal> {
-        let Fetch { id, file, range, frames, urgency, apart, .. } = fetch;
+    fn fetch(&mut self, fetch: FrameFetch<Arc<ReadFile>>) -> Result<(), Refusal> {
+        let FrameFetch { id, file, range, frames, urgency, apart, .. } = fetch;
         let filling = self.frames.fill(&frames).ok_or(Refusal::Gone)?;
         let (token, offset) = (Token::of_fetch(id), range.start.offset());
         let (into, urgent) = (Target::Frames(filling), urgency == Urgency::Demand);

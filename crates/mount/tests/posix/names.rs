@@ -274,7 +274,8 @@ pub(crate) fn opens(record: &mut Record, at: &Path) {
     let writer = go(record, at, "a", OFlags::WRONLY | OFlags::TRUNC).expect("opened");
     record.note("read what is open for writing", rustix::io::read(&writer, &mut [0u8; 4]));
     record.note("write", File::from(writer).write_all(b"abc"));
-    record.note("seen by who had it open", File::from(reader).metadata().map(|found| found.len()));
+    record
+        .note("seen by the process that had it open", File::from(reader).metadata().map(|found| found.len()));
     let directory = open(at.join("d"), OFlags::RDONLY | OFlags::DIRECTORY, mode).expect("opened");
     record.have("openat", openat(&directory, "x", OFlags::RDWR | OFlags::CREATE, mode));
     record.note("unlinkat", unlinkat(&directory, "x", AtFlags::empty()));

@@ -1,6 +1,6 @@
 //! The competitive depth: what could have been transferred during a positioning.
 //!
-//! `depth = C_switch x R_tr(place)` (TR-840 section 3, EuroSys'07 sections 4.1 and 5). [`PositioningCost`]
+//! `depth = C_switch x R_tr(lba)` (TR-840 section 3, EuroSys'07 sections 4.1 and 5). [`PositioningCost`]
 //! estimates the positioning cost; the device gives the rate at the place of the fetch. A prefetch of this size
 //! costs at most twice what knowing the stream's length would. Where both were measured at run time
 //! ([`Measured`](foreseek_seam::Measured)), the measured values are used.
@@ -60,7 +60,7 @@ impl Depth for Competitive {
         let depth = match asked.measured {
             Some(measured) => measured.depth(),
             None => {
-                let rate = asked.place.map_or_else(|| costs.mean_rate(), |place| costs.rate_at(place));
+                let rate = asked.lba.map_or_else(|| costs.mean_rate(), |lba| costs.rate_at(lba));
                 rate.in_time(self.positioning.estimate())
             }
         };
@@ -85,10 +85,10 @@ mod tests {
         Competitive::new(PositioningCost::new(costs, Averaging::Times, POSITIONING_WEIGHT), measure)
     }
 
-    fn at(place: Option<u64>) -> DepthQuery {
+    fn at(lba: Option<u64>) -> DepthQuery {
         DepthQuery {
             page: PageIndex(0),
-            place: place.map(Lba),
+            lba: lba.map(Lba),
             consumed: Pages::ZERO,
             announced: None,
             measured: None,

@@ -9,7 +9,7 @@ pub struct DepthQuery {
     /// The first page that it would read.
     pub page: PageIndex,
     /// Its address on the device, if known.
-    pub place: Option<Lba>,
+    pub lba: Option<Lba>,
     /// The number of pages from the stream's first page to it.
     pub consumed: Pages,
     /// The length announced to an oracle, from this page on.

@@ -28,7 +28,7 @@ pub struct WaitingRead<A> {
 
 /// A fetch into frames.
 #[derive(Debug)]
-pub struct Fetch<F> {
+pub struct FrameFetch<F> {
     /// Its id.
     pub id: FetchId,
     /// Its object.
@@ -79,7 +79,7 @@ pub trait Backing {
     ///
     /// # Errors
     /// It is not accepted.
-    fn fetch(&mut self, fetch: Fetch<Self::File>) -> Result<(), Refusal>;
+    fn fetch(&mut self, fetch: FrameFetch<Self::File>) -> Result<(), Refusal>;
 
     /// Answers a read out of frames.
     ///

@@ -34,6 +34,6 @@ mod counts;
 mod files;
 mod serving;
 
-pub use backing::{Backing, Fetch, Reply, Version, WaitingRead};
+pub use backing::{Backing, FrameFetch, Reply, Version, WaitingRead};
 pub use counts::Counts;
 pub use serving::{Opening, Revalidation, ServingDriver};

@@ -1,6 +1,6 @@
 //! The driver: events to its engine, commands to its backing.
 
-use super::backing::{Backing, Fetch, Reply, Version, WaitingRead};
+use super::backing::{Backing, FrameFetch, Reply, Version, WaitingRead};
 use super::counts::Counts;
 use super::files::Files;
 use crate::benefit::{StepAside, Totals};
@@ -347,9 +347,15 @@ impl<B: Backing> ServingDriver<B> {
             } => {
                 self.demanded |= urgency == Urgency::Demand;
                 let taken = match self.files.file(object) {
-                    Some(file) => {
-                        self.below.fetch(Fetch { id: fetch, object, file, range, frames, urgency, apart })
-                    }
+                    Some(file) => self.below.fetch(FrameFetch {
+                        id: fetch,
+                        object,
+                        file,
+                        range,
+                        frames,
+                        urgency,
+                        apart,
+                    }),
                     None => Err(Refusal::Gone),
                 };
                 match taken {

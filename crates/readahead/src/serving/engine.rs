@@ -62,7 +62,7 @@ impl ServingEngine {
 
     fn placed(&mut self, object: ObjectId, extents: &[Extent]) {
         if let Some(slot) = self.objects.find(object) {
-            self.objects.get_mut(slot).place(extents);
+            self.objects.get_mut(slot).set_extents(extents);
         }
     }
 

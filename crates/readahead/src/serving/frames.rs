@@ -20,7 +20,7 @@ struct Uses {
 
 /// All frames.
 #[derive(Debug)]
-pub(super) struct Frames {
+pub(super) struct FrameTable {
     uses: Vec<Uses>,
     /// Free and with memory, the last used at the end.
     free: Vec<FrameId>,
@@ -34,7 +34,7 @@ pub(super) struct Frames {
     checks: Checks,
 }
 
-impl Frames {
+impl FrameTable {
     /// This many frames, all usable.
     pub(super) fn new(most: Pages) -> Self {
         let most = usize::try_from(most.get()).unwrap_or(usize::MAX).min(u32::MAX as usize);

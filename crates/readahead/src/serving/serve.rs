@@ -369,7 +369,7 @@ mod tests {
 
     #[test]
     fn a_frame_is_not_free_twice() {
-        let mut frames = crate::serving::frames::Frames::new(Pages(4));
+        let mut frames = crate::serving::frames::FrameTable::new(Pages(4));
         let frame = frames.take().expect("one of four");
         frames.release(frame);
         frames.release(frame);

@@ -32,7 +32,7 @@ impl View for Sight<'_> {
         self.congested
     }
 
-    fn place(&self, page: PageIndex) -> Option<Lba> {
+    fn lba(&self, page: PageIndex) -> Option<Lba> {
         self.object.lba(page)
     }
 

@@ -2,7 +2,7 @@
 
 use super::calls::Calls;
 use super::flight::FetchTable;
-use super::frames::Frames;
+use super::frames::FrameTable;
 use super::look::PendingRead;
 use super::pace::Pace;
 use super::pages::Table;
@@ -51,7 +51,7 @@ pub struct ServingEngine {
     pub(super) prefetcher: Box<dyn Prefetcher>,
     pub(super) objects: Objects,
     pub(super) streams: FxHashMap<StreamId, ServedStream>,
-    pub(super) frames: Frames,
+    pub(super) frames: FrameTable,
     pub(super) table: Table,
     pub(super) flight: FetchTable,
     pub(super) reads: WaitingReads,
@@ -92,7 +92,7 @@ impl ServingEngine {
             prefetcher: stream::by_name(&settings.policy, &settings.stream, costs)?,
             objects: Objects::new(),
             streams: FxHashMap::default(),
-            frames: Frames::new(settings.memory),
+            frames: FrameTable::new(settings.memory),
             table: Table::new(),
             flight: FetchTable::new(settings.in_flight),
             reads: WaitingReads::default(),

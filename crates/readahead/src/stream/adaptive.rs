@@ -224,8 +224,8 @@ impl Adaptive {
         answer: &mut Answer<'_>,
     ) {
         let from = run.fetched;
-        let place = answer.view.place(from);
-        let (wish, call) = (self.wish(run, from - start, place), around.end - from);
+        let lba = answer.view.lba(from);
+        let (wish, call) = (self.wish(run, from - start, lba), around.end - from);
         let wish = if run.fetches == 0 { first_wish(wish, call) } else { wish.max(call) };
         let (positioning, transfers) = (self.positioning_seconds(), self.transfers(answer));
         let mut account = run.account;
@@ -251,7 +251,7 @@ impl Adaptive {
             }
             run.fetched = end;
         }
-        run.follower.skips(self.costs(place).gap().pages_floor());
+        run.follower.skips(self.costs(lba).gap().pages_floor());
         run.early = self.early(run, start, answer);
     }
 
@@ -261,9 +261,9 @@ impl Adaptive {
         if left.is_zero() {
             return NEVER;
         }
-        let (doubt, place) = (self.idle.share(), answer.view.place(from));
-        let wish = self.wish(run, fetched, place).min(left);
-        let certain = self.plan(run, place).certain(fetched, doubt);
+        let (doubt, lba) = (self.idle.share(), answer.view.lba(from));
+        let wish = self.wish(run, fetched, lba).min(left);
+        let certain = self.plan(run, lba).certain(fetched, doubt);
         let (positioning, transfers) = (self.positioning_seconds(), self.transfers(answer));
         let depth = wish.max(transfers.at_least(from, run.account.least(positioning)));
         let used = run.account.used(positioning, transfers.of(Span::at(from, depth)));
@@ -277,16 +277,16 @@ impl Adaptive {
     }
 
     /// The wished size of the next fetch at a place, after `fetched` pages.
-    fn wish(&mut self, run: &ReaderState, fetched: Pages, place: Option<Lba>) -> Pages {
-        let deepest = Pages((self.ratio_bound(place).unit() * DEEPEST) as u64).clamp(Pages(1), DEPTH_LIMIT);
-        self.plan(run, place).wish(run.fetches, fetched).min(deepest)
+    fn wish(&mut self, run: &ReaderState, fetched: Pages, lba: Option<Lba>) -> Pages {
+        let deepest = Pages((self.ratio_bound(lba).unit() * DEEPEST) as u64).clamp(Pages(1), DEPTH_LIMIT);
+        self.plan(run, lba).wish(run.fetches, fetched).min(deepest)
     }
 
     /// The costs of the device at a place, or its mean costs if no place is known.
-    fn costs(&self, place: Option<Lba>) -> Measured {
+    fn costs(&self, lba: Option<Lba>) -> Measured {
         self.measured.unwrap_or_else(|| {
             let (positioning, costs) = (self.positioning.estimate(), self.positioning.costs());
-            let rate = place.map_or_else(|| costs.mean_rate(), |place| costs.rate_at(place));
+            let rate = lba.map_or_else(|| costs.mean_rate(), |lba| costs.rate_at(lba));
             Measured { positioning, rate }
         })
     }
@@ -302,15 +302,15 @@ impl Adaptive {
     }
 
     /// The bound at the rate of a place.
-    fn ratio_bound(&self, place: Option<Lba>) -> RatioBound {
-        RatioBound::new(self.rho, unit(self.costs(place)))
+    fn ratio_bound(&self, lba: Option<Lba>) -> RatioBound {
+        RatioBound::new(self.rho, unit(self.costs(lba)))
     }
 
     /// The plan for streams like this one at a place. It is made anew when it is outdated or was made for
     /// another zone: a plan for less than a positioning's worth of data there leaves no freedom after some
     /// fetches.
-    fn plan(&mut self, run: &ReaderState, place: Option<Lba>) -> &Plan {
-        let (ratio_bound, length) = (self.ratio_bound(place), run.follower.length());
+    fn plan(&mut self, run: &ReaderState, lba: Option<Lba>) -> &Plan {
+        let (ratio_bound, length) = (self.ratio_bound(lba), run.follower.length());
         let chain = run.follower.chain().copied().unwrap_or_default();
         // The longest file of the class so far: in a shorter one the end cuts the last fetch.
         let end = self.classes.longest(&chain).max(length);

@@ -154,7 +154,7 @@ impl Answer<'_> {
     pub fn most(&self, depth: &mut dyn Depth, page: PageIndex) -> Pages {
         let asked = DepthQuery {
             page,
-            place: self.view.place(page),
+            lba: self.view.lba(page),
             consumed: page - self.first,
             announced: self.announced.map(|announced| (self.first + announced) - page),
             measured: self.view.measured(),

@@ -33,7 +33,7 @@ pub struct Memory {
     /// The most that a stream may have ahead.
     pub bound: Option<Pages>,
     /// The start of the file on its device.
-    pub place: Option<Lba>,
+    pub lba: Option<Lba>,
     /// The pages given to a cache in front.
     pub delivered: BTreeSet<u64>,
 }
@@ -45,8 +45,8 @@ impl View for Memory {
     fn congested(&self) -> bool {
         self.congested
     }
-    fn place(&self, page: PageIndex) -> Option<Lba> {
-        self.place.map(|start| start + Pages(page.0).sectors())
+    fn lba(&self, page: PageIndex) -> Option<Lba> {
+        self.lba.map(|start| start + Pages(page.0).sectors())
     }
     fn bound(&self) -> Option<Pages> {
         self.bound

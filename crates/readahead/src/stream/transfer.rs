@@ -40,9 +40,9 @@ impl<'a> Transfers<'a> {
 
     /// The transfer time of a page in seconds.
     pub(super) fn page(&self, page: PageIndex) -> f64 {
-        let rate = match (self.measured, self.view.place(page)) {
+        let rate = match (self.measured, self.view.lba(page)) {
             (Some(measured), _) => measured.rate,
-            (None, Some(place)) => self.costs.rate_at(place),
+            (None, Some(lba)) => self.costs.rate_at(lba),
             (None, None) => self.costs.mean_rate(),
         };
         PAGE_SIZE as f64 / rate.as_bytes_per_second()
@@ -111,7 +111,7 @@ mod tests {
         fn congested(&self) -> bool {
             false
         }
-        fn place(&self, page: PageIndex) -> Option<Lba> {
+        fn lba(&self, page: PageIndex) -> Option<Lba> {
             Some(Lba(page.get()))
         }
     }
@@ -120,8 +120,8 @@ mod tests {
         fn seek_time(&self, _: Sectors) -> Nanos {
             Nanos::ZERO
         }
-        fn rate_at(&self, place: Lba) -> Rate {
-            let zone = self.0.iter().rev().find(|(first, _)| *first <= place.0);
+        fn rate_at(&self, lba: Lba) -> Rate {
+            let zone = self.0.iter().rev().find(|(first, _)| *first <= lba.0);
             Rate::mb_per_second(zone.map_or(1.0, |(_, rate)| *rate))
         }
         fn mean_rate(&self) -> Rate {

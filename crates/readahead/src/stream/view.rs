@@ -10,7 +10,7 @@ pub trait View {
     /// Whether the device's queue is congested: then read-ahead is cancelled.
     fn congested(&self) -> bool;
     /// The address of a page of the touched object on its device.
-    fn place(&self, page: PageIndex) -> Option<Lba>;
+    fn lba(&self, page: PageIndex) -> Option<Lba>;
     /// The most that one stream may have read ahead, where memory sets a bound (TR-840 section 4.2).
     fn bound(&self) -> Option<Pages> {
         None

@@ -381,7 +381,7 @@ fn the_more_streams_the_shallower() {
     }
     assert!((4..=8).contains(&world.stats().bound.get()), "{:?}", world.stats());
     world.pass_time(Nanos::from_secs(60).get());
-    assert_eq!(world.stats().active_streams, 0, "who has not read for long does not count");
+    assert_eq!(world.stats().active_streams, 0, "a process that has not read for long does not count");
     world.finish();
 }
 

@@ -6,7 +6,7 @@
 
 use foreseek_device::Profile;
 use foreseek_readahead::ServingEngine;
-use foreseek_readahead::driver::{Backing, Fetch, Opening, Reply, ServingDriver, Version, WaitingRead};
+use foreseek_readahead::driver::{Backing, FrameFetch, Opening, Reply, ServingDriver, Version, WaitingRead};
 use foreseek_readahead::serving::{MEMORY_LEAST, READ_LIMIT, Settings, Stats};
 use foreseek_seam::record::Recorder;
 use foreseek_seam::{
@@ -464,8 +464,8 @@ impl Backing for Storage {
     const NOT_OPEN: u64 = u64::MAX;
     const UNKNOWN: u64 = u64::MAX - 1;
 
-    fn fetch(&mut self, fetch: Fetch<()>) -> Result<(), Refusal> {
-        let Fetch { id, object, range: pages, frames, urgency, apart, .. } = fetch;
+    fn fetch(&mut self, fetch: FrameFetch<()>) -> Result<(), Refusal> {
+        let FrameFetch { id, object, range: pages, frames, urgency, apart, .. } = fetch;
         // A fetch of a closed file, which the driver refuses, is in flight until the engine gets that event.
         assert!(self.closed || apart == self.flying.is_empty(), "apart if and only if the device is idle");
         self.handed_out.push((object.0, pages.start.0));

@@ -5,7 +5,7 @@ use crate::ends::{self, Loop};
 use crate::join::{Filter, Inner, JoinReads, Joined, KeyRange, OuterRows, compared_with};
 use crate::page::{Page, PageNo};
 use crate::record::Value;
-use crate::scan::{Scan, ScanId, ScanReads};
+use crate::scan::{FollowedScan, ScanId, ScanReads};
 use crate::schema::{Index, Schema, Table};
 use crate::source::ReadPage;
 use crate::walk::{Direction, Walk};
@@ -25,7 +25,7 @@ impl Planner {
         texts: &mut dyn FnMut() -> Vec<String>,
     ) -> Option<ScanId> {
         let root = self.owners.get(&leaf.number())?.root;
-        let is_side = |scan: &Scan| {
+        let is_side = |scan: &FollowedScan| {
             scan.stream == stream
                 && (scan.outer_root() == Some(root) || scan.index == root && scan.outer_root().is_some())
         };
@@ -137,7 +137,8 @@ impl Planner {
         };
         // Of a key with several rows, the later ones are still to be read.
         let done = usize::from(!matches!(inner, Inner::Entries(..)));
-        let by_index = |scan: &&Scan| scan.stream == stream && scan.table_root() == Some(joined.outer);
+        let by_index =
+            |scan: &&FollowedScan| scan.stream == stream && scan.table_root() == Some(joined.outer);
         let by_index = self.scans.iter().find(by_index).map(|scan| (scan.id, scan.end().0));
         // If the end of the outer rows is not visible, that of their look-ups is not either.
         let order = first_column(&outer_index, outer_table);

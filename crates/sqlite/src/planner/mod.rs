@@ -24,8 +24,8 @@ use crate::page::{Kind, Page, PageNo};
 use crate::points::Points;
 use crate::recognise::{EVIDENCE, RecognisedScan, Recogniser, RowRef};
 use crate::record::{Collation, Order, compare};
+use crate::scan::{FollowedScan, ScanReads};
 pub use crate::scan::{Lookahead, Plan, ScanId};
-use crate::scan::{Scan, ScanReads};
 use crate::schema::{Index, Schema, Table, TableKind};
 use crate::sequence::{Sequence, Until};
 use crate::source::ReadPage;
@@ -77,7 +77,7 @@ pub struct Planner {
     /// The position in its tree of each page that is not a root.
     owners: FxHashMap<PageNo, Owner>,
     streams: FxHashMap<u64, DescriptorReads>,
-    scans: Vec<Scan>,
+    scans: Vec<FollowedScan>,
     /// The needed evidence, by root of the index, if it is more than [`EVIDENCE`].
     caution: FxHashMap<PageNo, usize>,
     next_id: u64,
@@ -243,7 +243,7 @@ impl Planner {
         let mut scans = self.scans.iter().filter(|scan| scan.stream == stream).peekable();
         let why = if known.entered {
             match known.unseen {
-                _ if scans.peek().is_some() && scans.all(Scan::is_resting) => Why::InOrder,
+                _ if scans.peek().is_some() && scans.all(FollowedScan::is_resting) => Why::InOrder,
                 _ if known.allowance.is_unprofitable() => Why::Unprofitable,
                 true => Why::EndUnknown,
                 false => Why::Unlimited,
@@ -274,15 +274,15 @@ impl Planner {
     /// nothing about the looked-up pages.
     #[must_use]
     pub fn is_of_outer(&self, stream: u64, page: PageNo) -> bool {
-        let is_followed = |scan: &&Scan| scan.stream == stream && !scan.is_resting();
-        let mut roots = self.scans.iter().filter(is_followed).filter_map(Scan::outer_root).peekable();
+        let is_followed = |scan: &&FollowedScan| scan.stream == stream && !scan.is_resting();
+        let mut roots = self.scans.iter().filter(is_followed).filter_map(FollowedScan::outer_root).peekable();
         roots.peek().is_some() && self.tree_of(page).is_some_and(|tree| roots.any(|root| root == tree))
     }
 
     /// How many reads of a stream's transaction have missed, and whether its end is visible.
     #[must_use]
     pub fn misses_and_end(&self, stream: u64) -> (u64, End) {
-        let goes_on = |scan: &&Scan| {
+        let goes_on = |scan: &&FollowedScan| {
             scan.stream == stream && scan.end().0 == End::Known && !scan.remains_less_than(WORTH)
         };
         let end = if self.scans.iter().any(|scan| goes_on(&scan)) { End::Known } else { End::Unknown };
@@ -365,7 +365,7 @@ impl Planner {
     }
 
     /// How many reads the next step of a scan may hold, and whether its end is visible.
-    fn step(&self, scan: &Scan) -> (usize, End) {
+    fn step(&self, scan: &FollowedScan) -> (usize, End) {
         let (end, left) = scan.end();
         if scan.is_resting() {
             return (0, end);
@@ -445,7 +445,7 @@ impl Planner {
     /// Counts the cost of a read. Returns whether a scan has predicted it.
     fn count(&mut self, stream: u64, number: PageNo, page: Option<&Page<'_>>, cost: Cost) -> bool {
         let own = self.own.remove(&number).filter(|_| !cost.missed);
-        let known = self.scans.iter().filter(|scan| scan.stream == stream).map(Scan::known).sum();
+        let known = self.scans.iter().filter(|scan| scan.stream == stream).map(FollowedScan::known).sum();
         let kind = match page.map(Page::kind) {
             // A page that does not belong to a tree belongs to a chain.
             None => ReadKind::Overflow,
@@ -542,9 +542,9 @@ impl Planner {
         // A leaf that a scan has predicted is the scan's own, and no candidate for another. A scan of leaves
         // may turn out to read rows, too.
         let planned =
-            |scan: &Scan| scan.stream == stream && !scan.is_of_leaves() && scan.is_at(page.number());
+            |scan: &FollowedScan| scan.stream == stream && !scan.is_of_leaves() && scan.is_at(page.number());
         let is_planned = self.scans.iter().any(planned);
-        self.follow(source, stream, page.number(), Scan::is_of_leaves);
+        self.follow(source, stream, page.number(), FollowedScan::is_of_leaves);
         if !is_planned {
             // The text costs time, and is only queried if a read has cost more.
             let known = self.stream(stream);
@@ -623,11 +623,11 @@ impl Planner {
         source: &mut R,
         stream: u64,
         page: PageNo,
-        of: impl Fn(&Scan) -> bool,
+        of: impl Fn(&FollowedScan) -> bool,
     ) -> bool {
         let expected = self.scans.iter().any(|scan| scan.stream == stream && of(scan) && scan.is_at(page));
         let root = self.tree_of(page);
-        let is_outer = |scan: &Scan| root.is_some() && scan.outer_root() == root;
+        let is_outer = |scan: &FollowedScan| root.is_some() && scan.outer_root() == root;
         for at in (0..self.scans.len()).rev() {
             let scan = &mut self.scans[at];
             if scan.stream != stream || !of(scan) {
@@ -670,7 +670,7 @@ impl Planner {
         let known = self.streams.get_mut(&stream)?;
         let direction = known.neighbours.leaf(&parent, number)?;
         let followed =
-            |scan: &Scan| scan.stream == stream && (scan.index == owner.root || scan.is_at(number));
+            |scan: &FollowedScan| scan.stream == stream && (scan.index == owner.root || scan.is_at(number));
         if !known.may_look() || self.scans.iter().any(followed) {
             return None;
         }
@@ -704,7 +704,7 @@ impl Planner {
         let schema = self.schema.as_ref()?;
         let table = schema.tables.iter().find(|table| table.root == root)?;
         let known = self.streams.get_mut(&stream)?;
-        let mine = |scan: &Scan| scan.stream == stream && scan.index == root;
+        let mine = |scan: &FollowedScan| scan.stream == stream && scan.index == root;
         if leaf.kind().is_interior()
             || !missed
             || !known.may_look()
@@ -780,7 +780,7 @@ impl Planner {
         (end, rows): (End, Option<RowLimit>),
     ) -> Option<ScanId> {
         let id = ScanId(self.next_id);
-        let mut scan = Scan::new(id, stream, index, reads, (end, rows));
+        let mut scan = FollowedScan::new(id, stream, index, reads, (end, rows));
         let worth = match end {
             // Its rows are known as far as the scan that reads them has planned, which may be a few.
             _ if scan.outer_scan().is_some() => 1,
@@ -914,7 +914,7 @@ impl Planner {
     /// Ends a scan of the same index on the same stream that seems to be lost or reads only leaves, and the
     /// oldest if there are too many. One that continues belongs to another cursor.
     fn make_room(&mut self, stream: u64, index: PageNo) {
-        let lost = |scan: &Scan| {
+        let lost = |scan: &FollowedScan| {
             scan.stream == stream && scan.index == index && (scan.is_lost() || scan.is_of_leaves())
         };
         if let Some(at) = self.scans.iter().position(lost) {
@@ -983,8 +983,8 @@ impl Planner {
         id: ScanId,
         lookahead: Lookahead,
     ) -> Vec<Option<Plan>> {
-        let moves = |scan: &&Scan| scan.id == id || scan.is_moving();
-        let mut scans: Vec<&Scan> = self.scans.iter().filter(moves).collect();
+        let moves = |scan: &&FollowedScan| scan.id == id || scan.is_moving();
+        let mut scans: Vec<&FollowedScan> = self.scans.iter().filter(moves).collect();
         scans.sort_by_key(|scan| scan.id != id);
         let lookahead = lookahead.shared(scans.len());
         let streams: Vec<u64> = scans.iter().map(|scan| scan.stream).collect();
@@ -1063,7 +1063,7 @@ impl Planner {
 
 /// How far a scan may look ahead for its next reads. If its end is visible, it keeps its position while no step
 /// is made: the statement reads the same pages next.
-fn ahead(scan: &Scan, allowance: Option<&Allowance>) -> u64 {
+fn ahead(scan: &FollowedScan, allowance: Option<&Allowance>) -> u64 {
     let (end, left) = scan.end();
     let allowed = allowance.map_or(0, |allowance| allowance.allowed_reads(end));
     let least = if end == End::Known { STEP_FLOOR * 2 } else { 0 };

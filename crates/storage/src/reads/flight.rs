@@ -7,7 +7,7 @@
 //! few times.
 //!
 //! A page that a reader waits for and that failed is requested once more on its own. The block layer merges
-//! adjacent reads, whoever requested them, and on a medium error all of them may fail. It does not merge
+//! adjacent reads of all programs, and on a medium error all of them may fail. It does not merge
 //! requests of different priorities, so that page gets a priority that its neighbours do not have. A file
 //! that refuses direct reads is read buffered.
 

@@ -77,7 +77,7 @@ fn leave_out(options: &mut Options) -> Vec<String> {
 struct Bench<'a> {
     options: &'a Options,
     interrupt: &'a Interrupt,
-    place: CgroupParent,
+    group_parent: CgroupParent,
     foreseek: PathBuf,
     /// Jobs whose programs are in memory.
     tried: BTreeSet<&'static str>,
@@ -106,7 +106,7 @@ impl<'a> Bench<'a> {
         todo: &[Todo<JobCell, Way>],
         progress: &dyn Fn(f64, &str),
     ) -> Result<Self> {
-        let place = CgroupParent::find()?;
+        let group_parent = CgroupParent::find()?;
         let space = options.disk_space.as_deref().unwrap_or(Path::new(SPACE));
         let folder = tempfile::Builder::new().prefix("foreseek-bench-jobs-").tempdir_in(space);
         let folder = folder.map_err(|error| Error::io("cannot make a folder in", space.display(), error))?;
@@ -132,7 +132,8 @@ impl<'a> Bench<'a> {
         disk.make_file_system(&Program::find("mkfs.ext4", "e2fsprogs")?, interrupt)?;
         let queue = Queue::of(disk.device())?;
         let (tried, mounted) = (BTreeSet::new(), None);
-        let mut bench = Self { options, interrupt, place, foreseek, tried, mounted, queue, disk, folder };
+        let mut bench =
+            Self { options, interrupt, group_parent, foreseek, tried, mounted, queue, disk, folder };
         bench.mounted = Some(bench.disk.mount(&bench.path("disk"))?);
         let data: BTreeSet<Data> = todo.iter().map(|(_, of, _)| of.job.0.data).collect();
         let count = data.len() as f64;
@@ -234,7 +235,7 @@ impl<'a> Bench<'a> {
         let far = is_far.then(|| self.start_far(way)).transpose()?;
         let source = self.path(if is_far { "far" } else { "disk" });
         let (all, half) = (self.options.memory, self.options.memory / 2);
-        let group = |name: &str, limit| MemoryGroup::create(&self.place, name, limit);
+        let group = |name: &str, limit| MemoryGroup::create(&self.group_parent, name, limit);
         if way.is_static() {
             let programs = group("bench-jobs", all)?;
             return Ok(Standing { root: source, server: None, programs, _group: None, far });

@@ -6,7 +6,7 @@
 
 use super::files::Checked;
 use super::times::Times;
-use super::{Counted, Job, Said, say, watch_input};
+use super::{Counted, Job, ReaderMessage, send, watch_input};
 use foreseek_simulate::program::{FileSpec, Handle, Step, Workload, begin};
 use foreseek_simulate::workload;
 use foreseek_units::{self as units, Bytes, Nanos};
@@ -62,7 +62,7 @@ pub(super) fn work(job: &Job, name: &str, concurrency: u32, files: &[FileSpec]) 
         if let Err(why) = &done {
             server.stop.store(true, Ordering::Relaxed);
             // Reported at once: the parent then closes the input, for which a thread waits.
-            return say(&Said::Failed(why.clone()));
+            return send(&ReaderMessage::Failed(why.clone()));
         }
         done
     })
@@ -151,12 +151,12 @@ impl Server<'_> {
         self.wait(self.job.warm_up())?;
         *hold(&self.responses) = Times::default();
         let (before, start) = (read(), Instant::now());
-        say(&Said::Begun)?;
+        send(&ReaderMessage::Begun)?;
         self.wait(self.job.measured())?;
         let (after, seconds) = (read(), start.elapsed().as_secs_f64());
         let mut responses = std::mem::take(&mut *hold(&self.responses));
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
-        say(&Said::Ended(Counted {
+        send(&ReaderMessage::Ended(Counted {
             seconds,
             read_bytes: after.0 - before.0,
             reads: after.1 - before.1,

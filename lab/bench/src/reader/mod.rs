@@ -1,6 +1,6 @@
 //! The readers: a process of its own in the limited memory group.
 //!
-//! Parent and readers exchange lines of JSON over the readers' standard input and output ([`Job`], [`Said`]).
+//! Parent and readers exchange lines of JSON over the readers' standard input and output ([`Job`], [`ReaderMessage`]).
 //! The readers get a job, look every file up and report `Ready`. At the parent's word to go they read, report
 //! `Begun` after the warm-up and `Ended` with the counts since then, and go on reading until their input ends.
 //! They use only their own clock, so that delays between the processes are not in the numbers.
@@ -62,7 +62,7 @@ pub enum Task {
 /// A message of the readers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Said {
+pub enum ReaderMessage {
     /// Every file was looked up; the readers wait for the word to go.
     Ready,
     /// The measurement begins.
@@ -97,21 +97,21 @@ pub struct Counted {
 /// # Errors
 /// Where the parent cannot be reached; all other errors are reported to it.
 pub fn serve() -> Result<()> {
-    let Some(job) = hear().map_err(|error| Error::io("cannot read", "the job", error))? else {
+    let Some(job) = receive().map_err(|error| Error::io("cannot read", "the job", error))? else {
         return Ok(());
     };
     let done = serde_json::from_str::<Job>(&job).map_err(|error| error.to_string()).and_then(|job| {
         let files = files_of(&job)?;
         look_up(&job.folder, &files)?;
-        say(&Said::Ready)?;
-        match hear().map_err(|error| error.to_string())? {
+        send(&ReaderMessage::Ready)?;
+        match receive().map_err(|error| error.to_string())? {
             Some(_) => work(&job, &files),
             None => Ok(()),
         }
     });
     if let Err(why) = done {
-        let cannot = |why: String| Error::io("cannot speak to", "the benchmark", io::Error::other(why));
-        say(&Said::Failed(why)).map_err(cannot)?;
+        let cannot = |why: String| Error::io("cannot write to", "the benchmark", io::Error::other(why));
+        send(&ReaderMessage::Failed(why)).map_err(cannot)?;
     }
     Ok(())
 }
@@ -163,12 +163,12 @@ impl Job {
 }
 
 /// The parent's next line; `None` at the end.
-fn hear() -> io::Result<Option<String>> {
+fn receive() -> io::Result<Option<String>> {
     let mut line = String::new();
     Ok((io::stdin().lock().read_line(&mut line)? > 0).then_some(line))
 }
 
-fn say(what: &Said) -> std::result::Result<(), String> {
+fn send(what: &ReaderMessage) -> std::result::Result<(), String> {
     let mut line = serde_json::to_string(what).map_err(|error| error.to_string())?;
     line.push('\n');
     let mut out = io::stdout().lock();
@@ -177,6 +177,6 @@ fn say(what: &Said) -> std::result::Result<(), String> {
 
 /// Sets `stop` when the parent closes the input or has ended.
 fn watch_input(stop: &AtomicBool) {
-    while hear().is_ok_and(|line| line.is_some()) {}
+    while receive().is_ok_and(|line| line.is_some()) {}
     stop.store(true, Ordering::Relaxed);
 }

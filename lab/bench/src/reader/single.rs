@@ -2,7 +2,7 @@
 
 use super::files::Checked;
 use super::times::Times;
-use super::{Counted, Job, Said, say, watch_input};
+use super::{Counted, Job, ReaderMessage, send, watch_input};
 use foreseek_simulate::program::FileSpec;
 use foreseek_units::{Bytes, PAGE_SIZE};
 use rand::seq::SliceRandom;
@@ -70,7 +70,7 @@ fn timed<T>(
         let Some(next) = todo.next() else { break };
         read(next)?;
     }
-    say(&Said::Begun)?;
+    send(&ReaderMessage::Begun)?;
     let (mut counted, mut times) = (Counted::default(), Times::default());
     let start = Instant::now();
     let mut before = start;
@@ -85,7 +85,7 @@ fn timed<T>(
     let median = times.within(0.5).ok_or("nothing was left to read after the warm-up: take less time")?;
     counted.seconds = (before - start).as_secs_f64();
     counted.read_median_us = median.as_secs_f64() * 1e6;
-    say(&Said::Ended(counted))?;
+    send(&ReaderMessage::Ended(counted))?;
     watch_input(&AtomicBool::new(false));
     Ok(())
 }

@@ -73,7 +73,7 @@ fn leave_out(options: &mut Options) -> Vec<String> {
 struct Bench<'a> {
     options: &'a Options,
     interrupt: &'a Interrupt,
-    place: CgroupParent,
+    group_parent: CgroupParent,
     foreseek: PathBuf,
     /// The part of each tree that programs read, relative to the disk, and its size.
     given: BTreeMap<Tree, (PathBuf, Bytes)>,
@@ -85,7 +85,7 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     fn begin(options: &'a Options, interrupt: &'a Interrupt, progress: &dyn Fn(f64, &str)) -> Result<Self> {
-        let place = CgroupParent::find()?;
+        let group_parent = CgroupParent::find()?;
         let space = options.disk_space.as_deref().unwrap_or(Path::new(SPACE));
         let folder = tempfile::Builder::new().prefix("foreseek-bench-walk-").tempdir_in(space);
         let folder = folder.map_err(|error| Error::io("cannot make a folder in", space.display(), error))?;
@@ -115,7 +115,7 @@ impl<'a> Bench<'a> {
         let queue = Queue::of(disk.device())?;
         let given = BTreeMap::new();
         let mut bench =
-            Self { options, interrupt, place, foreseek, given, mounted: None, queue, disk, folder };
+            Self { options, interrupt, group_parent, foreseek, given, mounted: None, queue, disk, folder };
         bench.mount()?;
         for (number, tree) in options.trees.iter().enumerate() {
             let of = options.trees.len() as f64;
@@ -234,7 +234,7 @@ impl<'a> Bench<'a> {
         let (given, scratch, load) = (standing.root.join(below), self.scratch(cell), load());
         let group = environment
             .programs_memory(way)
-            .map(|limit| MemoryGroup::create(&self.place, "bench-walk", limit));
+            .map(|limit| MemoryGroup::create(&self.group_parent, "bench-walk", limit));
         let group = group.transpose()?;
         let command = |line: Vec<OsString>| {
             let program = Path::new(&line[0]);

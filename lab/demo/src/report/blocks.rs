@@ -7,7 +7,7 @@ use foreseek_chart::{Panel, Zoomed};
 use foreseek_units::{Bytes, Lba, Nanos};
 use std::fmt::Write;
 
-/// The most marks of a panel: as many as can be told apart, in a file of a few hundred KB. Beyond that, marks
+/// The most marks of a panel: as many as can be distinguished, in a file of a few hundred KB. Beyond that, marks
 /// are left out evenly.
 pub const MARKS_A_PANEL: usize = 20_000;
 

@@ -6,7 +6,7 @@ use foreseek_device::geometry::{Geometry, LayoutShape, Rules, SwitchTimes, Track
 use foreseek_units::{Lba, Nanos, Sectors};
 use proptest::prelude::*;
 
-const TURN: u64 = 6_000_000;
+const ROTATION_PERIOD: u64 = 6_000_000;
 
 fn shape(text: &str) -> Result<(TracksShape, Vec<String>), ExtractedError> {
     let blocks = parse("t.model", text)?;
@@ -26,7 +26,7 @@ fn moves(from: TrackAddress, to: TrackAddress) -> Nanos {
 
 fn geometry(shape: TracksShape) -> Geometry {
     let switch = SwitchTimes::new(Nanos(100_000), Nanos(500_000));
-    Geometry::of(&Rules::plain(8, Nanos(TURN), switch), &LayoutShape::Tracks(shape), &moves)
+    Geometry::of(&Rules::plain(8, Nanos(ROTATION_PERIOD), switch), &LayoutShape::Tracks(shape), &moves)
 }
 
 /// The outermost tracks of a published description (Maxtor, 300 GB, 10,000 rpm), three times.
@@ -62,7 +62,7 @@ fn positions_of_a_published_description() {
     assert_eq!((geometry.sectors(), geometry.cylinders()), (Sectors(1_745_664 - 3), 192));
     let at = |lba: u64| {
         let (place, passes) = geometry.locate(Lba(lba));
-        (place.cylinder, place.head, (passes.get() % TURN) as f64 / TURN as f64)
+        (place.cylinder, place.head, (passes.get() % ROTATION_PERIOD) as f64 / ROTATION_PERIOD as f64)
     };
     for (lba, cylinder, head, angle) in [
         (0, 31, 0, 0.0),
@@ -186,7 +186,7 @@ proptest! {
             let (cylinder, head, angle) = walk(&kinds, &nodes, nodes.len() - 1, *place);
             let (found, passes) = geometry.locate(lba);
             prop_assert_eq!((i64::from(found.cylinder), found.head), (cylinder, head), "place {}", place);
-            let turned = (passes.get() % TURN) as f64 / TURN as f64 - angle;
+            let turned = (passes.get() % ROTATION_PERIOD) as f64 / ROTATION_PERIOD as f64 - angle;
             prop_assert!((turned - turned.round()).abs() < 2e-6, "place {}: off by {} turns", place, turned);
             // Back and forth, and never earlier than the movement allows.
             let passed = geometry.passed_at(lba + Sectors(1));
@@ -198,7 +198,7 @@ proptest! {
             }
             before = Some((found, passed));
             let end = geometry.track_end(lba);
-            prop_assert!(end > lba && geometry.place(end - Sectors(1)) == found, "place {}", place);
+            prop_assert!(end > lba && geometry.track_address(end - Sectors(1)) == found, "place {}", place);
         }
     }
 }

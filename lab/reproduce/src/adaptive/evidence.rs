@@ -396,7 +396,7 @@ impl View for Full {
     fn congested(&self) -> bool {
         false
     }
-    fn place(&self, _page: PageIndex) -> Option<Lba> {
+    fn lba(&self, _page: PageIndex) -> Option<Lba> {
         None
     }
 }

@@ -105,11 +105,11 @@ pub fn adaptive(
     let (mut runs, mut before) = (Runs::default(), 0.0);
     let mut tables = Vec::new();
     for run in &plan {
-        let tell = |step: experiment::Progress| {
+        let report = |step: experiment::Progress| {
             let share = (before + step.share * weight(run)) / all;
             progress(run::Progress { run: &run.name, share });
         };
-        let results = experiment::run(run, options.workers, &tell)?;
+        let results = experiment::run(run, options.workers, &report)?;
         tables.push(table(&results));
         tables.extend(times(&results));
         runs.insert(results);

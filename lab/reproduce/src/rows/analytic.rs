@@ -170,7 +170,7 @@ impl View for Idle {
         false
     }
 
-    fn place(&self, page: PageIndex) -> Option<Lba> {
+    fn lba(&self, page: PageIndex) -> Option<Lba> {
         Some(Lba::ZERO.after(Pages(page.get()).sectors()))
     }
 }

@@ -152,7 +152,7 @@ impl StripDevice {
 
     /// Sends an event to the engine and carries out its commands. `submitter`: the process for which reads below are
     /// made.
-    fn tell(&mut self, event: Event, submitter: Submitter) {
+    fn notify(&mut self, event: Event, submitter: Submitter) {
         let mut commands = std::mem::take(&mut self.commands);
         let mut event = event;
         loop {
@@ -232,7 +232,7 @@ impl StripDevice {
             rest.start = taken.end;
             let (at, over) = (*at, rest.is_empty());
             if !taken.is_empty() {
-                self.tell(Event::Changed { pages: taken }, Submitter::default());
+                self.notify(Event::Changed { pages: taken }, Submitter::default());
             }
             self.destage();
             if !over {
@@ -269,7 +269,7 @@ impl StripDevice {
         }
         // Blocks of it may have been read from the array, with others, before the new ones were there.
         for pages in runs {
-            self.tell(Event::Changed { pages }, Submitter::default());
+            self.notify(Event::Changed { pages }, Submitter::default());
         }
         self.take_writes();
         self.destage();
@@ -292,7 +292,7 @@ impl StripDevice {
                 let outcome = if arrived { strips::Outcome::Arrived } else { strips::Outcome::Failed };
                 #[cfg(test)]
                 self.audit.arrived(fetch, arrived);
-                self.tell(Event::Done { fetch, outcome }, Submitter::default());
+                self.notify(Event::Done { fetch, outcome }, Submitter::default());
             }
             Below::Destage(stripe) => {
                 self.counters.failed += u64::from(one.outcome == Outcome::Failed);
@@ -301,7 +301,7 @@ impl StripDevice {
             Below::Own(at) => {
                 let Some(Request { io, submitter }) = self.requests.get(at).copied() else { return };
                 if io.op == Op::Write && one.outcome == Outcome::Done {
-                    self.tell(Event::Changed { pages: pages_of(io.range) }, submitter);
+                    self.notify(Event::Changed { pages: pages_of(io.range) }, submitter);
                 }
                 self.leave(self.now, at, one.outcome);
             }
@@ -348,7 +348,7 @@ impl Device for StripDevice {
                 if self.writes.as_mut().is_some_and(|writes| writes.read(pages)) {
                     self.serve(at);
                 } else {
-                    self.tell(Event::Read { request, pages }, submitter);
+                    self.notify(Event::Read { request, pages }, submitter);
                 }
             }
             Op::Write if self.writes.as_ref().is_some_and(|writes| writes.takes(pages_of(io.range))) => {

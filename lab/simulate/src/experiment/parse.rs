@@ -542,7 +542,7 @@ impl Reader<'_> {
         }
         to.request = self.time("array_cache.request_us", given.request_us, 1e3, to.request)?;
         to.copy = self.time("array_cache.copy_us", given.copy_us, 1e3, to.copy)?;
-        let of = |missed| if missed { Following::MissesTurn } else { Following::Streams };
+        let of = |missed| if missed { Following::MissesRotation } else { Following::Streams };
         to.following = given.missed_turn.map(of).or(to.following);
         to.assumed = given.assumed.or_else(|| to.assumed.take());
         if let Some(scheduler) = given.scheduler {

@@ -157,7 +157,7 @@ impl<'a> Clock<'a> {
         Self { progress, over: AtomicUsize::new(0), runs, passed: AtomicU64::new(0), all }
     }
 
-    fn tell(&self, over: usize) {
+    fn report(&self, over: usize) {
         let passed = self.passed.load(Ordering::Relaxed);
         let share =
             if self.all == 0 { over as f64 / self.runs as f64 } else { passed as f64 / self.all as f64 };
@@ -168,12 +168,12 @@ impl<'a> Clock<'a> {
     fn pass(&self, from: Instant, to: Instant) {
         let ms = |at: Instant| at.get() / 1_000_000;
         self.passed.fetch_add(ms(to) - ms(from), Ordering::Relaxed);
-        self.tell(self.over.load(Ordering::Relaxed));
+        self.report(self.over.load(Ordering::Relaxed));
     }
 
     fn run_is_over(&self) {
         let over = self.over.fetch_add(1, Ordering::Relaxed) + 1;
-        self.tell(over);
+        self.report(over);
     }
 }
 
@@ -498,7 +498,8 @@ impl Experiment {
         }
         let geometry =
             Geometry::new(stripes, Lba::ZERO, profile.capacity().pages_floor()).map_err(announced)?;
-        let as_members = || if profile.looks_ahead() { Following::Streams } else { Following::MissesTurn };
+        let as_members =
+            || if profile.looks_ahead() { Following::Streams } else { Following::MissesRotation };
         let following = self.array.following.unwrap_or_else(as_members);
         let cache = self.array.size.pages_floor() - self.array.written().unwrap_or_default();
         let settings = strips::Settings { cache, following };

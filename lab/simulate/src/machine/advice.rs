@@ -46,7 +46,7 @@ impl Machine {
             self.flight.short_of_queue.push_back(process);
             return Ok(Turn::Waits);
         }
-        let (_, piece) = self.place(file, start)?;
+        let (_, piece) = self.address(file, start)?;
         let longest = self.block.longest().bytes().pages_floor().max(Pages(1));
         let most = PageSpan::at(start, piece.min(longest)).intersection(within);
         let mut end = start;

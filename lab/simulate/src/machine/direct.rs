@@ -21,7 +21,7 @@ impl Machine {
         op: Op,
     ) -> Result<Turn, MachineError> {
         let Some(file) = self.file_of(stream) else { return Ok(Turn::GoesOn) };
-        let (_, piece) = self.place(file, left.start)?;
+        let (_, piece) = self.address(file, left.start)?;
         let run = Span::at(left.start, piece.min(left.len()));
         let rest = PageSpan::new(run.end, left.end);
         let next = if rest.is_empty() { Doing::Next } else { Doing::Direct { stream, left: rest, op } };

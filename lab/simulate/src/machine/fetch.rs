@@ -70,7 +70,7 @@ impl Machine {
             if piece.is_zero() {
                 self.submit_read(touched, file, run);
                 run = Span::new(page, page);
-                piece = self.place(file, page)?.1;
+                piece = self.address(file, page)?.1;
             }
             let missing = !self.files[file.0 as usize].cached(page);
             if missing && self.insert_for(touched, file, page, ahead.marker == Some(page)) {
@@ -88,7 +88,7 @@ impl Machine {
     /// Reads one page alone; returns false if there is no memory for it.
     pub(super) fn fetch_one(&mut self, touched: Touched, why: Why) -> Result<bool, MachineError> {
         let Some(file) = self.file_of(touched.stream) else { return Ok(true) };
-        self.place(file, touched.page)?;
+        self.address(file, touched.page)?;
         if !self.room() {
             return Ok(false);
         }
@@ -98,9 +98,9 @@ impl Machine {
     }
 
     /// The address of a page.
-    pub(super) fn place(&self, file: FileNo, page: PageIndex) -> Result<(Lba, Pages), MachineError> {
-        let place = self.files[file.0 as usize].place(page);
-        place.ok_or(MachineError::Unplaced { file: file.0, page: page.get() })
+    pub(super) fn address(&self, file: FileNo, page: PageIndex) -> Result<(Lba, Pages), MachineError> {
+        let address = self.files[file.0 as usize].address(page);
+        address.ok_or(MachineError::Unplaced { file: file.0, page: page.get() })
     }
 
     /// Puts a page that is to be read into the cache, if there is memory for it.
@@ -189,7 +189,7 @@ impl Machine {
         pid: ProcessId,
         synchronous: bool,
     ) -> Option<usize> {
-        let (lba, _) = self.files[file.0 as usize].place(pages.start)?;
+        let (lba, _) = self.files[file.0 as usize].address(pages.start)?;
         let at = self.flight.pending.insert(Pending { op, file, pages, lba, reader: None });
         let range = SectorSpan::at(lba, pages.len().sectors());
         self.bill += self.settings.costs.submit;

@@ -96,7 +96,7 @@ impl File {
     }
 
     /// The address of a page, and the number of contiguous pages from it on.
-    pub(super) fn place(&self, page: PageIndex) -> Option<(Lba, Pages)> {
+    pub(super) fn address(&self, page: PageIndex) -> Option<(Lba, Pages)> {
         let after = self.extents.partition_point(|extent| extent.page <= page);
         let extent = self.extents.get(after.checked_sub(1)?)?;
         let into = page - extent.page;
@@ -109,7 +109,7 @@ impl File {
     }
 
     /// The first page without an address.
-    pub(super) fn placed_end(&self) -> PageIndex {
+    pub(super) fn mapped_end(&self) -> PageIndex {
         self.extents.last().map_or(PageIndex::ZERO, |extent| extent.page + extent.pages)
     }
 
@@ -140,10 +140,10 @@ mod tests {
     fn a_place_is_found_in_its_extent_and_nowhere_else() {
         let extent = |page, pages, lba| Extent { page: PageIndex(page), pages: Pages(pages), lba: Lba(lba) };
         let file = File::new(Pages(9).bytes(), vec![extent(0, 4, 800), extent(6, 3, 80)]);
-        assert_eq!(file.place(PageIndex(1)), Some((Lba(808), Pages(3))));
-        assert_eq!(file.place(PageIndex(8)), Some((Lba(96), Pages(1))));
+        assert_eq!(file.address(PageIndex(1)), Some((Lba(808), Pages(3))));
+        assert_eq!(file.address(PageIndex(8)), Some((Lba(96), Pages(1))));
         for page in [4, 5, 9] {
-            assert_eq!(file.place(PageIndex(page)), None);
+            assert_eq!(file.address(PageIndex(page)), None);
         }
     }
 }

@@ -16,7 +16,7 @@ use super::names::FileNo;
 use super::reading::Touched;
 use super::{Machine, MachineError};
 use foreseek_device::Op;
-use foreseek_readahead::driver::{Backing, Fetch, Opening, Reply, ServingDriver, WaitingRead};
+use foreseek_readahead::driver::{Backing, FrameFetch, Opening, Reply, ServingDriver, WaitingRead};
 use foreseek_readahead::serving::{ServingEngine, Stats};
 use foreseek_readahead::stream::Opened;
 use foreseek_seam::{
@@ -57,7 +57,7 @@ struct Pieces {
 /// The results of the driver's calls: recorded during a call, done after it.
 #[derive(Debug, Default)]
 struct Work {
-    fetches: Vec<Fetch<FileNo>>,
+    fetches: Vec<FrameFetch<FileNo>>,
     passes: Vec<RequestId>,
     replies: Vec<Reply<Request>>,
     /// A request that failed.
@@ -73,7 +73,7 @@ impl Backing for Work {
     const NOT_OPEN: () = ();
     const UNKNOWN: () = ();
 
-    fn fetch(&mut self, fetch: Fetch<FileNo>) -> Result<(), Refusal> {
+    fn fetch(&mut self, fetch: FrameFetch<FileNo>) -> Result<(), Refusal> {
         self.fetches.push(fetch);
         Ok(())
     }
@@ -105,7 +105,7 @@ pub(super) struct Mount {
     /// The fetch of each submission.
     pieces: FxHashMap<usize, FetchId>,
     /// Fetches that wait for others to end: those for which a process waits, and the others.
-    lines: [VecDeque<Fetch<FileNo>>; 2],
+    lines: [VecDeque<FrameFetch<FileNo>>; 2],
 }
 
 impl Mount {
@@ -114,7 +114,7 @@ impl Mount {
     }
 
     /// The next fetch that may be made.
-    fn next(&mut self) -> Option<Fetch<FileNo>> {
+    fn next(&mut self) -> Option<FrameFetch<FileNo>> {
         if self.fetches.len() >= AT_A_TIME {
             return None;
         }
@@ -255,12 +255,12 @@ impl Machine {
         }
     }
 
-    fn fetch_for_mount(&mut self, fetch: Fetch<FileNo>) {
-        let Fetch { id, file, range, .. } = fetch;
+    fn fetch_for_mount(&mut self, fetch: FrameFetch<FileNo>) {
+        let FrameFetch { id, file, range, .. } = fetch;
         let mut left = 0;
         let mut start = range.start;
         while start < range.end
-            && let Ok((_, piece)) = self.place(file, start)
+            && let Ok((_, piece)) = self.address(file, start)
         {
             let part = Span::new(start, range.end.min(start + piece));
             start = part.end;

@@ -31,8 +31,8 @@ impl View for Sight<'_> {
         self.congested
     }
 
-    fn place(&self, page: PageIndex) -> Option<Lba> {
-        self.file.place(page).map(|(lba, _)| lba)
+    fn lba(&self, page: PageIndex) -> Option<Lba> {
+        self.file.address(page).map(|(lba, _)| lba)
     }
 
     fn bound(&self) -> Option<Pages> {

@@ -103,8 +103,8 @@ impl Machine {
         let one = &mut self.files[file.0 as usize];
         one.length = one.length.max(Bytes(end.get()));
         let last = PageIndex(one.pages().get());
-        while one.placed_end() < last {
-            let extent = Extent { page: one.placed_end(), pages: GROWTH, lba: self.free_from };
+        while one.mapped_end() < last {
+            let extent = Extent { page: one.mapped_end(), pages: GROWTH, lba: self.free_from };
             self.free_from += GROWTH.sectors();
             if self.free_from > files_end {
                 return Err(MachineError::NoSpace { file: file.0, capacity: self.block.capacity().bytes() });
@@ -201,7 +201,7 @@ impl Machine {
         };
         let Some(first) = one.dirty.iter().copied().find(can) else { return false };
         let start = PageIndex(u64::from(first));
-        let together = one.place(start).map_or(Pages(1), |(_, pages)| pages).min(WRITING_LIMIT);
+        let together = one.address(start).map_or(Pages(1), |(_, pages)| pages).min(WRITING_LIMIT);
         let pages = one.dirty.range(first..).zip(first..).take(together.get() as usize);
         let pages = pages.take_while(|(page, expected)| *page == expected && can(page)).count();
         let run: PageSpan = Span::at(start, Pages(pages as u64));

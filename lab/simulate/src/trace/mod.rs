@@ -20,5 +20,5 @@ pub use detect::HEAD;
 pub use error::TraceError;
 pub use format::Format;
 pub use reader::{LINE_LIMIT, Reader};
-pub use record::{PLACES_LIMIT, Record, TraceTarget, When};
+pub use record::{Record, TARGETS_LIMIT, TraceTarget, When};
 pub use summary::{Summary, TargetSummary};

@@ -5,7 +5,7 @@ use foreseek_seam::ProcessId;
 use foreseek_units::{ByteSpan, Instant, Nanos};
 
 /// The most devices or files: the largest published collections have some dozens in a trace.
-pub const PLACES_LIMIT: usize = 1024;
+pub const TARGETS_LIMIT: usize = 1024;
 
 /// When a request was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Record {
     /// Read, write or flush.
     pub op: Op,
     /// The target.
-    pub place: TraceTarget,
+    pub target: TraceTarget,
     /// The bytes; empty for a flush.
     pub range: ByteSpan,
     /// The process that made it, if the trace has processes.

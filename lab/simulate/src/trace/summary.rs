@@ -1,6 +1,6 @@
 //! A summary of a trace.
 
-use super::record::{PLACES_LIMIT, Record, TraceTarget, When};
+use super::record::{Record, TARGETS_LIMIT, TraceTarget, When};
 use super::{Format, Reader, TraceError};
 use foreseek_device::Op;
 use foreseek_units::{Bytes, Instant, Nanos};
@@ -17,7 +17,7 @@ const PROGRESS: u64 = 1 << 14;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetSummary {
     /// The target.
-    pub place: TraceTarget,
+    pub target: TraceTarget,
     /// Its name, if the trace has names.
     pub name: Option<String>,
     /// Requests to it.
@@ -60,7 +60,7 @@ pub struct Summary {
     /// Processes, if the trace has them; counted up to 65,536.
     pub processes: usize,
     /// The devices and files, in order of their numbers.
-    pub places: Vec<TargetSummary>,
+    pub targets: Vec<TargetSummary>,
 }
 
 impl Summary {
@@ -70,20 +70,20 @@ impl Summary {
     /// The trace cannot be read, is malformed, holds no request, or names too many devices.
     pub fn of(mut reader: Reader<impl BufRead>, progress: &mut dyn FnMut(u64)) -> Result<Self, TraceError> {
         let mut summary = Self::empty(reader.file(), reader.format());
-        let mut places: BTreeMap<TraceTarget, (u64, u64)> = BTreeMap::new();
+        let mut targets: BTreeMap<TraceTarget, (u64, u64)> = BTreeMap::new();
         let mut ends: BTreeMap<TraceTarget, u64> = BTreeMap::new();
         let mut processes = BTreeSet::new();
         let mut last = None;
         while let Some(record) = reader.next_record()? {
             summary.count(&record, &mut last);
-            if !places.contains_key(&record.place) && places.len() == PLACES_LIMIT {
-                return Err(TraceError::Places { file: summary.file, limit: PLACES_LIMIT });
+            if !targets.contains_key(&record.target) && targets.len() == TARGETS_LIMIT {
+                return Err(TraceError::Places { file: summary.file, limit: TARGETS_LIMIT });
             }
-            let place = places.entry(record.place).or_default();
-            place.0 += 1;
-            place.1 = place.1.max(record.range.end.get());
+            let target = targets.entry(record.target).or_default();
+            target.0 += 1;
+            target.1 = target.1.max(record.range.end.get());
             if record.op != Op::Flush {
-                let end = ends.insert(record.place, record.range.end.get());
+                let end = ends.insert(record.target, record.range.end.get());
                 summary.sequential += u64::from(end == Some(record.range.start.get()));
             }
             if let Some(pid) = record.pid
@@ -99,15 +99,15 @@ impl Summary {
             return Err(TraceError::Empty { file: summary.file });
         }
         summary.processes = processes.len();
-        let name = |place: &TraceTarget| match place {
+        let name = |target: &TraceTarget| match target {
             TraceTarget::File(number) => reader.name(*number).map(str::to_owned),
             TraceTarget::Device(_) => None,
         };
-        summary.places = places
+        summary.targets = targets
             .iter()
-            .map(|(place, (requests, end))| TargetSummary {
-                place: *place,
-                name: name(place),
+            .map(|(target, (requests, end))| TargetSummary {
+                target: *target,
+                name: name(target),
                 requests: *requests,
                 end: Bytes(*end),
             })
@@ -132,7 +132,7 @@ impl Summary {
             responses: 0,
             responded: Nanos::ZERO,
             processes: 0,
-            places: Vec::new(),
+            targets: Vec::new(),
         }
     }
 

@@ -12,7 +12,7 @@ fn rig(settings: Settings) -> Rig {
 }
 
 #[test]
-fn a_lone_request_is_held_back_until_somebody_waits_or_for_three_milliseconds() {
+fn a_single_request_is_deferred_until_a_process_waits_or_for_three_milliseconds() {
     let mut rig = rig(Settings::LINUX_2_6_3);
     rig.read(at(0), sectors(0, 8), 1);
     assert_eq!(rig.layer.next(), Some(at(3)));

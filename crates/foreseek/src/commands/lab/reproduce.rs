@@ -91,14 +91,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     let Args { ref only, quick, seed, .. } = args;
     let options = Options { only: only.clone(), quick, seed, set: overrides(&args)?, workers };
     if args.sensitivity {
-        let outcome = with_bar(args.quiet, |tell| {
-            sensitivity(&options, &|progress: Progress<'_>| tell(progress.share, progress.run))
+        let outcome = with_bar(args.quiet, |report| {
+            sensitivity(&options, &|progress: Progress<'_>| report(progress.share, progress.run))
         })?;
         return report_variants(&args, "sensitivity", outcome.to_table(), &outcome.to_json());
     }
     if args.trials {
-        let outcome = with_bar(args.quiet, |tell| {
-            trials(&options, &|progress: Progress<'_>| tell(progress.share, progress.run))
+        let outcome = with_bar(args.quiet, |report| {
+            trials(&options, &|progress: Progress<'_>| report(progress.share, progress.run))
         })?;
         return report_variants(&args, "trials", outcome.to_table(), &outcome.to_json());
     }
@@ -108,8 +108,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
                 |file: &Path| fs::read_to_string(file).with_context(|| format!("reading {}", file.display()));
             judge_again(&read(file)?, args.newer.as_deref().map(read).transpose()?.as_deref())?
         }
-        None => with_bar(args.quiet, |tell| {
-            reproduce(&options, &|progress: Progress<'_>| tell(progress.share, progress.run))
+        None => with_bar(args.quiet, |report| {
+            reproduce(&options, &|progress: Progress<'_>| report(progress.share, progress.run))
         })?,
     };
     // What was measured is shown in any case: a report that cannot be written is said after it.
@@ -171,8 +171,8 @@ fn run_adaptive(args: &Args, workers: usize) -> anyhow::Result<Answer> {
     };
     let (quick, full) = (args.quick, args.full);
     let options = AdaptiveOptions { only: args.only.clone(), quick, full, workers, traces };
-    let outcome = with_bar(args.quiet, |tell| {
-        adaptive(&options, &|progress: Progress<'_>| tell(progress.share, progress.run))
+    let outcome = with_bar(args.quiet, |report| {
+        adaptive(&options, &|progress: Progress<'_>| report(progress.share, progress.run))
     })?;
     if let Some(only) = &args.only
         && outcome.tables.is_empty()

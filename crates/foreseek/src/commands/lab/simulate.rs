@@ -54,9 +54,9 @@ pub(crate) fn run_command(args: Args) -> anyhow::Result<Answer> {
     // Before the work: a place that cannot be written is known at once, and nothing is lost later.
     let csv = args.csv.as_deref().map(Csv::check).transpose()?;
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let results = with_bar(args.quiet, |tell| {
+    let results = with_bar(args.quiet, |report| {
         run(&experiment, workers, &|progress: Progress| {
-            tell(progress.share, &format!("{} of {} runs", progress.over, progress.runs));
+            report(progress.share, &format!("{} of {} runs", progress.over, progress.runs));
         })
     })?;
     // What was run is shown in any case: a file that cannot be written is said after it.

@@ -1,4 +1,4 @@
-//! What the file of a program tells about whether a library can be loaded into it.
+//! Whether a library can be loaded into a program, by its file.
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};

@@ -1,4 +1,4 @@
-//! What the processes of a program told of their statements.
+//! The status that the processes of a program report of their statements.
 
 use super::super::Format;
 use super::super::report::new_table;

@@ -69,7 +69,7 @@ impl LineParser for Blkparse {
         Ok(Some(Record {
             at: When::At(Instant(at.get())),
             op,
-            place: TraceTarget::Device(device),
+            target: TraceTarget::Device(device),
             range,
             pid: Some(ProcessId(pid)),
             response: None,

@@ -87,7 +87,7 @@ impl Binary for Blktrace {
         let record = Record {
             at,
             op,
-            place: TraceTarget::Device(device),
+            target: TraceTarget::Device(device),
             range,
             pid: Some(ProcessId(pid)),
             response: None,

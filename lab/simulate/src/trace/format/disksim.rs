@@ -25,7 +25,7 @@ impl LineParser for DiskSim {
         Ok(Some(Record {
             at: When::At(Instant(at.get())),
             op: if bits & 1 == 1 { Op::Read } else { Op::Write },
-            place: TraceTarget::Device(device),
+            target: TraceTarget::Device(device),
             range: sectors(block, blocks)?,
             pid: None,
             response: None,

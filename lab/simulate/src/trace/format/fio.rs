@@ -6,7 +6,7 @@
 //! requests follow each other after their pauses in version 2, and have a time each in version 3.
 
 use super::super::field::{field, number, shown};
-use super::super::record::{PLACES_LIMIT, Record, TraceTarget, When};
+use super::super::record::{Record, TARGETS_LIMIT, TraceTarget, When};
 use super::parser::{LineParser, nothing, span};
 use foreseek_device::Op;
 use foreseek_units::{Instant, Nanos};
@@ -39,8 +39,8 @@ impl Fio {
         if let Some(at) = self.files.iter().position(|file| file == name) {
             return Ok(at as u32);
         }
-        if self.files.len() == PLACES_LIMIT {
-            return Err(format!("names more than {PLACES_LIMIT} files"));
+        if self.files.len() == TARGETS_LIMIT {
+            return Err(format!("names more than {TARGETS_LIMIT} files"));
         }
         self.files.push(name.to_owned());
         Ok(self.files.len() as u32 - 1)
@@ -91,8 +91,8 @@ impl LineParser for Fio {
             Some(at) => When::At(Instant(at.get())),
             None => When::After(std::mem::take(&mut self.pause)),
         };
-        let place = TraceTarget::File(self.file(file)?);
-        Ok(Some(Record { at, op, place, range, pid: None, response: None }))
+        let target = TraceTarget::File(self.file(file)?);
+        Ok(Some(Record { at, op, target, range, pid: None, response: None }))
     }
 
     fn name(&self, number: u32) -> Option<&str> {

@@ -44,6 +44,6 @@ impl LineParser for LibCacheSim {
             }
         };
         let at = When::At(Instant(at.get()));
-        Ok(Some(Record { at, op, place: DISK, range, pid: None, response: None }))
+        Ok(Some(Record { at, op, target: DISK, range, pid: None, response: None }))
     }
 }

@@ -57,7 +57,7 @@ impl LineParser for Msr {
         Ok(Some(Record {
             at: When::At(Instant(at.get())),
             op,
-            place: TraceTarget::Device(host << 8 | u32::from(disk)),
+            target: TraceTarget::Device(host << 8 | u32::from(disk)),
             range: span(offset, size)?,
             pid: None,
             response: Some(response),

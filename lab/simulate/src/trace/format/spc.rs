@@ -27,7 +27,7 @@ impl LineParser for Spc {
         Ok(Some(Record {
             at: When::At(Instant(at.get())),
             op,
-            place: TraceTarget::Device(asu),
+            target: TraceTarget::Device(asu),
             range: span(start.get(), size)?,
             pid: None,
             response: None,

@@ -14,7 +14,7 @@ impl LineParser for Validation {
         Ok(Some(Record {
             at: When::After(request.gap),
             op: request.op,
-            place: TraceTarget::Device(0),
+            target: TraceTarget::Device(0),
             range: sectors(request.range.start.get(), request.range.len().get())?,
             pid: None,
             response: Some(request.response),

@@ -13,9 +13,9 @@ fn read(text: &[u8]) -> Result<(Format, Vec<Record>), TraceError> {
     Ok((format, reader.collect::<Result<_, _>>()?))
 }
 
-fn record(at: When, op: Op, place: TraceTarget, start: u64, length: u64) -> Record {
+fn record(at: When, op: Op, target: TraceTarget, start: u64, length: u64) -> Record {
     let range = ByteSpan::at(ByteOffset(start), Bytes(length));
-    Record { at, op, place, range, pid: None, response: None }
+    Record { at, op, target, range, pid: None, response: None }
 }
 
 fn at(nanos: u64) -> When {
@@ -42,7 +42,7 @@ fn msr() {
     assert_eq!(format, Format::Msr);
     let first = record(at(12_816_637_200_306_162_900), Op::Read, TraceTarget::Device(1), 383_496_192, 32_768);
     assert_eq!(records[0], Record { response: Some(Nanos(41_300)), ..first });
-    assert_eq!(records[1].place, TraceTarget::Device(1 << 8));
+    assert_eq!(records[1].target, TraceTarget::Device(1 << 8));
 }
 
 #[test]
@@ -58,13 +58,13 @@ fn blkparse_text() {
         CPU0 (8,16):\n Reads Queued:           1,      128KiB\n";
     let (format, records) = read(text).expect("valid");
     assert_eq!(format, Format::Blkparse);
-    let place = TraceTarget::Device(8 << 20 | 16);
+    let target = TraceTarget::Device(8 << 20 | 16);
     let by = |pid, record| Record { pid: Some(ProcessId(pid)), ..record };
     assert_eq!(records.len(), 4);
-    assert_eq!(records[0], by(18_615, record(at(1850), Op::Read, place, 1_444_645_666 * 512, 131_072)));
-    assert_eq!(records[1], by(16_766, record(at(100_000_000), Op::Write, place, 3_428_327_186 * 512, 4096)));
-    assert_eq!(records[2], by(16_766, record(at(400_000_000), Op::Flush, place, 0, 0)));
-    assert_eq!(records[3], by(16_766, record(at(500_000_000), Op::Flush, place, 0, 0)));
+    assert_eq!(records[0], by(18_615, record(at(1850), Op::Read, target, 1_444_645_666 * 512, 131_072)));
+    assert_eq!(records[1], by(16_766, record(at(100_000_000), Op::Write, target, 3_428_327_186 * 512, 4096)));
+    assert_eq!(records[2], by(16_766, record(at(400_000_000), Op::Flush, target, 0, 0)));
+    assert_eq!(records[3], by(16_766, record(at(500_000_000), Op::Flush, target, 0, 0)));
 }
 
 /// A record as the kernel writes it, in one byte order or the other.
@@ -105,13 +105,13 @@ fn blktrace_records() {
         trace.extend(blktrace_record(little, 1 << 29 | WRITE | 1, 2000, 8192, b""));
         let (format, records) = read(&trace).expect("valid");
         assert_eq!(format, Format::Blktrace);
-        let place = TraceTarget::Device(8 << 20 | 16);
+        let target = TraceTarget::Device(8 << 20 | 16);
         let by = |record| Record { pid: Some(ProcessId(77)), ..record };
         assert_eq!(
             records,
             [
-                by(record(at(5000), Op::Read, place, 512_000, 4096)),
-                by(record(at(5000), Op::Write, place, 1_024_000, 8192)),
+                by(record(at(5000), Op::Read, target, 512_000, 4096)),
+                by(record(at(5000), Op::Write, target, 1_024_000, 8192)),
             ]
         );
         // Cut anywhere, the error says where the incomplete record begins.

@@ -22,14 +22,14 @@ impl Addresses {
     pub fn new(summary: &Summary, capacity: Sectors, wrap: bool) -> Result<Self, TraceError> {
         let mut needed = 0u64;
         let mut bases = BTreeMap::new();
-        for place in &summary.places {
-            bases.insert(place.place, needed);
+        for target in &summary.targets {
+            bases.insert(target.target, needed);
             // Whole pages: a file is cached by them.
-            let end = place.end.get().div_ceil(PAGE_SIZE).saturating_mul(PAGE_SIZE);
+            let end = target.end.get().div_ceil(PAGE_SIZE).saturating_mul(PAGE_SIZE);
             needed = needed.saturating_add(end).checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX);
         }
-        let last = summary.places.last();
-        let reach = last.and_then(|place| Some(bases.get(&place.place)?.saturating_add(place.end.get())));
+        let last = summary.targets.last();
+        let reach = last.and_then(|target| Some(bases.get(&target.target)?.saturating_add(target.end.get())));
         let reach = Bytes(reach.unwrap_or_default());
         if !wrap && reach > capacity.bytes() {
             let capacity = capacity.bytes();
@@ -40,8 +40,8 @@ impl Addresses {
 
     /// The beginning of a target, before wrapping.
     #[must_use]
-    pub fn base(&self, place: TraceTarget) -> Bytes {
-        Bytes(self.bases.get(&place).copied().unwrap_or_default())
+    pub fn base(&self, target: TraceTarget) -> Bytes {
+        Bytes(self.bases.get(&target).copied().unwrap_or_default())
     }
 
     /// The sectors of a request: whole ones, wrapped if they exceed the device, cut if the request is longer
@@ -49,7 +49,7 @@ impl Addresses {
     #[must_use]
     pub fn sectors(&self, record: &Record) -> SectorSpan {
         let within = record.range.sectors();
-        let base = self.base(record.place).sectors_floor();
+        let base = self.base(record.target).sectors_floor();
         let length = within.len().min(self.capacity);
         let start = base.get().saturating_add(within.start.get());
         let room = self.capacity - length;

@@ -22,7 +22,7 @@ pub const PROCESSES_LIMIT: usize = 4096;
 /// only count as think time.
 pub struct Accesses {
     files: Vec<FileSpec>,
-    places: BTreeMap<TraceTarget, u32>,
+    targets: BTreeMap<TraceTarget, u32>,
     chains: Vec<VecDeque<Chained>>,
 }
 
@@ -54,11 +54,11 @@ impl Accesses {
             }
             by_process[at].push_back(chained);
         }
-        let number = |(n, place): (u32, &crate::trace::TargetSummary)| (place.place, n);
-        let files = summary.places.iter().map(|place| FileSpec { length: place.end, directory: 0 });
+        let number = |(n, target): (u32, &crate::trace::TargetSummary)| (target.target, n);
+        let files = summary.targets.iter().map(|target| FileSpec { length: target.end, directory: 0 });
         Ok(Self {
             files: files.collect(),
-            places: (0..).zip(&summary.places).map(number).collect(),
+            targets: (0..).zip(&summary.targets).map(number).collect(),
             chains: by_process,
         })
     }
@@ -67,13 +67,13 @@ impl Accesses {
     /// layer. A trace that must be wrapped has none.
     #[must_use]
     pub fn extents(summary: &Summary, addresses: &Addresses) -> Vec<Vec<Extent>> {
-        let extent = |place: &crate::trace::TargetSummary| {
-            let lba = Lba(addresses.base(place.place).sectors_floor().get());
-            let pages = place.end.pages_ceil();
+        let extent = |target: &crate::trace::TargetSummary| {
+            let lba = Lba(addresses.base(target.target).sectors_floor().get());
+            let pages = target.end.pages_ceil();
             let extent = Extent { page: PageIndex::ZERO, pages, lba };
             if pages.is_zero() { Vec::new() } else { vec![extent] }
         };
-        summary.places.iter().map(extent).collect()
+        summary.targets.iter().map(extent).collect()
     }
 }
 
@@ -89,14 +89,14 @@ impl Workload for Accesses {
     fn program(&mut self, number: u64, _random: &mut dyn Rng) -> Box<dyn Program> {
         // Each chain runs once: it is moved, not copied.
         let chain = self.chains.get_mut(number as usize).map(std::mem::take).unwrap_or_default();
-        Box::new(Replayed { chain, places: self.places.clone(), open: Vec::new(), steps: VecDeque::new() })
+        Box::new(Replayed { chain, targets: self.targets.clone(), open: Vec::new(), steps: VecDeque::new() })
     }
 }
 
 /// One process of a trace.
 struct Replayed {
     chain: VecDeque<Chained>,
-    places: BTreeMap<TraceTarget, u32>,
+    targets: BTreeMap<TraceTarget, u32>,
     open: Vec<u32>,
     steps: VecDeque<Step>,
 }
@@ -107,7 +107,7 @@ impl Replayed {
             self.steps.push_back(Step::Sleep(chained.think));
         }
         let record = &chained.record;
-        let Some(&file) = self.places.get(&record.place) else { return };
+        let Some(&file) = self.targets.get(&record.target) else { return };
         let handle = Handle(file);
         if !self.open.contains(&file) {
             self.open.push(file);

@@ -57,7 +57,7 @@ fn measured(
     work: impl FnOnce(&Interrupt, &Reporting<'_, Ahead>) -> foreseek_bench::Result<Measured>,
 ) -> anyhow::Result<Answer> {
     let interrupt = Interrupt::listen()?;
-    let ahead = |ahead: &Ahead| say(ahead, quiet);
+    let ahead = |ahead: &Ahead| report_ahead(ahead, quiet);
     let measured = with_bar(quiet, |progress| {
         let reporting = Reporting { ahead: &ahead, progress: &|share, what| progress(share, what) };
         work(&interrupt, &reporting)
@@ -74,7 +74,7 @@ fn measured(
 }
 
 /// Says what is to come.
-fn say(ahead: &Ahead, quiet: bool) {
+fn report_ahead(ahead: &Ahead, quiet: bool) {
     ahead.left_out.iter().for_each(|what| note(what));
     if !quiet {
         note(&format!("{} runs are there already, {} are to be made", ahead.there, ahead.runs));

@@ -103,7 +103,7 @@ pub(crate) fn run(args: MountArgs) -> anyhow::Result<Answer> {
         options.within(minutes)?;
     }
     let interrupt = Interrupt::listen()?;
-    let ahead = |ahead: &Ahead| say(ahead, &options, quiet);
+    let ahead = |ahead: &Ahead| report_ahead(ahead, &options, quiet);
     let outcome: Outcome = with_bar(quiet, |progress| {
         let reporting = Reporting { ahead: &ahead, progress: &|share, what| progress(share, what) };
         foreseek_bench::run(&options, &interrupt, &reporting)
@@ -126,7 +126,7 @@ pub(crate) fn run(args: MountArgs) -> anyhow::Result<Answer> {
 
 /// Says what is to come. What will be missing is said in any case: it is not to be found out after an
 /// hour.
-fn say(ahead: &Ahead, options: &Options, quiet: bool) {
+fn report_ahead(ahead: &Ahead, options: &Options, quiet: bool) {
     ahead.left_out.iter().for_each(|what| crate::commands::note(what));
     if quiet {
         return;

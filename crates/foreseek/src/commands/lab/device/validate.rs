@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// Longest trace as a text: ten million requests have half of it.
 const TRACE_LIMIT: u64 = 1 << 30;
-/// For so long the trace is replayed again and again to tell how many requests a second that is.
+/// The trace is replayed again and again for this time, which gives the requests a second.
 const TIMED: Duration = Duration::from_millis(250);
 /// At least so many times, so that there is a median.
 const TIMED_LEAST: usize = 5;

@@ -54,7 +54,7 @@ struct TargetInfo {
 
 impl TargetInfo {
     fn new(target: &TargetSummary, format: trace::Format) -> Self {
-        let (kind, number) = match target.place {
+        let (kind, number) = match target.target {
             TraceTarget::Device(number) => ("device", number),
             TraceTarget::File(number) => ("file", number),
         };
@@ -90,7 +90,7 @@ impl From<&Summary> for Info {
             paused_s: summary.paused.as_secs_f64(),
             mean_response_ms: summary.mean_response().map(|time| time.as_millis_f64()),
             processes: summary.processes,
-            targets: summary.places.iter().map(|target| TargetInfo::new(target, summary.format)).collect(),
+            targets: summary.targets.iter().map(|target| TargetInfo::new(target, summary.format)).collect(),
         }
     }
 }

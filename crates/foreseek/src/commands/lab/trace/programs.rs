@@ -16,7 +16,7 @@ const REQUESTS: u64 = 200_000;
 /// Files of a folder that are looked at.
 const FILES_LIMIT: usize = 64;
 
-/// The traces of a folder and of those in it, by name; what is no trace is told on standard error.
+/// The traces of a folder and of those in it, by name; files that are no traces are reported on standard error.
 pub(in super::super) fn programs(folder: &Path) -> anyhow::Result<Vec<Trace>> {
     let mut files = Vec::new();
     list(folder, &mut files)?;

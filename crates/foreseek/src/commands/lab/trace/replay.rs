@@ -149,7 +149,7 @@ struct Plan<'a> {
 impl<'a> Plan<'a> {
     /// Refuses options that would change nothing, and names that are unknown, before the work.
     fn new(args: &'a Args, summary: &'a Summary) -> anyhow::Result<Self> {
-        let files = summary.places.iter().all(|place| matches!(place.place, TraceTarget::File(_)));
+        let files = summary.targets.iter().all(|target| matches!(target.target, TraceTarget::File(_)));
         let through = args.through.unwrap_or(if files { Through::Cache } else { Through::Block });
         let mode = match (args.mode, through, summary.times) {
             (Some(Mode::Open), Through::Cache, _) => bail!(

@@ -146,7 +146,7 @@ impl Anticipatory {
         }
         let Some(process) = self.processes.get(&pid).copied() else { return Some(End::GivenUp) };
         if self.settings.rules == Rules::Linux2_6_3 && !process.running {
-            self.ended_in_vain(&process);
+            self.ended_unused(&process);
             return Some(End::GivenUp);
         }
         if process.queued > 0 {
@@ -208,7 +208,7 @@ impl Anticipatory {
         }
     }
 
-    fn ended_in_vain(&mut self, process: &Process) {
+    fn ended_unused(&mut self, process: &Process) {
         if process.think_mean().is_none() {
             self.newcomers.gone = after(self.newcomers.gone, true);
         }
@@ -217,7 +217,7 @@ impl Anticipatory {
     /// Whether the process's next request is not expected in time.
     fn unlikely(&mut self, process: &Process) -> bool {
         if !process.running {
-            self.ended_in_vain(process);
+            self.ended_unused(process);
             if self.newcomers.alone > LIKELY {
                 return true;
             }
@@ -425,7 +425,7 @@ impl Scheduler for Anticipatory {
         process.running = false;
         let process = *process;
         if self.awaits(pid) && self.settings.rules == Rules::Linux2_6_3 {
-            self.ended_in_vain(&process);
+            self.ended_unused(&process);
             self.stop(now, End::GivenUp);
         }
         self.forget(Some(pid));

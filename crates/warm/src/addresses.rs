@@ -32,7 +32,7 @@ pub struct Piece {
 
 /// The addresses of a tree's files.
 #[derive(Debug, Default)]
-pub struct Places {
+pub struct TreeAddresses {
     /// The pieces to read, in no order.
     pub pieces: Vec<Piece>,
     /// The size of each file, by its number in the tree; zero for further links of one.
@@ -40,7 +40,7 @@ pub struct Places {
     /// Bytes that are in memory already.
     pub resident: Bytes,
     /// Bytes that are neither in memory nor at an address: delayed, inline or encoded extents, and holes.
-    pub placeless: Bytes,
+    pub unmapped: Bytes,
     /// Further links of files.
     pub links: u64,
     /// Files with more extents than are placed.
@@ -60,7 +60,7 @@ struct Mapped {
     map: Map,
 }
 
-impl Places {
+impl TreeAddresses {
     /// Finds the addresses of all files of a tree. Marks volumes that do not report addresses.
     pub fn of(tree: &mut Tree, cached: Cached, work: &Work<'_>) -> Self {
         let mut places = Self { sizes: vec![Bytes::ZERO; tree.files().len()], ..Self::default() };
@@ -112,7 +112,7 @@ impl Places {
                 self.cut_short += u64::from(layout.cut_short);
                 let runs = placed(&layout, &map.missing, about.backing.start, size);
                 let known = runs.iter().map(|run| run.pages.len()).sum::<Pages>() + map.resident;
-                self.placeless += (size.pages_ceil() - known).bytes();
+                self.unmapped += (size.pages_ceil() - known).bytes();
                 let pieces = runs.into_iter().map(|run| Piece { file, pages: run.pages, lba: Some(run.lba) });
                 self.pieces.extend(pieces);
             }
