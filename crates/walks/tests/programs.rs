@@ -52,7 +52,16 @@ fn fresh() -> Tree {
     Tree::new(6000, Layout::Fresh, 11)
 }
 
+/// Prints a line of JSON, as `benches/results/walks` has them, and what the engine did.
 fn show(name: &str, ran: &Ran) {
+    let name = name.replace(',', "");
+    eprintln!(
+        "{{\"walk\": \"{name}\", \"files\": {}, \"stock_s\": {:.3}, \"fetches_s\": {:.3}, \"gain\": {:.3}}}",
+        ran.files,
+        ran.stock.as_secs_f64(),
+        ran.fetched.as_secs_f64(),
+        ran.gain(),
+    );
     let walk = ran.status.walks.first();
     eprintln!(
         "{name}: stock {}, with fetches {} ({} of fetches), gain {:.2}; {} files, {:?}",
@@ -111,7 +120,7 @@ fn four_threads_are_one_walk() {
     assert!(ran.gain() > 3.0, "{}", ran.gain());
 }
 
-/// `find | xargs`: one program is ahead with directories, another opens files.
+/// `find and xargs`: one program is ahead with directories, another opens files.
 #[test]
 fn two_programs_that_walk_together_are_one_walk() {
     let tree = fresh();
@@ -133,7 +142,7 @@ fn two_programs_that_walk_together_are_one_walk() {
         opened = opened.saturating_sub(1);
     }
     let ran = run(&tree, &mixed);
-    show("find | xargs", &ran);
+    show("find and xargs", &ran);
     assert_eq!(ran.status.walks.len(), 1);
     assert!(ran.gain() > 2.5, "{}", ran.gain());
 }
@@ -263,7 +272,7 @@ fn a_walk_that_leaves_memory_is_prefetched_again() {
     let with_engine = run_warm(&tree, &acts, first);
     let gain = stock.own.time.get() as f64 / (with_engine.own.time + with_engine.fetches.time).get() as f64;
     // A trial comes at the latest after 32 directories, of the 350 that are not in memory.
-    eprintln!("the first third in memory: gain {gain:.1}");
+    eprintln!("{{\"walk\": \"the first third in memory\", \"gain\": {gain:.3}}}");
     assert!(gain > 3.0, "{gain}");
     assert!(with_engine.reported < (rest.len() + first.len() / 4) as u64, "{}", with_engine.reported);
 }

@@ -24,7 +24,7 @@ impl Result {
     }
 }
 
-fn run(tree: &Tree, acts: &[Act], settings: Settings) -> Result {
+fn run(name: &str, tree: &Tree, acts: &[Act], settings: Settings) -> Result {
     let costs = Arc::new(Profile::builtin("barracuda-500g").expect("built in"));
     let mut stock = World::new(costs.clone(), tree.clone(), None);
     let mut with_engine = World::new(costs, tree.clone(), Some(settings));
@@ -41,6 +41,18 @@ fn run(tree: &Tree, acts: &[Act], settings: Settings) -> Result {
         batches: with_engine.batches.len(),
     };
     let status = with_engine.engine.as_ref().expect("an engine").status();
+    // As benches/results/walks has them.
+    eprintln!(
+        "{{\"walk\": \"{name}\", \"files\": {}, \"stock_s\": {:.3}, \"stock_requests\": {}, \"own_s\": {:.3}, \
+         \"fetches_s\": {:.3}, \"optimum_s\": {:.3}, \"gain\": {:.3}}}",
+        tree.files(),
+        result.stock.time.as_secs_f64(),
+        result.stock.requests,
+        result.own.time.as_secs_f64(),
+        result.fetches.time.as_secs_f64(),
+        result.optimum.as_secs_f64(),
+        result.gain(),
+    );
     eprintln!(
         "{} files: stock {} ({} requests), own {} ({}), fetches {} ({}) in {} batches {:?}, optimum {}; gain {:.1}, {:.2} optima\n{:?}",
         tree.files(),
@@ -71,13 +83,13 @@ fn large() -> Settings {
 #[test]
 fn a_fresh_tree_of_30_000_files_in_hash_order() {
     let tree = Tree::new(30_000, Layout::Fresh, 1);
-    let result = run(&tree, &walk(&tree, Reading::Listing, false), large());
+    let result = run("whole fresh", &tree, &walk(&tree, Reading::Listing, false), large());
     assert!(result.gain() > 10.0, "{}", result.gain());
 }
 
 #[test]
 fn an_aged_tree_of_30_000_files() {
     let tree = Tree::new(30_000, Layout::Aged(10), 2);
-    let result = run(&tree, &walk(&tree, Reading::Listing, false), large());
+    let result = run("whole aged", &tree, &walk(&tree, Reading::Listing, false), large());
     assert!(result.gain() > 5.0, "{}", result.gain());
 }

@@ -47,13 +47,15 @@ fn tables_of_results_are_those_of_the_raw_rows() {
 }
 
 /// The tables of a page without marks in which at least half of the cells, except for the first of each line,
-/// are numbers.
+/// are numbers. A table of parameters, which nothing measures, stands below `<!-- parameters -->`.
 fn tables_of_numbers_by_hand(page: &str) -> Vec<String> {
-    let (mut tables, mut table, mut is_made) = (Vec::new(), Vec::new(), false);
+    let (mut tables, mut table, mut is_made, mut is_given) = (Vec::new(), Vec::new(), false, false);
     for line in page.lines().chain([""]) {
         is_made |= line.starts_with("<!-- table: ");
         is_made &= !line.contains("<!-- end of table -->");
-        if line.starts_with('|') && !is_made {
+        is_given |= line == "<!-- parameters -->";
+        is_given &= !line.is_empty();
+        if line.starts_with('|') && !is_made && !is_given {
             table.push(line);
             continue;
         }
@@ -74,10 +76,6 @@ fn tables_of_numbers_by_hand(page: &str) -> Vec<String> {
 fn tables_of_results_are_made_by_a_command() {
     for path in marks::pages() {
         let name = path.strip_prefix(marks::root()).unwrap_or(&path).display().to_string();
-        // Numbers in a page of internals belong to what it explains.
-        if name.contains("docs/internals/") {
-            continue;
-        }
         let by_hand = tables_of_numbers_by_hand(&std::fs::read_to_string(&path).expect("a page"));
         assert!(by_hand.is_empty(), "{name}: name raw rows in a comment above this table:\n{}", by_hand[0]);
     }
@@ -87,7 +85,7 @@ fn tables_of_results_are_made_by_a_command() {
 fn a_table_of_numbers_is_found_outside_of_marks_only() {
     let table = "| x | a | b |\n|---|---|---|\n| one | 1.0 | **2** |\n";
     let page = format!(
-        "{table}\n<!-- table: s/f -->\n{table}<!-- end of table -->\n| x | y |\n|---|---|\n| one | two 2 |\n"
+        "{table}\n<!-- parameters -->\n{table}\n<!-- table: s/f -->\n{table}<!-- end of table -->\n| x | y |\n|---|---|\n| one | two 2 |\n"
     );
     assert_eq!(tables_of_numbers_by_hand(&page), [table.trim_end()]);
 }

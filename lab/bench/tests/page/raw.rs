@@ -1,7 +1,7 @@
 //! Raw results as rows of named values.
 //!
 //! Rows come from tables in text files (as the commands, `scripts/bench-sqlite` and `scripts/sweep-walks` print
-//! them), from lines of JSON, from the report of `foreseek lab reproduce --adaptive`, from lists of levels
+//! them), from lines of JSON, from Criterion's output ([`benchmarks`]), from the report of `foreseek lab reproduce --adaptive`, from lists of levels
 //! ([`levels`]), of claims ([`claims`]) and of disk requests ([`disk_requests`]), and from measurements of the
 //! mount, which are judged anew from their runs.
 
@@ -87,8 +87,40 @@ fn rows_of(text: &str) -> Result<Vec<Row>, String> {
         rows.extend(levels(text));
         rows.extend(claims(text));
         rows.extend(disk_requests(text));
+        rows.extend(benchmarks(text));
         rows
     })
+}
+
+/// Criterion's benchmarks: below the name `GROUP/PART, PART ...` a line `thrpt: [LOW UNIT MIDDLE UNIT HIGH UNIT]`. A row for each, with the
+/// middle in millions a second.
+fn benchmarks(text: &str) -> Vec<Row> {
+    let (mut rows, mut name) = (Vec::new(), None);
+    for line in text.lines() {
+        let before = line.split("time:").next().unwrap_or_default();
+        if !line.starts_with(' ') && before.contains('/') {
+            name = Some(before.trim());
+        }
+        let Some(throughput) = line.trim().strip_prefix("thrpt:") else { continue };
+        let words: Vec<&str> = throughput.trim().trim_matches(['[', ']']).split(' ').collect();
+        // The first one below a name: a second is of a comparison.
+        let (Some((group, parts)), [_, _, middle, unit, ..]) =
+            (name.take().and_then(|name: &str| name.split_once('/')), &words[..])
+        else {
+            continue;
+        };
+        let scale = match *unit {
+            "Kelem/s" => 1e-3,
+            "Melem/s" => 1.0,
+            _ => continue,
+        };
+        let Ok(middle) = middle.parse::<f64>() else { continue };
+        let mut values: Vec<(String, String)> =
+            parts.split(", ").zip(0..).map(|(part, at)| (format!("part {at}"), part.to_owned())).collect();
+        values.push(("millions a second".to_owned(), format!("{:.4}", middle * scale)));
+        rows.push(Row { heading: group.to_owned(), values });
+    }
+    rows
 }
 
 /// Lines `POLICY  LEVEL: a/b/c KEY=VALUE ...  LEVEL: ...` below a line `-- HEADING`: a row for each level, with the keys as columns.
@@ -454,7 +486,7 @@ fn table_at(lines: &[&str]) -> (Vec<String>, Vec<Vec<String>>) {
 }
 
 fn is_number(cell: &str) -> bool {
-    cell.starts_with(|first: char| first.is_ascii_digit())
+    cell.trim_start_matches(['+', '-']).starts_with(|first: char| first.is_ascii_digit())
 }
 
 /// The cells of a line of a table.
@@ -577,5 +609,18 @@ fn objects_are_read_with_what_lies_within() {
     assert_eq!(
         (rows[0].get("a"), rows[0].get("b.c"), rows[1].get("name")),
         (Some("1"), Some("x"), Some("main"))
+    );
+}
+
+#[test]
+fn benchmarks_of_criterion_are_rows() {
+    let text = "strips/hits, asp, 500 MiB\n  time:   [1 ms 2 ms 3 ms]\n  thrpt:  [5.6 Melem/s 5.73 Melem/s 5.8 Melem/s]\n\
+                  change:\n  thrpt:  [-1% +2% +3%]\nbig/x   time:   [1 s 2 s 3 s]\n  thrpt:  [620.2 Kelem/s 628.3 Kelem/s 636.2 Kelem/s]\n";
+    let rows = benchmarks(text);
+    assert_eq!(rows.len(), 2);
+    assert_eq!((rows[0].heading.as_str(), rows[0].get("part 2")), ("strips", Some("500 MiB")));
+    assert_eq!(
+        (rows[0].get("millions a second"), rows[1].get("millions a second")),
+        (Some("5.7300"), Some("0.6283"))
     );
 }
