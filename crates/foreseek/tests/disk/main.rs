@@ -49,7 +49,7 @@ fn a_disk_lives_and_leaves_nothing_behind() {
     assert!(stats["seeks"].as_u64() >= Some(19), "{stats}");
     assert!(stats["busy_seconds"].as_f64() > Some(0.02), "{stats}");
     assert!(stats["path"]["base_us"].as_f64() > Some(0.0), "{stats}");
-    assert!(lab.must(&["stats", "life"]).contains("path's share"));
+    assert!(lab.must(&["stats", "life"]).contains("software overhead"));
 
     lab.must(&["set", "life", "--time-scale", "0.1", "--delays", "off"]);
     let stats = lab.stats("life");
