@@ -69,20 +69,10 @@ fn the_help_of_each_command_for_users_has_examples() {
 /// The help of a command and of all below it.
 fn all_help(command: &[&str], known: &mut Vec<(Vec<String>, String)>) {
     let text = help(command);
-    let groups = text.lines().skip_while(|line| !line.starts_with("Commands:"));
-    let below: Vec<String> = if command.is_empty() {
-        COMMANDS.map(str::to_owned).to_vec()
-    } else if text.contains("\nCommands:\n") {
-        let listed =
-            groups.skip(1).take_while(|line| line.starts_with(' ')).filter(|line| !line.starts_with("   "));
-        listed
-            .filter_map(|line| line.split_whitespace().next())
-            .filter(|it| *it != "help")
-            .map(str::to_owned)
-            .collect()
-    } else {
-        Vec::new()
-    };
+    // What has no commands below lists its arguments there.
+    let has_commands = command.is_empty() || text.contains("\nCommands:\n");
+    let below: Vec<String> =
+        if has_commands { listed(&text).into_iter().map(str::to_owned).collect() } else { Vec::new() };
     known.push((command.iter().map(|&it| it.to_owned()).collect(), text));
     for name in &below {
         all_help(&[command, &[name.as_str()]].concat(), known);

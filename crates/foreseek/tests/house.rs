@@ -1,6 +1,8 @@
 //! The rules of the house that a compiler does not check: which crate may use which, what the pure crates
 //! must not touch, what every source file begins with.
 
+mod markdown;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -210,11 +212,10 @@ fn every_link_of_a_page_leads_somewhere() {
     let (mut broken, mut links) = (Vec::new(), 0);
     for page in pages() {
         let text = fs::read_to_string(&page).expect("a page");
-        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        for link in markdown::links(&text) {
             links += 1;
-            let path = link.split('#').next().unwrap_or_default();
-            let elsewhere = path.is_empty() || path.contains("://") || path.starts_with("mailto:");
-            if !elsewhere && !page.parent().expect("in a folder").join(path).exists() {
+            let folder = page.parent().expect("in a folder");
+            if markdown::file_of(link).is_some_and(|file| !folder.join(file).exists()) {
                 broken.push(format!("{}: {link}", page.display()));
             }
         }
@@ -266,7 +267,7 @@ fn no_page_links_to_a_date() {
     let mut dated = Vec::new();
     for page in pages() {
         let text = fs::read_to_string(&page).expect("a page");
-        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        let links = markdown::links(&text);
         dated.extend(
             links.filter(|link| link.contains("results/") && link.contains("/20")).map(str::to_owned),
         );

@@ -1,6 +1,8 @@
 //! What `make install` installs, `make uninstall` removes: nothing is left. It needs neither cargo nor apt, and what it installs is stripped.
 #![allow(clippy::print_stdout, reason = "tests that are skipped say so")]
 
+mod markdown;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -56,20 +58,13 @@ fn debug_information_lies_apart(staged: &Path) {
     assert!(apart.contains(".debug_line"), "{apart}");
 }
 
-/// The targets of a page's links to other files, without the place within the page.
-fn links(page: &str) -> Vec<&str> {
-    let targets = page.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
-    let files = targets.filter(|target| !target.contains("://")).map(|it| it.split('#').next().unwrap_or(it));
-    files.filter(|file| !file.is_empty()).collect()
-}
-
 fn links_between_pages_lead_somewhere(manual: &Path) {
     let pages: Vec<String> = files(manual).into_iter().filter(|file| file.ends_with(".md")).collect();
     let mut followed = 0;
     for page in &pages {
         let path = manual.join(page);
         let text = fs::read_to_string(&path).expect("text");
-        for link in links(&text) {
+        for link in markdown::links(&text).filter_map(markdown::file_of) {
             let target = path.parent().expect("a directory").join(link);
             assert!(target.exists(), "{page} links to {link}, which is not installed");
             followed += 1;

@@ -63,15 +63,7 @@ fn show(name: &str, ran: &Ran) {
         ran.gain(),
     );
     let walk = ran.status.walks.first();
-    eprintln!(
-        "{name}: stock {}, with fetches {} ({} of fetches), gain {:.2}; {} files, {:?}",
-        ran.stock,
-        ran.with_engine,
-        ran.fetched,
-        ran.gain(),
-        ran.files,
-        walk.map(|walk| (walk.fetched, walk.used, walk.wasted, walk.order, walk.stopped)),
-    );
+    eprintln!("{:?}", walk.map(|walk| (walk.fetched, walk.used, walk.wasted, walk.order, walk.stopped)),);
 }
 
 #[test]

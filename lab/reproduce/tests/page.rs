@@ -129,17 +129,21 @@ fn sensitivity(variants: &[Value]) -> String {
     block
 }
 
+/// The claims of a trial.
+fn claims_of(trial: &Value) -> &[Value] {
+    trial["claims"].as_array().map_or(&[], Vec::as_slice)
+}
+
 /// Each claim of a trial: as set up and in the trial, in brackets if it does not hold.
 fn trials(all: &[Value]) -> String {
-    let of = |trial: &Value| trial["claims"].as_array().cloned().unwrap_or_default();
     let mut block =
         "| claim | paper | as set up | what was varied | in the trial |\n|---|---|---|---|---|\n".to_owned();
     let Some((as_set_up, trials)) = all.split_first() else { return block };
-    for claim in of(as_set_up) {
-        let id = text(&claim, "id");
-        let mut begin = format!("| {id} | {} | {} |", text(&claim, "paper_says"), value(&claim));
+    for claim in claims_of(as_set_up) {
+        let id = text(claim, "id");
+        let mut begin = format!("| {id} | {} | {} |", text(claim, "paper_says"), value(claim));
         for trial in trials {
-            if let Some(then) = of(trial).iter().find(|one| one["id"] == id) {
+            if let Some(then) = claims_of(trial).iter().find(|one| one["id"] == id) {
                 block += &format!("{begin} {} | {} |\n", text(trial, "trial"), value(then));
                 begin = "| | | |".to_owned();
             }
@@ -150,7 +154,6 @@ fn trials(all: &[Value]) -> String {
 
 /// The bounds that are missed, each with the trials in which it holds.
 fn missed_bounds(claims: &[Value], trials: &[Value]) -> String {
-    let of = |trial: &Value| trial["claims"].as_array().cloned().unwrap_or_default();
     let mut block = "| bound | paper | ours | explained by |\n|---|---|---|---|\n".to_owned();
     for claim in claims {
         let is_simulated = text(claim, "kind") == "simulated" && is_bound(text(claim, "relation"));
@@ -164,8 +167,8 @@ fn missed_bounds(claims: &[Value], trials: &[Value]) -> String {
             .skip(1)
             .flat_map(|trial| {
                 let holds =
-                    of(trial).into_iter().find(|one| one["id"] == id && text(one, "verdict") == "holds");
-                holds.map(|one| format!("{} ({})", text(trial, "trial"), text(&one, "ours")))
+                    claims_of(trial).iter().find(|one| one["id"] == id && text(one, "verdict") == "holds");
+                holds.map(|one| format!("{} ({})", text(trial, "trial"), text(one, "ours")))
             })
             .collect();
         let explained = match explained.len() {
