@@ -2,8 +2,8 @@
 //!
 //! It is shared by the programs that read trees ahead: `warm`, which gets the names to read, and `watch`,
 //! which detects them. A directory lists its entries ([`entries_of`]); a file's missing pages have addresses
-//! in pieces ([`Map`]); ext4's inodes and directories are read through the block device ([`Metadata`]). The
-//! properties of a file system decide the order of its files ([`Volume`], [`c_look`]).
+//! in pieces ([`Map`]); ext4's inodes and directories are read through the block device ([`Metadata`]); the
+//! number of an xfs inode is its address ([`xfs`]). The properties of a file system decide the order of its files ([`Volume`], [`c_look`]).
 //!
 //! Nothing is written and nothing is evicted.
 #![forbid(unsafe_code)]
@@ -15,6 +15,7 @@ mod map;
 mod metadata;
 mod order;
 mod volume;
+pub mod xfs;
 
 pub use directory_blocks::blocks_of_directory;
 pub use entries::{Entries, Entry, entries_of};

@@ -91,6 +91,12 @@ impl Volume {
         Self { device, name, by, backing }
     }
 
+    /// Whether it is xfs: the numbers of its inodes are their addresses.
+    #[must_use]
+    pub fn is_xfs(&self) -> bool {
+        self.name == "xfs"
+    }
+
     /// Whether its inodes can be read through its block device: ext2 to ext4.
     #[must_use]
     pub fn is_ext4(&self) -> bool {

@@ -31,6 +31,7 @@ mod side_costs;
 mod signals;
 mod small_file;
 mod waiting_call;
+mod xfs;
 
 pub use advice::{DEFAULT_CALL, DontNeed, Means, dont_need, will_need};
 pub use arena::{Arena, Buffer};
@@ -49,7 +50,8 @@ pub use privilege::has_gained_rights;
 pub use process_id::{process_id, renew_process_id};
 pub use processes::{Activity, ProcessWatch, WATCHED_MOST};
 pub use residency::{Residency, cachestat};
-pub use side_costs::SideCosts;
+pub use side_costs::{SideCosts, reclaimed, thread_reads};
 pub use signals::{Signal, SignalQueue};
 pub use small_file::read_text;
 pub use waiting_call::{ThreadState, process_of, thread_state};
+pub use xfs::XfsGeometry;

@@ -27,7 +27,7 @@ impl SideCosts {
         Self {
             processor: Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0)),
             fiemap_calls: layout::calls(),
-            reclaimed: reclaimed_within(Path::new("/proc")),
+            reclaimed: reclaimed(),
         }
     }
 
@@ -40,6 +40,20 @@ impl SideCosts {
             reclaimed: self.reclaimed - before.reclaimed,
         }
     }
+}
+
+/// Memory that the kernel has reclaimed on the whole machine, other than by the limit of a control group.
+#[must_use]
+pub fn reclaimed() -> Bytes {
+    reclaimed_within(Path::new("/proc"))
+}
+
+/// What this thread has read from block devices, its requests ahead included; `None` where the kernel does not
+/// account for it.
+#[must_use]
+pub fn thread_reads() -> Option<Bytes> {
+    let text = small_file::read(Path::new("/proc/thread-self/io"))?;
+    text.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.trim().parse().ok().map(Bytes))
 }
 
 /// `pgsteal_kswapd` and its like in `/proc/vmstat`; zero where it cannot be read.

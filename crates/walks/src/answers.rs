@@ -102,7 +102,7 @@ impl State {
             if resident {
                 item.set(flag::RESIDENT);
             }
-            if let Some(walk) = &mut self.walks[at] {
+            if let Some(walk) = self.walks[at].as_mut().filter(|_| file.residency_known) {
                 walk.resident = match (resident, file.missing.is_empty()) {
                     (true, _) => walk.resident.saturating_add(1),
                     (false, true) => walk.resident,

@@ -115,6 +115,9 @@ pub struct Placed<'a> {
     pub length: Bytes,
     /// How many of its pages are in memory.
     pub resident: Pages,
+    /// Whether it is known what is in memory. If it is not known (directories of xfs), this answer says nothing
+    /// about whether the walk finds its data in memory.
+    pub residency_known: bool,
     /// Its pieces that are *not* in memory and have an address, in the order of the file. Pieces in memory,
     /// holes, and extents without an address are left out.
     pub missing: &'a [Extent],

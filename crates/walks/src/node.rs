@@ -46,6 +46,6 @@ pub struct Entry<'a> {
     /// Its name: any bytes.
     pub name: &'a [u8],
     /// The address of the inode itself, if the driver can compute it without reading (ext4: group and table;
-    /// xfs: the inode number). `None` otherwise.
+    /// xfs: the inode number). Inodes that the device reads together have one address. `None` otherwise.
     pub inode_at: Option<Lba>,
 }

@@ -192,6 +192,7 @@ impl Driver {
                         file: it.node,
                         length: extent[0].pages.bytes(),
                         resident: Pages::ZERO,
+                        residency_known: true,
                         missing: if it.node.inode % 5 == 0 { &[] } else { extent },
                     })
                     .collect();
@@ -256,8 +257,13 @@ impl Driver {
             Action::Read(it, end) => self.notify(Event::Read { file: node(100 + it), end: Bytes(end) }),
             Action::Answer => self.answer(),
             Action::Nonsense(it) => {
-                let placed =
-                    Placed { file: node(it), length: Bytes(it), resident: Pages::ZERO, missing: &[] };
+                let placed = Placed {
+                    file: node(it),
+                    length: Bytes(it),
+                    resident: Pages::ZERO,
+                    residency_known: it % 2 == 0,
+                    missing: &[],
+                };
                 self.notify(Event::Placed { files: &[placed] })?;
                 self.notify(Event::Done {
                     fetch: FetchId(it % 50 + 1000),

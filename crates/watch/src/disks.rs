@@ -178,6 +178,7 @@ impl Disk {
                         file: file.file,
                         length: file.length,
                         resident: file.resident,
+                        residency_known: file.residency_known,
                         missing: &file.missing,
                     })
                     .collect();

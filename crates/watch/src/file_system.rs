@@ -9,9 +9,9 @@
 //! Limit: between `umount` and the end of operations in progress (one request to the disk) the device is still
 //! in use, and cannot be formatted or detached.
 
-use foreseek_places::Volume;
+use foreseek_places::{Volume, xfs};
 use foreseek_storage::fanotify::FileSystemId;
-use foreseek_storage::{DeviceNumber, FileHandle};
+use foreseek_storage::{DeviceNumber, FileHandle, XfsGeometry};
 use foreseek_walks::{DeviceNo, Node};
 use rustc_hash::FxHashSet;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
@@ -78,6 +78,8 @@ pub(crate) struct FileSystem {
     pub(crate) mount: PathBuf,
     /// The kind of file system and the devices below it.
     pub(crate) volume: Volume,
+    /// The addresses of inodes by their numbers, on xfs.
+    pub(crate) inodes: Option<xfs::Geometry>,
     attachment: Mutex<Attachment>,
     left: AtomicBool,
     covered: RwLock<FxHashSet<u64>>,
@@ -92,11 +94,14 @@ impl FileSystem {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOATIME;
         let fd = rustix::fs::open(mount, flags, Mode::empty())?;
         let device = DeviceNumber::from_raw(rustix::fs::fstat(&fd)?.st_dev);
+        let volume = Volume::of(fd.as_fd(), device);
+        let geometry = volume.is_xfs().then(|| XfsGeometry::of(fd.as_fd()).ok()).flatten();
         Ok(Self {
             number,
             id: FileSystemId(rustix::fs::fstatvfs(&fd)?.f_fsid),
             mount: mount.to_owned(),
-            volume: Volume::of(fd.as_fd(), device),
+            volume,
+            inodes: geometry.and_then(xfs::Geometry::new),
             attachment: Mutex::default(),
             left: AtomicBool::new(false),
             covered: RwLock::default(),

@@ -85,6 +85,22 @@ impl Reach<'_> {
         Ok((directory, again(&place, flags)?))
     }
 
+    /// Looks a listed file or directory up, which reads its inode into memory. The caller knows that its walkers
+    /// may search the directory above.
+    ///
+    /// # Errors
+    /// ESTALE if it is gone or was replaced; otherwise the kernel's error.
+    pub(crate) fn look_up(self, which: InDirectory) -> Result<Stat, Errno> {
+        let view = self.file_system.view()?;
+        let parent = self.directories.get(which.directory).ok_or(Errno::STALE)?;
+        let listing = parent.listing().ok_or(Errno::STALE)?;
+        let (name, _) = listing.find(which.node.inode).ok_or(Errno::STALE)?;
+        let above = view.open(&parent.handle, PLACE | OFlags::DIRECTORY)?;
+        let stat = rustix::fs::fstat(place_in(above.as_fd(), name, OFlags::empty())?)?;
+        self.check_is(which.node, &stat)?;
+        Ok(stat)
+    }
+
     /// Whether the inodes that a directory lists may be examined: whether its walkers may search it.
     pub(crate) fn may_search(self, directory: Node) -> bool {
         let look = || -> Result<bool, Errno> {

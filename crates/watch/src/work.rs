@@ -3,7 +3,7 @@
 //! | threads | work |
 //! |---|---|
 //! | [`LISTERS`] | list directories; look up where files lie |
-//! | one | inodes, through the block device |
+//! | one | inodes: through the block device on ext4; on xfs by looking them up, with [`LOOKERS`] threads while it does |
 //! | one | contents, and blocks of directories through the block device, in the order that the engine gives: `WILLNEED`, which waits while the disk's queue is full |
 //!
 //! All have the lowest ordinary I/O priority: with a scheduler that supports priorities, programs' own requests
@@ -20,10 +20,12 @@ use crate::reach::{Opened, Reach, TOGETHER};
 use crate::unused::Unused;
 use crate::wake::Wake;
 use foreseek_places::Cached::LeftOut;
-use foreseek_places::{Map, Metadata, OrderBy, entries_of, placed};
+use foreseek_places::{Map, Metadata, OrderBy, entries_of, placed, xfs};
 use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_storage::fanotify::Marker;
-use foreseek_storage::{HostFd, Layout, Means, SideCosts, batch_scheduling, lowest_io_priority, will_need};
+use foreseek_storage::{
+    HostFd, Layout, Means, batch_scheduling, lowest_io_priority, reclaimed, thread_reads, will_need,
+};
 use foreseek_units::{ByteSpan, Bytes, Lba, Pages, Sectors};
 use foreseek_walks::{DeviceNo, InDirectory, Kind, Node, Outcome, Part};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -31,6 +33,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -39,6 +42,9 @@ use std::time::{Duration, Instant};
 /// Threads that list and look up. On ext4 the metadata was read from the disk beforehand and one would suffice.
 /// Elsewhere each thread waits for the disk, and half of a SATA disk's queue of 32 is left for others.
 pub(crate) const LISTERS: usize = 8;
+/// Threads that look inodes up at a time, each the next one in the order of the disk: as many requests are in
+/// the disk's queue.
+const LOOKERS: usize = LISTERS;
 /// Jobs that wait for each kind of thread: the most of eight walks of an engine, 128 listings each, and as many
 /// look-ups of addresses in parts of [`PLACED`].
 const QUEUE: usize = 1024;
@@ -88,6 +94,7 @@ pub(crate) struct PlacedFile {
     pub(crate) file: Node,
     pub(crate) length: Bytes,
     pub(crate) resident: Pages,
+    pub(crate) residency_known: bool,
     pub(crate) missing: Vec<Extent>,
 }
 
@@ -242,7 +249,13 @@ fn give<T>(to: Option<&SyncSender<T>>, job: T) -> bool {
 }
 
 fn without_place(file: Node) -> PlacedFile {
-    PlacedFile { file, length: Bytes::ZERO, resident: Pages::ZERO, missing: Vec::new() }
+    PlacedFile {
+        file,
+        length: Bytes::ZERO,
+        resident: Pages::ZERO,
+        residency_known: true,
+        missing: Vec::new(),
+    }
 }
 
 struct Worker {
@@ -345,7 +358,9 @@ impl Worker {
         self.notify(Answer::Placed(answers));
     }
 
-    /// The addresses of a directory's blocks that are not in memory, if they can be read through the device.
+    /// The addresses of a directory's blocks that are not in memory, if they can be read through the device. A
+    /// directory of xfs without blocks is kept in its inode, and costs nothing to list. Where the blocks of others
+    /// lie xfs reveals only to who opens them, which reads them.
     fn place_directory(
         &self,
         file_system: &FileSystem,
@@ -353,6 +368,12 @@ impl Worker {
         tables: &Mutex<Metadata>,
     ) -> PlacedFile {
         let mut placed = without_place(which.node);
+        if file_system.inodes.is_some() {
+            let stat = self.shared.reach(file_system).look_up(which);
+            placed.resident = Pages(u64::from(stat.is_ok_and(|stat| stat.st_blocks == 0)));
+            placed.residency_known = false;
+            return placed;
+        }
         let index = index_of(file_system);
         let reads = || {
             let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
@@ -383,9 +404,12 @@ impl Worker {
         }
     }
 
-    fn count_reclaimed(&self, before: SideCosts, fetched: Bytes) {
-        let reclaimed = SideCosts::now().since(before).reclaimed.min(fetched);
-        self.shared.counters.reclaimed_bytes.add(reclaimed.get());
+    /// Counts what the kernel reclaimed during a fetch, as far as the fetch may be the cause.
+    fn count_reclaimed(&self, before: Bytes, fetched: Bytes) {
+        if !fetched.is_zero() {
+            let during = (reclaimed() - before).min(fetched);
+            self.shared.counters.reclaimed_bytes.add(during.get());
+        }
     }
 
     fn is_cancelled(&self, fetch: FetchId) -> bool {
@@ -397,9 +421,9 @@ impl Worker {
         loop {
             match jobs.recv_timeout(IDLE) {
                 Ok((fetch, nodes)) => {
-                    let (before, others) = (metadata.bytes, SideCosts::now());
-                    let outcome = self.request_inodes(fetch, &nodes, &mut metadata);
-                    let fetched_bytes = metadata.bytes - before;
+                    let (before, others) = (metadata.bytes, reclaimed());
+                    let (looked_up, outcome) = self.request_inodes(fetch, &nodes, &mut metadata);
+                    let fetched_bytes = metadata.bytes - before + looked_up;
                     self.count_reclaimed(others, fetched_bytes);
                     self.shared.counters.metadata_bytes.add(fetched_bytes.get());
                     self.notify(Answer::Done(fetch, fetched_bytes, outcome));
@@ -411,8 +435,14 @@ impl Worker {
         }
     }
 
-    /// Requests inodes.
-    fn request_inodes(&self, fetch: FetchId, nodes: &[InDirectory], metadata: &mut Metadata) -> Outcome {
+    /// Requests inodes; returns how many bytes were read to look them up.
+    fn request_inodes(
+        &self,
+        fetch: FetchId,
+        nodes: &[InDirectory],
+        metadata: &mut Metadata,
+    ) -> (Bytes, Outcome) {
+        let mut looked_up = Bytes::ZERO;
         let mut outcome = Outcome::Arrived;
         let same = |a: &InDirectory, b: &InDirectory| a.node.device == b.node.device;
         for part in nodes.chunk_by(same) {
@@ -428,14 +458,50 @@ impl Worker {
                 which.node == which.directory
                     || *searched.entry(which.directory).or_insert_with(|| reach.may_search(which.directory))
             };
-            let permitted: Vec<u64> =
-                part.iter().filter(&mut may_look).map(|which| which.node.inode).collect();
+            let permitted: Vec<InDirectory> = part.iter().filter(&mut may_look).copied().collect();
             let index = index_of(&file_system);
             if metadata.reads(index, &file_system.volume) {
-                metadata.prefetch_inodes(index, permitted);
+                metadata.prefetch_inodes(index, permitted.iter().map(|which| which.node.inode));
+            } else if let Some(geometry) = &file_system.inodes {
+                looked_up += self.look_up(fetch, &file_system, geometry, &permitted);
             }
         }
-        outcome
+        (looked_up, outcome)
+    }
+
+    /// Looks inodes up in their order, which is that of the disk; returns how many bytes were read from it.
+    fn look_up(
+        &self,
+        fetch: FetchId,
+        file_system: &FileSystem,
+        geometry: &xfs::Geometry,
+        nodes: &[InDirectory],
+    ) -> Bytes {
+        let reach = self.shared.reach(file_system);
+        let (next, read) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let look = || {
+            let before = thread_reads();
+            let mut clusters = Bytes::ZERO;
+            while let Some(which) = nodes.get(next.fetch_add(1, Relaxed)) {
+                if self.is_cancelled(fetch) || file_system.is_left() {
+                    break;
+                }
+                // One that is gone by now needs no inode.
+                let _ = reach.look_up(*which);
+                clusters += geometry.cluster_of(which.node.inode).map_or(Bytes::ZERO, |span| span.len());
+            }
+            // A kernel that does not account for reads: what was requested.
+            let bytes = thread_reads().zip(before).map_or(clusters, |(after, before)| after - before);
+            read.fetch_add(bytes.get(), Relaxed);
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..LOOKERS.min(nodes.len()) {
+                // With fewer threads it takes longer.
+                let _ = std::thread::Builder::new().name("watch-look".to_owned()).spawn_scoped(scope, look);
+            }
+            look();
+        });
+        Bytes(read.into_inner())
     }
 
     fn is_directory(&self, which: InDirectory) -> bool {
@@ -449,7 +515,7 @@ impl Worker {
         loop {
             match jobs.recv_timeout(IDLE) {
                 Ok((fetch, parts)) => {
-                    let (before, others) = (metadata.bytes, SideCosts::now());
+                    let (before, others) = (metadata.bytes, reclaimed());
                     let (contents, outcome) = self.request_parts(fetch, &parts, &mut metadata);
                     let blocks = metadata.bytes - before;
                     self.count_reclaimed(others, contents + blocks);
@@ -568,7 +634,7 @@ fn map(file_system: &FileSystem, file: Node, opened: &Opened) -> PlacedFile {
     );
     let missing =
         runs.iter().map(|run| Extent { page: run.pages.start, pages: run.pages.len(), lba: run.lba });
-    PlacedFile { file, length, resident: map.resident, missing: missing.collect() }
+    PlacedFile { file, length, resident: map.resident, residency_known: true, missing: missing.collect() }
 }
 
 /// The index of a file system for its metadata.
@@ -576,7 +642,7 @@ fn index_of(file_system: &FileSystem) -> u16 {
     u16::try_from(file_system.number.0).unwrap_or(u16::MAX)
 }
 
-/// The addresses of a listing's inodes, on ext4.
+/// The addresses of a listing's inodes, on ext4 and xfs.
 fn places_of_inodes(
     file_system: &FileSystem,
     listing: &Listing,
@@ -584,6 +650,10 @@ fn places_of_inodes(
 ) -> Vec<Option<Lba>> {
     let index = index_of(file_system);
     let start = file_system.volume.backing.start;
+    if let Some(geometry) = &file_system.inodes {
+        let place = |inode| Some(geometry.cluster_of(inode)?.start.lba() + start);
+        return listing.iter().map(|(_, _, inode)| place(inode)).collect();
+    }
     let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
     if !tables.reads(index, &file_system.volume) {
         return vec![None; listing.len()];

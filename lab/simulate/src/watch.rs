@@ -373,6 +373,7 @@ impl Worker {
                 file: *file,
                 length: *length,
                 resident: *resident,
+                residency_known: true,
                 missing,
             })
             .collect();

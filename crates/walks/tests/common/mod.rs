@@ -600,6 +600,7 @@ impl World {
                 file: *file,
                 length: extent[0].pages.bytes(),
                 resident: if *resident { extent[0].pages } else { Pages::ZERO },
+                residency_known: true,
                 missing: if *resident || *blind { &[] } else { extent },
             })
             .collect();
