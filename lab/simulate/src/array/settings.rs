@@ -56,7 +56,7 @@ impl Default for Settings {
             following: None,
             assumed: None,
             scheduler: BLIND.to_owned(),
-            members: block::Settings::LINUX_2_6_18,
+            members: block::Settings { in_device: block::TAGS, ..block::Settings::LINUX_2_6_18 },
             failed_member: None,
             slow: Nanos::ZERO,
         }

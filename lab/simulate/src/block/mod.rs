@@ -17,4 +17,4 @@ pub use layer::BlockLayer;
 pub use metrics::{Anticipations, Metrics, SIZES_LIMIT};
 pub use request::{Completed, Full, Request, RequestId, Submission, Tag};
 pub use scheduler::Scheduler;
-pub use settings::{AnticipationTimer, Settings};
+pub use settings::{AnticipationTimer, Settings, TAGS};

@@ -3,6 +3,15 @@
 use foreseek_device::Queue;
 use foreseek_units::{Nanos, Sectors};
 
+/// Requests that the adapter's driver keeps in a SCSI disk with tags, in all set-ups of the papers and in each
+/// member of an array. TR-840's 320 sectors are 40 pages, the default number of pieces that the driver of LSI's
+/// Fusion MPT adapters gathers (`CONFIG_FUSION_MAX_SGE`, 40, in 2.6.3 and 2.6.10; other drivers of the time have
+/// other numbers). That driver gives a disk with tags and an Ultra160 bus 31 commands
+/// (`MPT_SCSI_CMD_PER_DEV_HIGH` in `drivers/message/fusion/mptscsih.h` up to 2.6.5). Others of the time are of
+/// the same order: `aic7xxx` and `aic79xx`, which drives the Adaptec Ultra320 adapters of ATC'08, have 32 by
+/// default, `aacraid`, which drives the array of EuroSys'07, 128.
+pub const TAGS: usize = 31;
+
 /// The settings of the block layer and its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {

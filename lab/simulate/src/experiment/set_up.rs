@@ -14,14 +14,6 @@ use foreseek_units::{Bytes, Sectors};
 /// fetch arrives in several pieces.
 const LARGEST_REQUEST: Sectors = Sectors(320);
 
-/// Requests that the adapter's driver keeps in the device. 320 sectors are 40 pages, the default number of
-/// pieces that the driver of LSI's Fusion MPT adapters gathers (`CONFIG_FUSION_MAX_SGE`, 40, in 2.6.3 and
-/// 2.6.10; other drivers of the time have other numbers). That driver gives a disk with tags and an Ultra160
-/// bus 31 commands (`MPT_SCSI_CMD_PER_DEV_HIGH` in `drivers/message/fusion/mptscsih.h` up to 2.6.5). Others of
-/// the time are of the same order: `aic7xxx` has 32 by default, `aacraid`, which drives the array, 128. So it
-/// is 31 in all set-ups.
-const IN_DEVICE: usize = 31;
-
 /// A submitter that takes the last free request, or sleeps for one, may take this many (`BLK_BATCH_REQ` of
 /// `ll_rw_blk.c`, 2.6.3 to 2.6.11). The sleeping of submitters (`get_request_wait`) belongs to it.
 const BATCH: usize = 32;
@@ -95,7 +87,7 @@ impl SetUp {
     /// The block layer.
     #[must_use]
     pub fn block(self) -> block::Settings {
-        let (largest, in_device) = (LARGEST_REQUEST, IN_DEVICE);
+        let (largest, in_device) = (LARGEST_REQUEST, block::TAGS);
         let sleeping =
             |of: block::Settings| block::Settings { batch: BATCH, submitter_sleeps: true, in_device, ..of };
         match self {
