@@ -76,7 +76,12 @@ pub enum ExportError {
         remedy: &'static str,
     },
     /// FUSE could not be mounted.
-    #[error("cannot mount a FUSE file system on {mount_point}: {cause}; it needs root and /dev/fuse")]
+    #[error(
+        "cannot mount a FUSE file system on {mount_point}: {}; it needs root with the right to mount (CAP_SYS_ADMIN) and \
+         /dev/fuse: a container must be given both, and loop devices (docker run --privileged -v /dev:/dev), or do it on \
+         the host",
+        .cause.to_string().trim()
+    )]
     Mount {
         /// The mount point.
         mount_point: PathBuf,

@@ -102,6 +102,10 @@ fn what_is_installed_is_removed() {
             .expect("it runs");
         assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
     };
+    // It was there before, and is empty.
+    let there = staged.join("usr/share/man");
+    fs::create_dir_all(&there).expect("a directory");
+    install(&[]);
     install(&[]);
     let installed = files(&staged);
     let soname = "usr/lib/here/libprefetch.so.0";
@@ -129,4 +133,8 @@ fn what_is_installed_is_removed() {
     links_between_pages_lead_somewhere(&staged.join("usr/share/doc/foreseek"));
     install(&["--remove"]);
     assert_eq!(files(&staged), BTreeSet::new());
+    fs::remove_dir(there).expect("kept, and empty");
+    for left in ["usr/share", "usr"] {
+        fs::remove_dir(staged.join(left)).expect("nothing else in it");
+    }
 }

@@ -232,6 +232,12 @@ fn warmed_files_are_not_read_again() {
     let again = setup.warm(&[&tree, "--format", "json"]);
     let report: Value = serde_json::from_str(&again.out).expect("JSON");
     assert!(report["fetched_bytes"].as_u64() < Some(1 << 20), "{report}");
+    // No more is in memory than the files are long, though the last page of each is whole.
+    let [resident, size] =
+        ["resident_bytes", "size_bytes"].map(|name| report[name].as_u64().expect("a number"));
+    assert!(resident <= size - (8 << 30) && resident > 1 << 20, "{report}");
+    let little = setup.warm(&[&tree, "--memory", "1"]);
+    assert!(little.status == Some(2) && little.err.contains("4 MiB or more"), "{little:?}");
     setup.end();
 }
 

@@ -32,7 +32,10 @@ pub const DEFAULT_READ_AHEAD: Bytes = Bytes::kib(128);
 #[derive(Debug, thiserror::Error)]
 pub enum LoopError {
     /// The kernel has no loop driver, or this process may not use it.
-    #[error("cannot open {path}: {cause}; loop devices need root and the 'loop' kernel module")]
+    #[error(
+        "cannot open {path}: {cause}; loop devices need root and the 'loop' kernel module, and a container must be given \
+         them (docker run --privileged -v /dev:/dev), or do it on the host"
+    )]
     Unavailable {
         /// The device node.
         path: PathBuf,

@@ -37,7 +37,7 @@ pub struct TreeAddresses {
     pub pieces: Vec<Piece>,
     /// The size of each file, by its number in the tree; zero for further links of one.
     pub sizes: Vec<Bytes>,
-    /// Bytes that are in memory already.
+    /// Bytes of files that are in memory already.
     pub resident: Bytes,
     /// Bytes that are neither in memory nor at an address: delayed, inline or encoded extents, and holes.
     pub unmapped: Bytes,
@@ -104,7 +104,8 @@ impl TreeAddresses {
             *size = mapped.size;
         }
         let (size, map) = (mapped.size, mapped.map);
-        self.resident += map.resident.bytes();
+        // Memory holds whole pages, also of a file that ends within one.
+        self.resident += map.resident.bytes().min(size);
         self.residency_unknown |= !map.residency_known;
         let about = volumes.get(volume);
         match map.layout {

@@ -23,7 +23,7 @@ mod window;
 pub use addresses::{Piece, TreeAddresses};
 pub use command::{SIGNALS, run_command, status_of};
 pub use error::{Error, Result};
-pub use run::{Ended, Options, Report, Source, in_physical_order, warm};
+pub use run::{Ended, MEMORY_LEAST, Options, Report, Source, in_physical_order, warm};
 pub use tree::{File, Limits, Reading, Tree, path_of};
 pub use trouble::{ReadErrors, shown};
 pub use window::{Window, batches};

@@ -37,6 +37,10 @@ use std::time::Instant;
 /// The divisor for the part of the window that one file may take if not everything fits.
 const ONE_FILE: u64 = 4;
 
+/// The least that a user may allow for fetched and unused data. A batch is half of it, some hundred small files,
+/// and a quarter is the most of one file. A pass over fewer files costs nearly what they cost one by one.
+pub const MEMORY_LEAST: Bytes = Bytes::mib(4);
+
 /// The files to read.
 pub enum Source<'a> {
     /// Trees and files.

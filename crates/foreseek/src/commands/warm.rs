@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 use foreseek_storage::SignalQueue;
 use foreseek_units::Bytes;
-use foreseek_warm::{Limits, Options, Reading, Report, SIGNALS, warm};
+use foreseek_warm::{Limits, MEMORY_LEAST, Options, Reading, Report, SIGNALS, warm};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -63,7 +63,8 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t)]
     reading: ReadingArg,
 
-    /// Upper limit on memory for what was read ahead and not used yet; --share counts, too.
+    /// Upper limit on memory for what was read ahead and not used yet, at least 4 MiB; --share
+    /// counts, too.
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     memory: Option<Bytes>,
 
@@ -97,6 +98,9 @@ enum ReadingArg {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if let Some(memory) = args.memory {
+        anyhow::ensure!(memory >= MEMORY_LEAST, "--memory {memory}: give {MEMORY_LEAST} or more");
+    }
     let list = read_list(args.list.as_deref())?;
     // Before any thread is started, and after what may wait for a person at a terminal.
     let signals = SignalQueue::block(&SIGNALS).context("cannot receive signals")?;
@@ -153,9 +157,8 @@ fn table(report: &Report) -> String {
         },
     );
     if report.batches > 0 || report.size_bytes > 0 {
-        // Memory is counted in pages, so that small files in memory hold more than their size.
-        let resident = report.resident_bytes.min(report.size_bytes);
-        row("in memory before", format!("{} of {}", bytes(resident), bytes(report.size_bytes)));
+        let resident = bytes(report.resident_bytes);
+        row("in memory before", format!("{resident} of {}", bytes(report.size_bytes)));
         row("addresses", format!("{} extents, {:.2} s", report.extents, report.map_seconds));
         let rate = report.fetched_bytes as f64 / 1e6 / report.read_seconds.max(1e-3);
         row(
