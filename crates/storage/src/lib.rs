@@ -54,4 +54,4 @@ pub use side_costs::{SideCosts, reclaimed, thread_reads};
 pub use signals::{Signal, SignalQueue};
 pub use small_file::read_text;
 pub use waiting_call::{ThreadState, process_of, thread_state};
-pub use xfs::XfsGeometry;
+pub use xfs::{XfsGeometry, xfs_directory};

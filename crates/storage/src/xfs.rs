@@ -1,7 +1,9 @@
-//! The geometry of a mounted xfs, as the kernel reports it (XFS_IOC_FSGEOMETRY): it needs no right, and reads
-//! nothing from the device.
+//! What the kernel reports of a mounted xfs: its geometry (XFS_IOC_FSGEOMETRY), which needs no right and reads
+//! nothing from the device, and the blocks of a directory (XFS_IOC_GETBMAPX), for which xfs has no FIEMAP.
 #![allow(unsafe_code)]
 
+use foreseek_seam::Extent;
+use foreseek_units::{Lba, PageIndex, Pages, SECTORS_PER_PAGE};
 use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Updater};
 use std::os::fd::BorrowedFd;
@@ -73,6 +75,59 @@ impl XfsGeometry {
     }
 }
 
+/// `_IOWR('X', 56, struct getbmapx)`.
+const XFS_IOC_GETBMAPX: Opcode = 0xC030_5838;
+/// Nothing is written back first.
+const BMV_IF_DELALLOC: i32 = 0x8;
+/// Extents of a directory that are returned: 256 names and more fit into one.
+const DIRECTORY_EXTENTS: usize = 16;
+
+/// `struct getbmapx`; in the first one of a call the request, in the others the extents.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct BlockMap {
+    offset: i64,
+    block: i64,
+    length: i64,
+    count: i32,
+    entries: i32,
+    request_flags: i32,
+    flags: i32,
+    unused: [i32; 2],
+}
+
+/// The first extents of an open directory of xfs, on the device of its file system.
+///
+/// # Errors
+/// ENOTTY on another file system; otherwise the kernel's error.
+pub fn xfs_directory(directory: BorrowedFd<'_>) -> Result<Vec<Extent>, Errno> {
+    let mut maps = [BlockMap::default(); DIRECTORY_EXTENTS + 1];
+    maps[0] = BlockMap {
+        length: -1,
+        count: maps.len() as i32,
+        request_flags: BMV_IF_DELALLOC,
+        ..BlockMap::default()
+    };
+    // SAFETY: the opcode is that of XFS_IOC_GETBMAPX, and `BlockMap` is laid out as `struct getbmapx`; there are as
+    // many as the first announces.
+    let request = unsafe { Updater::<XFS_IOC_GETBMAPX, [BlockMap; DIRECTORY_EXTENTS + 1]>::new(&mut maps) };
+    // SAFETY: the call writes into the structures that are passed and nowhere else.
+    unsafe { rustix::ioctl::ioctl(directory, request)? };
+    let found = usize::try_from(maps[0].entries).unwrap_or(0).min(DIRECTORY_EXTENTS);
+    Ok(maps[1..=found].iter().filter_map(extent).collect())
+}
+
+/// An extent, rounded outward to whole pages; holes and delayed blocks have none.
+fn extent(map: &BlockMap) -> Option<Extent> {
+    let sector = |number: i64| u64::try_from(number).ok();
+    let (offset, block, length) = (sector(map.offset)?, sector(map.block)?, sector(map.length)?);
+    let end = offset.checked_add(length).filter(|_| length > 0)?;
+    let page = offset / SECTORS_PER_PAGE;
+    let lead = offset - page * SECTORS_PER_PAGE;
+    let pages = Pages(end.div_ceil(SECTORS_PER_PAGE) - page);
+    Some(Extent { page: PageIndex(page), pages, lba: Lba(block.checked_sub(lead)?) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,6 +136,19 @@ mod tests {
     #[test]
     fn the_structure_is_as_long_as_the_kernels() {
         assert_eq!(size_of::<FsopGeometry>(), (XFS_IOC_FSGEOMETRY_V1 as usize >> 16) & 0x3fff);
+    }
+
+    #[test]
+    fn extents_are_whole_pages_and_holes_are_none() {
+        assert_eq!(size_of::<BlockMap>(), (XFS_IOC_GETBMAPX as usize >> 16) & 0x3fff);
+        let map = |offset, block, length| BlockMap { offset, block, length, ..BlockMap::default() };
+        let whole = Extent { page: PageIndex(1), pages: Pages(2), lba: Lba(800) };
+        assert_eq!(extent(&map(8, 800, 16)), Some(whole));
+        assert_eq!(extent(&map(10, 802, 12)), Some(whole));
+        for none in [map(0, -1, 8), map(0, -2, 8), map(0, 8, 0), map(-8, 8, 8), map(8, 8, i64::MIN)] {
+            assert_eq!(extent(&none), None, "{none:?}");
+        }
+        assert_eq!(extent(&map(7, 0, i64::MAX)), None);
     }
 
     #[test]

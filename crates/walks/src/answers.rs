@@ -1,10 +1,10 @@
 //! The driver's answers: listings, addresses, and completed fetches.
 
 use crate::state::{FetchKind, PendingFetch, State};
-use crate::tree::{Key, Listing, Pieces, flag};
+use crate::tree::{EXTENTS_LIMIT, Key, Listing, Pieces, flag};
 use crate::{Command, Entry, Kind, Node, Outcome, Placed};
-use foreseek_seam::FetchId;
-use foreseek_units::{Bytes, Instant};
+use foreseek_seam::{Extent, FetchId};
+use foreseek_units::{Bytes, Instant, SectorSpan};
 
 /// Opens and look-ups before a refused fetch is tried again.
 const REFUSED_PATIENCE: u64 = 64;
@@ -37,6 +37,40 @@ impl State {
         self.look(at);
     }
 
+    /// The blocks of a directory, which was listed without knowing where they lie. Its charge falls to what they
+    /// add to a pass over all that was read for the listings under way.
+    pub(crate) fn blocks_read(&mut self, node: Node, blocks: &[Extent]) {
+        let Some(key) = self.tree.key(node) else { return };
+        let Some(directory) = self.tree.get_mut(key) else { return };
+        let (at, parent) = (directory.walk as usize, directory.parent);
+        let Some(charged) = &mut directory.charged else { return };
+        let Some(walk) = &mut self.walks[at] else { return };
+        let before = self.ledger.price(&walk.unplaced);
+        for block in blocks.iter().take(EXTENTS_LIMIT) {
+            let span = SectorSpan::at(block.lba, block.pages.sectors());
+            walk.unplaced.insert(self.ledger.model(), span);
+        }
+        let price = (self.ledger.price(&walk.unplaced) - before).min(*charged);
+        let spared = std::mem::replace(charged, price) - price;
+        self.ledger.refund(&mut walk.account, spared);
+        if let Some(round) = &mut walk.round {
+            *round += spared;
+        }
+        let entry = parent
+            .and_then(|parent| self.tree.key(parent))
+            .and_then(|above| Some((above, self.tree.get(above)?.find(node.inode)?)));
+        let Some((above, entry)) = entry.filter(|_| !blocks.is_empty()) else { return };
+        // It was fetched, and its use will show.
+        let unused = self.tree.item_mut(above, entry).is_some_and(|item| {
+            let unused = item.kind == Kind::Directory && !item.is(flag::OPENED | flag::FETCHED);
+            item.flags |= if unused { flag::PLACED | flag::FETCHED } else { 0 };
+            unused
+        });
+        if unused {
+            self.tree.keep_pieces(above, entry, Pieces::of(blocks, Bytes(u64::MAX)));
+        }
+    }
+
     /// A directory cannot be listed.
     pub(crate) fn unlistable(&mut self, node: Node) {
         let Some((at, key)) = self.answered(node) else { return };
@@ -52,7 +86,14 @@ impl State {
         let directory = self.tree.get_mut(key).filter(|directory| directory.listing == Listing::Asked)?;
         directory.listing = Listing::None;
         let at = directory.walk as usize;
+        let charged = directory.charged.take();
         let walk = self.walks[at].as_mut()?;
+        if charged.is_some() {
+            walk.unplaced_lists = walk.unplaced_lists.saturating_sub(1);
+            if walk.unplaced_lists == 0 {
+                walk.unplaced.clear();
+            }
+        }
         walk.lists = walk.lists.saturating_sub(1);
         Some((at, key))
     }

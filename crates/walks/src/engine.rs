@@ -33,6 +33,7 @@ impl Walks {
             Event::LookedUp { pid, directory, node } => state.looked_up(self.now, pid, directory, node),
             Event::Read { file, end } => state.read(file, end),
             Event::Listed { directory, entries } => state.listed(directory, entries),
+            Event::BlocksRead { directory, blocks } => state.blocks_read(directory, blocks),
             Event::Unlistable { directory } => state.unlistable(directory),
             Event::Placed { files } => state.placed(files),
             Event::Done { fetch, fetched_bytes, outcome } => {

@@ -52,6 +52,15 @@ pub enum Event<'a> {
         /// Its entries.
         entries: &'a [Entry<'a>],
     },
+    /// What had to be read of the device to list a directory whose blocks had no known address, from a driver that
+    /// learns it then (xfs): it comes before [`Event::Listed`]. The charge for the listing, an average positioning,
+    /// falls to the share of one pass over all that is listed together.
+    BlocksRead {
+        /// The directory.
+        directory: Node,
+        /// Its blocks; none if they were in memory.
+        blocks: &'a [Extent],
+    },
     /// The other answer to [`Command::List`](crate::Command::List): the directory is gone, the walking process
     /// may not list it, it must not be read for another reason, or the program passes through it. Nothing of
     /// its entries is fetched.

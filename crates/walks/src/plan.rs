@@ -299,15 +299,14 @@ impl State {
             self.list_below(at, *name);
         }
         let price = self.ledger.model().average();
-        for name in found.unread.iter().take(LISTS_LIMIT) {
-            if self.metadata_budget(at) < price {
-                break;
-            }
-            if self.list_below(at, *name)
-                && let Some(walk) = &mut self.walks[at]
-            {
-                self.ledger.charge(&mut walk.account, price);
-                self.spent_on_metadata(at, price);
+        let affordable = usize::try_from(self.metadata_budget(at).get() / price.get().max(1));
+        let count = found.unread.len().min(LISTS_LIMIT).min(affordable.unwrap_or(LISTS_LIMIT));
+        let mut unread = found.unread[..count].to_vec();
+        // The blocks of directories lie near their inodes.
+        unread.sort_unstable();
+        for name in unread {
+            if self.list_below(at, name) {
+                self.charge_listing(at, name.node, price);
             }
         }
         self.ask_places(at, &found.places[..found.places.len().min(NODES_LIMIT)]);
@@ -331,6 +330,19 @@ impl State {
         if !files.is_empty() {
             let files = files.into_iter().map(|(name, _)| name).collect();
             self.outbox.push_back(Command::Place { files });
+        }
+    }
+
+    /// Charges for a listing whose blocks have no known address.
+    fn charge_listing(&mut self, at: usize, node: Node, price: Nanos) {
+        let key = self.tree.key(node);
+        if let Some(directory) = key.and_then(|key| self.tree.get_mut(key)) {
+            directory.charged = Some(price);
+        }
+        if let Some(walk) = &mut self.walks[at] {
+            walk.unplaced_lists += 1;
+            self.ledger.charge(&mut walk.account, price);
+            self.spent_on_metadata(at, price);
         }
     }
 

@@ -7,7 +7,7 @@
 use crate::order::{By, Order, Votes};
 use crate::{Entry, Kind, Node};
 use foreseek_seam::{Extent, ProcessId};
-use foreseek_units::{Bytes, Lba, PageIndex, Pages};
+use foreseek_units::{Bytes, Lba, Nanos, PageIndex, Pages};
 use rustc_hash::FxHashMap;
 
 /// The most known directories. The measured tree of 30,000 files has 2,542; some 400 bytes each, 26 MiB.
@@ -141,6 +141,8 @@ pub(crate) struct Directory {
     pub(crate) walk: u32,
     pub(crate) listing: Listing,
     pub(crate) reported: bool,
+    /// What remains charged for its listing, if that was made without knowing where its blocks lie.
+    pub(crate) charged: Option<Nanos>,
     /// Files may have been opened in it without a report.
     pub(crate) unseen: bool,
     /// A program opened it.
@@ -174,6 +176,7 @@ impl Directory {
             walk,
             listing: Listing::None,
             reported: false,
+            charged: None,
             unseen: false,
             opened: false,
             opener: None,

@@ -18,6 +18,7 @@ use crate::ledger::Account;
 use crate::order::{LARGE, Order, SLACK, Votes};
 use crate::pace::Pace;
 use crate::quiet::{Quiet, Sample};
+use crate::sweep::Sweep;
 use crate::tree::{Directory, Item, Key, Listing, Tree, flag};
 use crate::{Kind, Node, Stopped};
 use foreseek_seam::FetchId;
@@ -77,6 +78,9 @@ pub(crate) struct Walk {
     pub(crate) held: Bytes,
     /// Unanswered listings.
     pub(crate) lists: u32,
+    /// Those of directories whose blocks had no known address, and the pass over what was read for them.
+    pub(crate) unplaced_lists: u32,
+    pub(crate) unplaced: Sweep,
     /// All requested listings.
     pub(crate) listed: u64,
     /// Files whose addresses were requested.
@@ -141,6 +145,8 @@ impl Walk {
             fetched_bytes: Bytes::ZERO,
             held: Bytes::ZERO,
             lists: 0,
+            unplaced_lists: 0,
+            unplaced: Sweep::default(),
             listed: 0,
             places: 0,
             metadata: None,
@@ -190,6 +196,7 @@ impl Walk {
         self.fetched_bytes += other.fetched_bytes;
         self.held += other.held;
         self.lists += other.lists;
+        self.unplaced_lists += other.unplaced_lists;
         self.listed += other.listed;
         self.places += other.places;
         self.metadata = self.metadata.or(other.metadata);

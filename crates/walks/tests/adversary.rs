@@ -68,6 +68,7 @@ impl Adversary {
         let costs: Arc<dyn DeviceCosts> = Arc::new(Flat);
         let mut engine_world = World::new(Arc::clone(&costs), tree.clone(), Some(settings));
         engine_world.blind = seed.is_multiple_of(4);
+        engine_world.tells = seed.is_multiple_of(8);
         let stock = World::new(costs, tree.clone(), None);
         let mut dice = Dice(seed);
         let reading =

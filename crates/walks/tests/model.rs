@@ -212,6 +212,12 @@ impl Driver {
     }
 
     fn list(&mut self, directory: u64) -> Result<(), TestCaseError> {
+        if self.dice.roll(2) == 0 {
+            let lba = Lba(self.dice.roll(1 << 20) * 8);
+            let block = Extent { page: PageIndex(0), pages: Pages(1), lba };
+            let blocks = &[block][..self.dice.roll(2) as usize];
+            self.notify(Event::BlocksRead { directory: node(directory), blocks })?;
+        }
         if self.dice.roll(10) == 0 {
             return self.notify(Event::Unlistable { directory: node(directory) });
         }

@@ -171,6 +171,9 @@ impl Disk {
             Answer::Unlistable(directory) => {
                 self.notify(now, Event::Unlistable { directory }, shared, marker);
             }
+            Answer::BlocksRead(directory, blocks) => {
+                self.notify(now, Event::BlocksRead { directory, blocks: &blocks }, shared, marker);
+            }
             Answer::Placed(files) => {
                 let files: Vec<Placed<'_>> = files
                     .iter()

@@ -25,6 +25,7 @@ use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_storage::fanotify::Marker;
 use foreseek_storage::{
     HostFd, Layout, Means, batch_scheduling, lowest_io_priority, reclaimed, thread_reads, will_need,
+    xfs_directory,
 };
 use foreseek_units::{ByteSpan, Bytes, Lba, Pages, Sectors};
 use foreseek_walks::{DeviceNo, InDirectory, Kind, Node, Outcome, Part};
@@ -32,7 +33,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -104,6 +105,8 @@ pub(crate) enum Answer {
     /// A directory's entries, with the address of each inode if it is known.
     Listed(Node, Arc<Listing>, Vec<Option<Lba>>),
     Unlistable(Node),
+    /// The blocks of a directory that had to be read to list it.
+    BlocksRead(Node, Vec<Extent>),
     Placed(Vec<PlacedFile>),
     Done(FetchId, Bytes, Outcome),
 }
@@ -311,8 +314,13 @@ impl Worker {
             if passes.is_some_and(through) {
                 return None;
             }
+            // An xfs reads the first block of a directory when it is opened.
+            let before = file_system.inodes.and_then(|_| thread_reads());
             let (directory, fd) = self.shared.reach(&file_system).directory(which).ok()?;
             let entries = entries_of(fd.as_fd(), crate::directories::ENTRIES).ok()?;
+            if let Some(before) = before {
+                self.report_blocks(which.node, &file_system, fd.as_fd(), before);
+            }
             drop(fd);
             let listing = Arc::new(Listing::new(entries, &file_system.covered()));
             let places = places_of_inodes(&file_system, &listing, tables);
@@ -327,6 +335,20 @@ impl Worker {
                 counters.unlistable.add(1);
                 self.notify(Answer::Unlistable(which.node));
             }
+        }
+    }
+
+    /// Reports which blocks of a directory of xfs were read since this thread had read `before`.
+    fn report_blocks(&self, node: Node, file_system: &FileSystem, directory: BorrowedFd<'_>, before: Bytes) {
+        let read = thread_reads().is_some_and(|now| now > before);
+        let Ok(mut blocks) = (if read { xfs_directory(directory) } else { Ok(Vec::new()) }) else { return };
+        let start = file_system.volume.backing.start;
+        blocks.iter_mut().for_each(|block| block.lba += start);
+        let bytes = blocks.iter().map(|block| block.pages).sum::<Pages>().bytes();
+        self.shared.counters.metadata_bytes.add(bytes.get());
+        // Where a block was read and none has an address, the charge stays.
+        if !(read && blocks.is_empty()) {
+            self.notify(Answer::BlocksRead(node, blocks));
         }
     }
 
@@ -360,7 +382,7 @@ impl Worker {
 
     /// The addresses of a directory's blocks that are not in memory, if they can be read through the device. A
     /// directory of xfs without blocks is kept in its inode, and costs nothing to list. Where the blocks of others
-    /// lie xfs reveals only to who opens them, which reads them.
+    /// lie xfs tells only who has opened them, which reads the first.
     fn place_directory(
         &self,
         file_system: &FileSystem,

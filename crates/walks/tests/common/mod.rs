@@ -295,6 +295,8 @@ pub(crate) struct World {
     pub(crate) reads: Option<Bytes>,
     /// The addresses of directories are not known.
     pub(crate) blind: bool,
+    /// Whether the driver tells where the blocks of a directory lay when it has read them.
+    pub(crate) tells: bool,
     /// Blocks of 4 KiB in memory, by their first sector. Contents, inodes and directories alike.
     memory: BTreeSet<u64>,
     /// Data of this period that programs used and that was not in memory.
@@ -343,6 +345,7 @@ impl World {
             table_blocks: 1,
             reads: None,
             blind: false,
+            tells: false,
             directories,
             files,
             attended: BTreeSet::new(),
@@ -557,7 +560,14 @@ impl World {
         let at = self.directories[&directory.inode];
         let tree = Arc::clone(&self.tree);
         let here = &tree.directories[at];
+        let before = self.fetches.requests;
         self.request(here.lba, 1, true);
+        if self.tells {
+            let read = self.fetches.requests > before;
+            let block = Extent { page: PageIndex(0), pages: Pages(1), lba: Lba(here.lba) };
+            let blocks = if read { &[block][..] } else { &[] };
+            self.pass_event(engine, Event::BlocksRead { directory, blocks }, out);
+        }
         let entries: Vec<Entry<'_>> = here
             .listing
             .iter()
