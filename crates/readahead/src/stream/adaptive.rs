@@ -30,6 +30,10 @@
 //! `adaptive-known-lengths` is given the lengths (by [`Learning::load`]) and learns nothing: learning is
 //! measured against it.
 //!
+//! Where a cache in front was given the pages ahead ([`View::delivered`](super::View::delivered)), a fetch ends in
+//! front of them ([`until_delivered`]): that cache may still have them, as where one reader ends at the place where another
+//! has begun. Nothing is fetched early from there on.
+//!
 //! Limits:
 //!
 //! - Pages in memory count as transferred where a fetch reads over them.
@@ -45,6 +49,7 @@ use super::mapped;
 use super::parts::Parts;
 use super::prefetcher::{Opened, Prefetcher};
 use super::transfer::Transfers;
+use super::view::View;
 use crate::depth::grid::{cell, point};
 use crate::depth::{
     Account, CONTINUING, DEPTH_LIMIT, Idle, Plan, Planned, PositioningCost, RatioBound, Served,
@@ -106,6 +111,8 @@ struct ReaderState {
     slowest: f64,
     /// How much the stream must be sure to read before the next fetch is made early.
     early: Pages,
+    /// Whether the last fetch ended in front of delivered pages.
+    before_delivered: bool,
     /// Whether a hit of the page after the last one touched would be unseen.
     ends_unseen: bool,
     /// Page faults that found their page, and those that did not.
@@ -118,6 +125,10 @@ impl ReaderState {
         (self.fetched - page).get() as f64 * self.slowest
     }
 }
+
+/// The fewest delivered pages that end a fetch: a window of a kernel's read-ahead. Reading through fewer costs less
+/// than another positioning.
+const FRONT: Pages = Pages(32);
 
 /// No fetch is made early.
 const NEVER: Pages = Pages(u64::MAX);
@@ -137,6 +148,7 @@ impl Machine for Adaptive {
             account: Account::new(self.rho),
             slowest: 0.0,
             early: NEVER,
+            before_delivered: false,
             ends_unseen: false,
             faults: mapped::Classic::default(),
         }
@@ -227,6 +239,8 @@ impl Adaptive {
         let lba = answer.view.lba(from);
         let (wish, call) = (self.wish(run, from - start, lba), around.end - from);
         let wish = if run.fetches == 0 { first_wish(wish, call) } else { wish.max(call) };
+        let before = until_delivered(answer.view, from, call, wish);
+        let (cut, wish) = (before < wish, wish.min(before));
         let (positioning, transfers) = (self.positioning_seconds(), self.transfers(answer));
         let mut account = run.account;
         let spare = Pages((account.spare(positioning) / transfers.page(from)) as u64);
@@ -249,6 +263,7 @@ impl Adaptive {
                 run.account = account;
                 run.fetches += 1;
             }
+            run.before_delivered = cut && end == from + wish;
             run.fetched = end;
         }
         run.follower.skips(self.costs(lba).gap().pages_floor());
@@ -258,7 +273,7 @@ impl Adaptive {
     /// The pages that the stream must be sure to read before the next fetch may be made early.
     fn early(&mut self, run: &ReaderState, start: PageIndex, answer: &Answer<'_>) -> Pages {
         let (from, fetched, left) = (run.fetched, run.fetched - start, answer.end() - run.fetched);
-        if left.is_zero() {
+        if left.is_zero() || run.before_delivered {
             return NEVER;
         }
         let (doubt, lba) = (self.idle.share(), answer.view.lba(from));
@@ -367,6 +382,23 @@ fn first_wish(wish: Pages, call: Pages) -> Pages {
     if wish <= call || Some(wish) == end { call } else { wish }
 }
 
+/// How many pages, from one on and of at most `wish`, lie in front of pages that the cache in front was given.
+///
+/// The first page, or the last of the call, may have been given as well: then that cache has dropped it, and
+/// likely what follows.
+fn until_delivered(view: &dyn View, from: PageIndex, call: Pages, wish: Pages) -> Pages {
+    let least = from + call.max(Pages(1));
+    let given = |page: &PageIndex| view.delivered(*page);
+    // Each run of this length holds a page of the grid, and as many pages behind it.
+    let mut grid = (least.get()..(from + wish).get()).step_by(FRONT.get() as usize / 2).map(PageIndex);
+    let Some(within) = grid.find(given) else { return wish };
+    let before = Span::new(least, within).iter().rev().take_while(given).count() as u64;
+    let start = PageIndex(within.get() - before);
+    let is_fresh = start > least || !given(&PageIndex(least.get() - 1));
+    let is_long = Span::at(start, FRONT).iter().all(|page| given(&page));
+    if is_fresh && is_long { start - from } else { wish }
+}
+
 /// `CR` in pages.
 fn unit(costs: Measured) -> f64 {
     costs.rate.as_bytes_per_second() * costs.positioning.as_secs_f64() / PAGE_SIZE as f64
@@ -410,6 +442,26 @@ mod tests {
         let settings = Settings { rho: 2.0, ..Settings::default() };
         let windows = World::new("adaptive", &settings, 1000).pages(0..390);
         assert_eq!(windows, [(0, 96), (96, 96), (192, 98), (290, 100)]);
+    }
+
+    /// Another reader began at page 700, and the cache in front has what it read.
+    #[test]
+    fn golden_a_fetch_ends_in_front_of_what_was_delivered() {
+        let mut world = World::new("adaptive", &Settings::default(), 2000);
+        world.memory.delivered.extend(700..900);
+        assert_eq!(world.pages(0..520).last(), Some(&(512, 188)), "otherwise 256");
+        assert_eq!(world.pages(520..700), [], "nothing beyond");
+        // It is missing all the same: the cache in front has dropped it.
+        assert_eq!(world.pages(700..701)[0].0, 700);
+        // Few pages are read through.
+        let mut world = World::new("adaptive", &Settings::default(), 2000);
+        world.memory.delivered.extend(700..720);
+        assert_eq!(world.pages(0..520).last(), Some(&(512, 256)));
+        // What was dropped is fetched as for the first time.
+        let mut world = World::new("adaptive", &Settings::default(), 1000);
+        world.memory.delivered.extend(0..1000);
+        let windows = world.pages(0..700);
+        assert_eq!(windows, World::new("adaptive", &Settings::default(), 1000).pages(0..700));
     }
 
     /// 241 pages, as in parts of columns, lie within a cell that ends at 256.
