@@ -20,7 +20,7 @@ const BUSY_PAUSE: Nanos = Nanos::from_millis(1);
 impl ServingEngine {
     /// A fetch has ended.
     pub(super) fn done(&mut self, id: FetchId, got: Pages, outcome: FetchOutcome) {
-        let Some(fetch) = self.checks.some(self.flight.end(id)) else { return };
+        let Some(fetch) = self.checks.some(self.flight.end(self.now, id)) else { return };
         self.pause = None;
         let failed = outcome == FetchOutcome::Failed;
         let way = fetch.progress.way.filter(|_| !self.flight.is_crowded() && !self.settings.overlapping);
@@ -42,7 +42,7 @@ impl ServingEngine {
             self.pause = Some(self.now + BUSY_PAUSE);
             return;
         }
-        let Some(fetch) = self.checks.some(self.flight.end(id)) else { return };
+        let Some(fetch) = self.checks.some(self.flight.end(self.now, id)) else { return };
         self.stats.failed_fetches += 1;
         let nothing = Span::new(fetch.range.start, fetch.range.start);
         self.arrive(id, &fetch, nothing);
@@ -174,6 +174,7 @@ impl ServingEngine {
             frames,
             urgency: Urgency::Demand,
             follows: false,
+            at_end: false,
             alone: true,
             waiters: vec![ticket],
             pid,

@@ -54,6 +54,7 @@ impl ServingEngine {
     fn closed(&mut self, stream: StreamId) {
         if self.streams.remove(&stream).is_some() {
             self.leave(stream, Span::new(PageIndex::ZERO, PageIndex::ZERO));
+            self.flight.closed(stream);
             self.objects.close(stream);
             self.active.closed(&stream);
             self.prefetcher.closed(self.now, stream);
@@ -104,6 +105,7 @@ impl ServingEngine {
         }
         if self.pause.is_none_or(|until| until <= self.now) {
             self.pause = None;
+            self.flight.learnt(self.learner.unloaded());
             self.issue(out);
         }
         if out.room() > 0 && self.frames.has_dropped() {
@@ -185,10 +187,11 @@ impl Engine for ServingEngine {
     fn deadline(&self) -> Option<Instant> {
         let pause = self.pause.filter(|until| *until > self.now);
         let more = !self.ready.is_empty() || self.frames.has_dropped();
-        if more || (pause.is_none() && self.flight.has_turn(&self.pace)) {
+        if more {
             return Some(self.now);
         }
+        let turn = pause.or_else(|| self.flight.next_turn(self.now, &self.pace));
         let epoch = self.ceiling.deadline();
-        Some(pause.map_or(epoch, |until| until.min(epoch)))
+        Some(turn.map_or(epoch, |until| until.min(epoch)))
     }
 }

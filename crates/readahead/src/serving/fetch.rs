@@ -134,6 +134,7 @@ impl ServingEngine {
             frames,
             urgency,
             follows,
+            at_end: object.length.is_some_and(|length| range.end.offset().get() >= length.get()),
             alone: false,
             waiters: Vec::new(),
             pid: wanted.pid,

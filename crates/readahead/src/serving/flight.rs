@@ -15,12 +15,17 @@
 //! - for all of them, as soon as another stream requests something: they go before that. Each stream's visit
 //!   of the device stays whole; otherwise the head would go to and fro between the streams.
 //!
+//! # Several readers
+//!
+//! Readers in sequence take [turns](super::turns).
+//!
 //! The ceiling of the prefetch cache bounds the deferred pages, as it bounds everything that is read ahead.
 
 use super::pace::{LEAST, Pace, Way};
 use super::reads::Ticket;
+use super::turns::Turns;
 use foreseek_seam::objects::Slot;
-use foreseek_seam::{FetchId, FrameId, ObjectId, ProcessId, StreamId, Urgency};
+use foreseek_seam::{FetchId, FrameId, Measured, ObjectId, ProcessId, StreamId, Urgency};
 use foreseek_units::{Instant, PageIndex, PageSpan, Pages};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -39,6 +44,8 @@ pub(super) struct Fetch {
     pub(super) urgency: Urgency,
     /// Whether it begins where the fetch requested before it ends.
     pub(super) follows: bool,
+    /// Whether it reaches the end of its object.
+    pub(super) at_end: bool,
     /// Whether it is for one read, after a failure.
     pub(super) alone: bool,
     /// The reads that wait for it.
@@ -106,7 +113,7 @@ pub(super) struct FetchTable {
     streams: FxHashMap<StreamId, usize>,
     /// The deferred ones, in order: all belong to one stream, as do all others then.
     held: VecDeque<FetchId>,
-    /// The queued ones, demand and ahead. A fetch that was moved up is still in the second.
+    /// The queued ones, demand and ahead. A fetch that was moved up, or issued before others, is still in its old place.
     demand: VecDeque<FetchId>,
     ahead: VecDeque<FetchId>,
     /// The frames that fetches for one read alone fill.
@@ -120,10 +127,12 @@ pub(super) struct FetchTable {
     crowded: bool,
     /// The end of the fetch that was issued last.
     last: Option<(ObjectId, PageIndex)>,
+    turns: Turns,
 }
 
 impl FetchTable {
-    pub(super) fn new(limit: u32) -> Self {
+    /// `limit`: fetches in flight. `one_head`: the device serves one request at a time.
+    pub(super) fn new(limit: u32, one_head: bool, costs: Measured) -> Self {
         Self {
             fetches: FxHashMap::default(),
             streams: FxHashMap::default(),
@@ -137,6 +146,7 @@ impl FetchTable {
             pages: Pages::ZERO,
             crowded: false,
             last: None,
+            turns: Turns::new(one_head, costs),
         }
     }
 
@@ -172,6 +182,7 @@ impl FetchTable {
             self.alone.extend(fetch.frames.iter().map(|frame| (*frame, id)));
         }
         *self.streams.entry(fetch.stream).or_default() += 1;
+        self.turns.asked(fetch.asked, &fetch);
         self.fetches.insert(id, fetch);
         id
     }
@@ -207,7 +218,10 @@ impl FetchTable {
         let (gone, held): (VecDeque<_>, VecDeque<_>) = self.held.iter().copied().partition(gone);
         self.held = held;
         let taken: Vec<_> = gone.into_iter().filter_map(|id| Some((id, self.fetches.remove(&id)?))).collect();
-        taken.iter().for_each(|(_, fetch)| self.forget(fetch.stream));
+        for (_, fetch) in &taken {
+            self.forget(fetch.stream);
+            self.turns.cancelled(fetch.stream);
+        }
         taken
     }
 
@@ -247,7 +261,10 @@ impl FetchTable {
     /// Issues the next fetch, if one may go.
     pub(super) fn issue(&mut self, now: Instant, pace: &Pace) -> Option<Dispatch<'_>> {
         let held = if self.needs_more(pace) { self.held.front().copied() } else { None };
-        let id = self.front(Queue::Demand).or_else(|| self.front(Queue::Ahead)).or(held)?;
+        self.drop_front(Queue::Demand);
+        self.drop_front(Queue::Ahead);
+        let first = |line| self.first(now, line);
+        let id = first(Queue::Demand).or_else(|| first(Queue::Ahead)).or(held)?;
         let single = self.streams.len() == 1;
         let fetch = self.fetches.get_mut(&id)?;
         // A visit is not split, unless it is longer than the limit in flight.
@@ -256,7 +273,7 @@ impl FetchTable {
             return None;
         }
         fetch.progress.issued = Some(now);
-        let (line, again) = (fetch.progress.line, std::mem::replace(&mut fetch.progress.tried, true));
+        let again = std::mem::replace(&mut fetch.progress.tried, true);
         fetch.progress.way = single.then_some(pace.way());
         let goes_on = self.last == Some((fetch.object, fetch.range.start));
         self.last = Some((fetch.object, fetch.range.end));
@@ -264,8 +281,12 @@ impl FetchTable {
         let apart = self.under_way == 0;
         self.crowded = !apart && (self.crowded || !goes_on);
         self.under_way += 1;
-        self.line(line).pop_front();
-        self.fetches.get(&id).map(|fetch| Dispatch { id, fetch, apart, again })
+        if held == Some(id) {
+            self.held.pop_front();
+        }
+        let fetch = self.fetches.get(&id)?;
+        self.turns.issued(now, fetch.stream, fetch.range.len());
+        Some(Dispatch { id, fetch, apart, again })
     }
 
     /// Whether more than one visit has been in flight at a time since the device was last idle.
@@ -273,10 +294,30 @@ impl FetchTable {
         self.crowded
     }
 
-    /// Whether a fetch could be issued.
-    pub(super) fn has_turn(&self, pace: &Pace) -> bool {
+    /// When a fetch can be issued, if none ends before.
+    pub(super) fn next_turn(&self, now: Instant, pace: &Pace) -> Option<Instant> {
         let held = !self.held.is_empty() && self.needs_more(pace);
-        self.under_way < self.limit && (held || self.pressing() > 0)
+        if self.under_way >= self.limit {
+            return None;
+        }
+        let first = |line| self.pressing() > 0 && self.first(now, line).is_some();
+        let goes = held || first(Queue::Demand) || first(Queue::Ahead);
+        if goes { Some(now) } else { self.turns.ends().filter(|end| *end > now) }
+    }
+
+    /// A stream ends: what reads still wait for goes at once.
+    pub(super) fn closed(&mut self, stream: StreamId) {
+        self.turns.closed(stream);
+    }
+
+    /// Sets the number of active streams.
+    pub(super) fn read_by(&mut self, readers: usize) {
+        self.turns.read_by(readers);
+    }
+
+    /// Sets the costs of the device.
+    pub(super) fn learnt(&mut self, costs: Measured) {
+        self.turns.learnt(costs);
     }
 
     /// Whether the fetches in flight may not keep the device reading.
@@ -292,17 +333,19 @@ impl FetchTable {
             let line = fetch.progress.line;
             self.under_way -= 1;
             self.pages -= fetch.range.len();
+            self.turns.returned(fetch.stream, fetch.range.len());
             self.line(line).push_front(id);
         }
     }
 
     /// A fetch has ended. `None` where it was not in flight.
-    pub(super) fn end(&mut self, id: FetchId) -> Option<Fetch> {
+    pub(super) fn end(&mut self, now: Instant, id: FetchId) -> Option<Fetch> {
         self.fetches.get(&id).filter(|fetch| fetch.progress.issued.is_some())?;
         let fetch = self.fetches.remove(&id)?;
         self.under_way -= 1;
         self.pages -= fetch.range.len();
         self.forget(fetch.stream);
+        self.turns.ended(now, fetch.stream, fetch.range.len());
         if fetch.alone {
             for frame in &fetch.frames {
                 self.alone.remove(frame);
@@ -326,16 +369,27 @@ impl FetchTable {
         }
     }
 
-    /// The first fetch that still waits in a queue.
-    fn front(&mut self, line: Queue) -> Option<FetchId> {
-        loop {
-            let id = *self.line(line).front()?;
-            let waits = |fetch: &Fetch| fetch.progress.issued.is_none() && fetch.progress.line == line;
-            if self.fetches.get(&id).is_some_and(waits) {
-                return Some(id);
-            }
+    /// The first fetch of a queue that may go.
+    fn first(&self, now: Instant, line: Queue) -> Option<FetchId> {
+        let queue = if line == Queue::Demand { &self.demand } else { &self.ahead };
+        let goes =
+            |id: &&FetchId| self.waiting(**id, line).is_some_and(|fetch| self.turns.may_go(now, fetch));
+        queue.iter().find(goes).copied()
+    }
+
+    /// Drops from the front of a queue what does not wait there any more.
+    fn drop_front(&mut self, line: Queue) {
+        while let Some(id) = self.line(line).front().copied()
+            && self.waiting(id, line).is_none()
+        {
             self.line(line).pop_front();
         }
+    }
+
+    /// A fetch, if it waits in this queue.
+    fn waiting(&self, id: FetchId, line: Queue) -> Option<&Fetch> {
+        let waits = |fetch: &&Fetch| fetch.progress.issued.is_none() && fetch.progress.line == line;
+        self.fetches.get(&id).filter(waits)
     }
 
     fn line(&mut self, line: Queue) -> &mut VecDeque<FetchId> {

@@ -107,6 +107,7 @@ mod settings;
 mod sight;
 mod state;
 mod stats;
+mod turns;
 
 pub use callers::{FileOpening, LongCallers, SHORT, is_of_columns, window_of_share};
 pub use calls::{Calls, Part, is_whole_window};

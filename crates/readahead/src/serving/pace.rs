@@ -24,7 +24,7 @@ pub(super) const LEAST: usize = 2;
 /// How long the pieces in flight keep the device busy. A thread that reaps completions waits this long for a
 /// processor when another thread is using its time slice (3 to 4 ms). It is less than half of a disk's
 /// positioning time.
-const SLACK: Nanos = Nanos::from_millis(4);
+pub(super) const SLACK: Nanos = Nanos::from_millis(4);
 /// Pieces in a row that are dispatched free, to measure that pace: 8 MiB.
 const FREE: u32 = 64;
 /// Pieces in a row that are then paced: a seventeenth of all pieces is free.

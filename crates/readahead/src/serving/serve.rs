@@ -154,6 +154,7 @@ impl ServingEngine {
         let pages = asked.pages();
         self.update_length(asked);
         let active = self.active.count(self.now, self.streams.len());
+        self.flight.read_by(active);
         let bound = depth_cap(self.ceiling(), active);
         let Part { end: end_of_call, is_beyond } = self.part(asked.stream, pages);
         let mut wanted = std::mem::take(&mut self.wanted);

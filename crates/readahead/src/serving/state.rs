@@ -94,7 +94,7 @@ impl ServingEngine {
             streams: FxHashMap::default(),
             frames: FrameTable::new(settings.memory),
             table: Table::new(),
-            flight: FetchTable::new(settings.in_flight),
+            flight: FetchTable::new(settings.in_flight, !settings.overlapping, guess),
             reads: WaitingReads::default(),
             starved: VecDeque::new(),
             ready: VecDeque::new(),

@@ -4,4 +4,5 @@ mod aside;
 mod rules;
 mod single;
 mod stories;
+mod turns;
 mod world;

@@ -19,6 +19,8 @@ pub(super) enum Event {
     Reclaim,
     /// Balancing continues after its nap.
     Balance,
+    /// The mount's server continues after a pause.
+    Serve,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -315,6 +315,7 @@ impl Machine {
             Event::Arrive => self.spawn()?,
             Event::Flush => self.flush(),
             Event::Balance => self.balance_on(),
+            Event::Serve => self.serve_again(),
             Event::Reclaim => {
                 self.reclaim.tick(self.now);
                 self.arrange_reclaim();

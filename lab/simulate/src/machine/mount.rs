@@ -9,8 +9,8 @@
 //! Limits: writes go to the device past the server, which gets them as changes by others. The engine gets no
 //! descriptions of files, nothing that was learnt before, and no changes of its budget. The caller must take
 //! the memory of the frames off that of the [machine](super::Memory). Requests reach the server in the order in
-//! which they were made, any number at a time. The server gets ticks only at other events. An error of the
-//! device ends the run, once the driver has tried again and failed a request with it.
+//! which they were made, any number at a time. The server gets ticks for pauses of up to [`PAUSE`], otherwise only at
+//! other events. An error of the device ends the run, once the driver has tried again and failed a request with it.
 
 use super::names::FileNo;
 use super::reading::Touched;
@@ -22,7 +22,7 @@ use foreseek_readahead::stream::Opened;
 use foreseek_seam::{
     Event, FetchId, FrameId, ObjectId, ProcessId, Refusal, RequestId, ServingEvent, StreamId, Urgency,
 };
-use foreseek_units::{Bytes, Nanos, PageSpan, Pages, Span};
+use foreseek_units::{Bytes, Instant, Nanos, PageSpan, Pages, Span};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
@@ -35,6 +35,9 @@ const CROSSING: Nanos = Nanos::from_micros(60);
 
 /// The server's process number in the block layer; no other process has it.
 const SERVER: ProcessId = ProcessId(u32::MAX);
+
+/// The longest pause after which the server continues by itself: a refused fetch, or the turn of a reader.
+const PAUSE: Nanos = Nanos::from_millis(100);
 
 /// The most fetches in flight: the size of the server's ring.
 const AT_A_TIME: usize = 256;
@@ -106,6 +109,8 @@ pub(super) struct Mount {
     pieces: FxHashMap<usize, FetchId>,
     /// Fetches that wait for others to end: those for which a process waits, and the others.
     lines: [VecDeque<FrameFetch<FileNo>>; 2],
+    /// When the server continues by itself.
+    continues: Option<Instant>,
 }
 
 impl Mount {
@@ -132,6 +137,7 @@ impl Machine {
             fetches: FxHashMap::default(),
             pieces: FxHashMap::default(),
             lines: Default::default(),
+            continues: None,
         }));
         self
     }
@@ -229,11 +235,34 @@ impl Machine {
             passes.into_iter().for_each(|request| self.pass(request));
             let unpinned: Vec<FrameId> = replies.into_iter().flat_map(|reply| self.served(reply)).collect();
             if unpinned.is_empty() {
-                return;
+                break;
             }
             if let Some(mount) = &mut self.mount {
                 mount.driver.unpinned(self.now, &unpinned);
             }
+        }
+        self.arrange_service();
+    }
+
+    /// Schedules the server's next call, if it pauses.
+    fn arrange_service(&mut self) {
+        let Some(mount) = &mut self.mount else { return };
+        let Some(at) = mount.driver.deadline().filter(|at| *at <= self.now + PAUSE) else { return };
+        let at = at.max(self.now + Nanos(1));
+        if mount.continues.is_none_or(|arranged| at < arranged) {
+            mount.continues = Some(at);
+            self.events.arrange(at, super::events::Event::Serve);
+        }
+    }
+
+    /// The server continues after a pause.
+    pub(super) fn serve_again(&mut self) {
+        if let Some(mount) =
+            self.mount.as_mut().filter(|mount| mount.continues.is_some_and(|at| at <= self.now))
+        {
+            mount.continues = None;
+            mount.driver.send(self.now, Event::Tick);
+            self.serve_mount();
         }
     }
 
