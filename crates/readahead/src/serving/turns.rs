@@ -146,8 +146,7 @@ impl Turns {
         let Some(sequence) = self.streams.get_mut(&stream) else { return };
         sequence.in_flight += 1;
         sequence.pages += pages;
-        let is_steady = sequence.is_steady();
-        if is_steady {
+        if sequence.is_steady() && self.readers <= FEW {
             let goes_on = self.turn.filter(|turn| turn.stream == stream && now < turn.until);
             let until = now + self.slice();
             self.turn = Some(goes_on.unwrap_or(Turn { stream, until, begun: false }));
@@ -203,7 +202,7 @@ impl Turns {
 
     /// When a turn ends although nothing happens, at the latest.
     pub(super) fn ends(&self) -> Option<Instant> {
-        let turn = self.turn.as_ref()?;
+        let turn = self.turn.filter(|_| self.readers <= FEW)?;
         let sequence = self.streams.get(&turn.stream)?;
         let ends = || sequence.ended + self.patience(sequence);
         (sequence.open == 0 && self.others_wait(turn.stream)).then(ends)
