@@ -7,14 +7,14 @@
 //!   before that was read, or within the patience after it.
 //! - While a stream has its turn, fetches of other streams in sequence wait. All other fetches go at once:
 //!   short reads and readers that jump wait for nobody.
-//! - A turn ends after 100 to 250 ms, if others wait: all have one in [`ROUND`]. It ends before where the stream has no fetch left and does not
-//!   ask for the next one within the patience (anticipatory scheduling).
+//! - A turn ends after 100 to 250 ms, if others wait: all have one in [`ROUND`]. It ends before where the stream has no
+//!   fetch left and does not ask for the next one within the patience (anticipatory scheduling).
 //!
 //! Only up to [`FEW`] readers take turns. A disk that has one fetch of each of many readers to choose from saves more by
 //! its choice than it loses.
 //!
-//! The patience is half of the positioning time, and no more than a 16th of what the stream has transferred: a wait in
-//! vain costs a short stream next to nothing. For a stream that has reached the end of its file nobody waits. A reader
+//! The patience is half of the positioning time, and no more than a 16th of what the stream has transferred. So a wait
+//! for a short stream that does not go on costs next to nothing. For a stream that has reached the end of its file nobody waits. A reader
 //! that came too late is not waited for until it has been prompt again, [`STEADY`] times.
 //!
 //! The stream that has its turn while others wait has few fetches in flight, as a
@@ -42,8 +42,8 @@ const LONG_SLICE: Nanos = Nanos::from_millis(250);
 const STEADY: u32 = 2;
 /// The most active streams that take turns.
 const FEW: usize = 8;
-/// A wait in vain is at most this part of what the stream has transferred.
-const IN_VAIN: u64 = 16;
+/// A stream is waited for at most this part of the time that its transfer took.
+const PART_OF_TRANSFER: u64 = 16;
 /// The least positioning time of a disk; flash takes a tenth of it.
 const DISK: Nanos = Nanos::from_millis(1);
 
@@ -221,7 +221,7 @@ impl Turns {
             return Nanos::ZERO;
         }
         let transferred = self.costs.rate.time_for(stream.length.bytes());
-        Nanos((self.costs.positioning.0 / 2).min(transferred.0 / IN_VAIN))
+        Nanos((self.costs.positioning.0 / 2).min(transferred.0 / PART_OF_TRANSFER))
     }
 
     /// How long a turn that begins now may take.
