@@ -10,7 +10,7 @@
 use crate::pump::{Need, Next, Pump, Step};
 use crate::{Settings, Stats};
 use foreseek_seam::{Access, HintMode, ObjectId, PageCache, ProcessId, Recorder, RequestId, StreamId};
-use foreseek_units::{ByteSpan, Bytes, PageSpan};
+use foreseek_units::{ByteSpan, Bytes, Instant, PageSpan};
 
 /// An engine and the execution of its commands.
 pub struct Driver {
@@ -41,25 +41,28 @@ impl Driver {
     ) {
         let (now, extents) = (cache.now(), cache.extents(object));
         self.pump.open(now, (stream, object, pid), length, &extents);
-        self.carry_out(cache);
+        self.carry_out(cache, now);
     }
 
     /// A stream was closed.
     pub fn close(&mut self, cache: &mut dyn PageCache, stream: StreamId) {
-        self.pump.close(cache.now(), stream);
-        self.carry_out(cache);
+        let now = cache.now();
+        self.pump.close(now, stream);
+        self.carry_out(cache, now);
     }
 
     /// Starts to watch reads of this range.
     pub fn watch(&mut self, cache: &mut dyn PageCache, object: ObjectId, range: ByteSpan) {
-        self.pump.watch(cache.now(), object, range);
-        self.carry_out(cache);
+        let now = cache.now();
+        self.pump.watch(now, object, range);
+        self.carry_out(cache, now);
     }
 
     /// Ends the watch of a range that was passed to `watch`.
     pub fn unwatch(&mut self, cache: &mut dyn PageCache, object: ObjectId, range: ByteSpan) {
-        self.pump.unwatch(cache.now(), object, range);
-        self.carry_out(cache);
+        let now = cache.now();
+        self.pump.unwatch(now, object, range);
+        self.carry_out(cache, now);
     }
 
     /// The application announces its reads: see [`Pump::hint`].
@@ -70,8 +73,9 @@ impl Driver {
         accesses: &[Access],
         done: bool,
     ) -> usize {
-        let accepted = self.pump.hint(cache.now(), mode, accesses, done);
-        self.carry_out(cache);
+        let now = cache.now();
+        let accepted = self.pump.hint(now, mode, accesses, done);
+        self.carry_out(cache, now);
         accepted
     }
 
@@ -82,7 +86,7 @@ impl Driver {
             self.pump.budget(now, cache.budget());
         }
         self.pump.read(now, stream, range);
-        self.carry_out(cache)
+        self.carry_out(cache, now)
     }
 
     /// The application has answered a [`CallbackRequest`](crate::CallbackRequest), with or without hints.
@@ -90,13 +94,14 @@ impl Driver {
         let now = cache.now();
         self.pump.budget(now, cache.budget());
         self.pump.answered(now, request);
-        self.carry_out(cache)
+        self.carry_out(cache, now)
     }
 
     /// The bytes of a range changed: pages fetched of it no longer count as prefetched.
     pub fn changed(&mut self, cache: &mut dyn PageCache, object: ObjectId, range: ByteSpan) {
-        self.pump.changed(cache.now(), object, range);
-        self.carry_out(cache);
+        let now = cache.now();
+        self.pump.changed(now, object, range);
+        self.carry_out(cache, now);
     }
 
     /// Whether the whole list has been fetched in a round that holds it.
@@ -111,23 +116,26 @@ impl Driver {
         self.pump.stats()
     }
 
-    /// Carries out what the call needs, until it is over.
-    fn carry_out(&mut self, cache: &mut dyn PageCache) -> Step {
+    /// Carries out what the call needs, until it is over. `now` is when the call began. To ask what is in memory takes
+    /// no longer than to read the clock, so that such an answer has the time of what was before it.
+    fn carry_out(&mut self, cache: &mut dyn PageCache, mut now: Instant) -> Step {
         loop {
             match self.pump.advance() {
                 Next::Over(step) => return step,
                 Next::Do(Need::Fetch(object, range)) => {
                     let result = cache.fetch(object, range);
-                    self.pump.fetched(cache.now(), result);
+                    now = cache.now();
+                    self.pump.fetched(now, result);
                 }
                 Next::Do(Need::Forget(object, range)) => {
                     cache.forget(object, range);
-                    self.pump.forgotten(cache.now());
+                    now = cache.now();
+                    self.pump.forgotten(now);
                 }
                 Next::Do(Need::Resident(object, range)) => {
                     self.runs.clear();
                     let known = cache.resident(object, range, &mut self.runs);
-                    self.pump.resident(cache.now(), known.then_some(&self.runs));
+                    self.pump.resident(now, known.then_some(&self.runs));
                 }
             }
         }

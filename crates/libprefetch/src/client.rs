@@ -1,7 +1,7 @@
 //! A client: one access list, the regions whose reads it watches, and the driver that fetches.
 
 use crate::claims::{self, REGIONS_LIMIT, Refused};
-use crate::shared::{Shared, Watched, Watches};
+use crate::shared::Shared;
 use crate::state::{Next, State};
 use crate::thread::{self, ReentryGuard};
 use crate::{CallbackRequest, Entry, Error, HintMode, Region, Settings, Stats, report};
@@ -22,11 +22,6 @@ const QUESTIONS_PER_READ: u32 = 4;
 /// Descriptors are borrowed: the client never opens, duplicates or closes one of a file.
 ///
 /// After a fork the client does nothing in the child; a child that wants to prefetch creates its own.
-///
-/// Files are known by device and inode number, so that every descriptor of a file counts as the
-/// file. Descriptors are borrowed: the client never opens, duplicates or closes one of a file.
-///
-/// After a fork the client does nothing in the child; a child that wants to prefetch makes its own.
 #[derive(Debug)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -80,7 +75,7 @@ impl Client {
                 .get_or_insert_with(|| State::new(&shared.settings, &identity, shared.recording.clone()))
                 .watch(host, identity, length, range);
         });
-        shared.add_region(Watched { region, identity, range });
+        shared.add_region(region, identity, range);
         Ok(Region(region))
     }
 
@@ -94,11 +89,11 @@ impl Client {
         if !shared.is_on() {
             return Ok(());
         }
-        let gone = shared.remove_region(region.0).ok_or(Error::NoSuchRegion)?;
+        let (identity, range) = shared.remove_region(region.0).ok_or(Error::NoSuchRegion)?;
         claims::release(shared.id, Some(region.0));
         shared.with_state(|state| {
             if let Some(state) = state {
-                state.unwatch(&gone.identity, gone.range);
+                state.unwatch(&identity, range);
             }
         });
         Ok(())
@@ -147,52 +142,50 @@ impl Client {
     /// may call any function of the client; its own reads on this thread pass unseen.
     ///
     /// A descriptor or range that is not watched costs almost nothing.
-    ///
-    /// A descriptor or range that is not watched costs next to nothing.
     pub fn before_read(&self, fd: RawFd, range: ByteSpan, ask: &mut dyn FnMut(&Client, CallbackRequest)) {
         let shared = &*self.shared;
         if !shared.has_regions() || thread::is_inside() || !shared.is_on() {
             return;
         }
-        if shared.descriptors.pass(fd) {
-            return;
-        }
         let _inside = ReentryGuard::enter();
         let Some(host) = HostFd::new(fd) else { return };
-        let watched =
-            host.identify().map(|(identity, length)| (identity, length, shared.watches(&identity, range)));
-        let Some((identity, length, Watches::Range)) = watched else {
-            if !matches!(watched, Some((.., Watches::File))) {
-                shared.descriptors.set_unwatched(fd);
-            }
-            return;
-        };
-        if shared.descriptors.is_direct(fd, || host.is_direct()) {
-            shared.count_direct();
-            return;
+        let mut next = self.read(host, range);
+        if let Some(Next::Other) = next {
+            shared.descriptors.end_passes(fd);
+            next = self.read(host, range);
         }
-        if shared.is_ignored_here() {
-            shared.ignored.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        if shared.asking.load(Ordering::Acquire) {
-            shared.unseen.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        shared.descriptors.record_use(fd);
-        let mut next =
-            shared.with_state(|state| state.as_mut().map(|s| s.read(host, identity, length, range)));
         for _ in 0..QUESTIONS_PER_READ {
-            let Some(Some(Next::Ask(request, want))) = next else { return };
+            let Some(Next::Ask(request, want)) = next else { return };
             {
                 let _asking = Asking::begin(&shared.asking);
                 ask(self, want);
             }
-            next = shared.with_state(|state| state.as_mut().map(|s| s.answered(request, host, range)));
+            next = self.with_read(|state| state.answered(request, host, range));
         }
     }
 
-    /// Call it before a descriptor is closed, so that the client stops using it. Never waits.
+    /// A read is about to be made. `None` if nothing need be done for it.
+    fn read(&self, fd: HostFd, range: ByteSpan) -> Option<Next> {
+        let shared = &*self.shared;
+        let reading = shared.reading(fd, range)?;
+        if shared.is_ignored_here() {
+            shared.ignored.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        if shared.asking.load(Ordering::Acquire) {
+            shared.unseen.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        shared.descriptors.record_use(fd.raw());
+        self.with_read(|state| state.read(fd, &reading, range))
+    }
+
+    fn with_read(&self, work: impl FnOnce(&mut State) -> Next) -> Option<Next> {
+        self.shared.with_state(|state| state.as_mut().map(work)).flatten()
+    }
+
+    /// Call it before a descriptor is closed, so that the client stops using it. Never waits. Without it some reads
+    /// of the next file of that number may count as reads of this one.
     pub fn closed(&self, fd: RawFd) {
         let shared = &*self.shared;
         if shared.has_regions() && !thread::is_inside() && shared.is_on() {

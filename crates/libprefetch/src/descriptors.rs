@@ -2,23 +2,26 @@
 //! take no lock, so that closing any other descriptor costs almost nothing. Updates do not wait for a round of
 //! prefetching in progress.
 //!
-//! The result of a check of a descriptor is valid for its next [`PASSES`] reads:
+//! To find out which file a descriptor belongs to takes a system call, which costs as much as the rest of a read
+//! that finds its page in memory. The result of such a check is therefore valid for the next [`PASSES`] reads of
+//! the descriptor, until it is closed or there is a new region:
 //!
-//! - *It belongs to no watched file*: those reads pass. To identify the file costs several times as much as the
-//!   rest of an unrelated read. A new region ends that. If the C library closes the descriptor internally
-//!   (`fclose`), the number may belong to a watched file earlier: up to this many reads of that file pass
-//!   unseen.
-//! - *Its reads use the page cache*: `O_DIRECT` is not checked again. If the host sets `O_DIRECT` meanwhile
-//!   (`F_SETFL`), up to this many reads are treated as cached ones.
+//! - *It belongs to no watched file*: those reads pass.
+//! - *It belongs to a watched file, and its reads use the page cache*: those reads are counted as reads of that
+//!   file, as long as they find all of their pages in memory. One that does not is checked before anything
+//!   follows from it.
 //!
-//! Closing the descriptor ends both.
+//! If the C library closes a descriptor internally (`fclose`), its number may belong to another file earlier. Up
+//! to this many reads of a watched file then pass unseen, or as many of another file count as reads of the
+//! watched one. If the host sets `O_DIRECT` meanwhile (`F_SETFL`), up to this many reads are treated as cached
+//! ones.
 
 use std::os::fd::RawFd;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Descriptors below this number have a bit of their own; higher ones always count as seen. It is four times
-/// the usual limit of a process (1024) and takes 512 bytes, and 8 KiB for the results of checks.
+/// the usual limit of a process (1024) and takes 512 bytes, and 16 KiB for the results of checks.
 const TRACKED: usize = 4096;
 
 /// Reads of a descriptor before it is checked again.
@@ -31,42 +34,74 @@ const CLOSING_LIMIT: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Descriptors {
     seen: [AtomicU64; TRACKED / 64],
-    /// It belongs to no watched file.
-    unwatched: Passes,
-    /// Its reads use the page cache.
-    buffered: Passes,
+    passes: Passes,
     any_closing: AtomicBool,
     closing: Mutex<Vec<RawFd>>,
 }
 
-/// For how many reads of each descriptor the result of its check is valid.
+/// What a check of a descriptor found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// It belongs to no watched file.
+    Unwatched,
+    /// It belongs to the watched file of this number, and its reads use the page cache.
+    Watched(FileNo),
+}
+
+/// The number of a watched file; not reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FileNo(pub(crate) u32);
+
+impl FileNo {
+    /// Numbers from here on have no room beside the count: such a file is checked at each read.
+    const LIMIT: u32 = (1 << (u32::BITS - u8::BITS)) - 1;
+}
+
+/// For each descriptor, what was found, and for how many reads that is valid: the number of the file plus one in
+/// the high bits, or zero without one; the count in the low byte.
 #[derive(Debug)]
-struct Passes([AtomicU8; TRACKED]);
+struct Passes([AtomicU32; TRACKED]);
 
 impl Default for Passes {
     fn default() -> Self {
-        Self([const { AtomicU8::new(0) }; TRACKED])
+        Self([const { AtomicU32::new(0) }; TRACKED])
     }
 }
 
 impl Passes {
-    fn of(&self, fd: RawFd) -> Option<&AtomicU8> {
+    fn of(&self, fd: RawFd) -> Option<&AtomicU32> {
         self.0.get(usize::try_from(fd).ok()?)
     }
 
-    /// Takes one of them, and returns whether there was one.
-    fn take(&self, fd: RawFd) -> bool {
-        let Some(left) = self.of(fd) else { return false };
-        match left.load(Ordering::Relaxed) {
-            0 => false,
-            // Another thread may have taken this one or ended them: then there is none.
-            some => left.compare_exchange(some, some - 1, Ordering::Relaxed, Ordering::Relaxed).is_ok(),
+    /// Takes one of them, if there is one.
+    fn take(&self, fd: RawFd) -> Option<Found> {
+        let left = self.of(fd)?;
+        let some = left.load(Ordering::Relaxed);
+        if some & u32::from(u8::MAX) == 0 {
+            return None;
+        }
+        // Another thread may have taken this one or ended them: then there is none.
+        left.compare_exchange(some, some - 1, Ordering::Relaxed, Ordering::Relaxed).ok()?;
+        Some(match some >> u8::BITS {
+            0 => Found::Unwatched,
+            number => Found::Watched(FileNo(number - 1)),
+        })
+    }
+
+    fn allow(&self, fd: RawFd, found: Found) {
+        let number = match found {
+            Found::Unwatched => 0,
+            Found::Watched(FileNo(number)) if number < FileNo::LIMIT => number + 1,
+            Found::Watched(_) => return,
+        };
+        if let Some(left) = self.of(fd) {
+            left.store(number << u8::BITS | u32::from(PASSES), Ordering::Relaxed);
         }
     }
 
-    fn allow(&self, fd: RawFd, reads: u8) {
+    fn end(&self, fd: RawFd) {
         if let Some(left) = self.of(fd) {
-            left.store(reads, Ordering::Relaxed);
+            left.store(0, Ordering::Relaxed);
         }
     }
 }
@@ -75,8 +110,7 @@ impl Default for Descriptors {
     fn default() -> Self {
         Self {
             seen: [const { AtomicU64::new(0) }; TRACKED / 64],
-            unwatched: Passes::default(),
-            buffered: Passes::default(),
+            passes: Passes::default(),
             any_closing: AtomicBool::new(false),
             closing: Mutex::default(),
         }
@@ -89,31 +123,24 @@ impl Descriptors {
         Some((&self.seen[fd / 64], 1 << (fd % 64)))
     }
 
-    /// Whether a read of it passes without a check. Uses up one of its passes.
-    pub(crate) fn pass(&self, fd: RawFd) -> bool {
-        self.unwatched.take(fd)
+    /// What the last check found, if that is valid for another read. Uses up one of its passes.
+    pub(crate) fn pass(&self, fd: RawFd) -> Option<Found> {
+        self.passes.take(fd)
     }
 
-    /// Records that it belongs to no watched file.
-    pub(crate) fn set_unwatched(&self, fd: RawFd) {
-        self.unwatched.allow(fd, PASSES);
+    /// Records what a check found.
+    pub(crate) fn set_found(&self, fd: RawFd, found: Found) {
+        self.passes.allow(fd, found);
+    }
+
+    /// It must be checked again.
+    pub(crate) fn end_passes(&self, fd: RawFd) {
+        self.passes.end(fd);
     }
 
     /// There is a new region: every descriptor must be checked again.
     pub(crate) fn check_all(&self) {
-        self.unwatched.0.iter().for_each(|left| left.store(0, Ordering::Relaxed));
-    }
-
-    /// Whether its reads bypass the page cache; `look` checks this if it is not known.
-    pub(crate) fn is_direct(&self, fd: RawFd, look: impl FnOnce() -> bool) -> bool {
-        if self.buffered.take(fd) {
-            return false;
-        }
-        let is_direct = look();
-        if !is_direct {
-            self.buffered.allow(fd, PASSES);
-        }
-        is_direct
+        self.passes.0.iter().for_each(|left| left.store(0, Ordering::Relaxed));
     }
 
     /// Records that the client uses this descriptor.
@@ -127,8 +154,7 @@ impl Descriptors {
 
     /// The host is about to close it; kept for [`Descriptors::take_closing`] if it was ever used.
     pub(crate) fn close(&self, fd: RawFd) {
-        self.unwatched.allow(fd, 0);
-        self.buffered.allow(fd, 0);
+        self.passes.end(fd);
         let was_seen = match self.word_and_bit(fd) {
             Some((word, bit)) => {
                 word.load(Ordering::Relaxed) & bit != 0 && word.fetch_and(!bit, Ordering::Relaxed) & bit != 0
@@ -154,7 +180,8 @@ impl Descriptors {
 
     /// Takes the descriptors that were closed since the last call.
     pub(crate) fn take_closing(&self) -> Vec<RawFd> {
-        if !self.any_closing.swap(false, Ordering::Acquire) {
+        // Looked at first: to exchange it costs each read as much as a lock.
+        if !self.any_closing.load(Ordering::Relaxed) || !self.any_closing.swap(false, Ordering::Acquire) {
             return Vec::new();
         }
         self.closing.lock().map(|mut closing| std::mem::take(&mut *closing)).unwrap_or_default()
@@ -184,46 +211,40 @@ mod tests {
     }
 
     #[test]
-    fn reads_of_an_unwatched_file_pass_until_it_is_closed_or_a_region_is_new() {
+    fn what_a_check_found_holds_for_some_reads_until_a_close_or_a_new_region() {
         let descriptors = Descriptors::default();
-        let passed = |fd| (0..1000).take_while(|_| descriptors.pass(fd)).count();
-        assert_eq!(passed(5), 0);
+        let passed = |fd, found| (0..1000).take_while(|_| descriptors.pass(fd) == Some(found)).count();
         let ends: [fn(&Descriptors); 3] = [|_| {}, |known| known.close(5), Descriptors::check_all];
-        for end in ends {
-            descriptors.set_unwatched(5);
-            descriptors.set_unwatched(6);
-            assert!(descriptors.pass(5));
-            end(&descriptors);
-            let left = passed(5);
-            assert!(left == 0 || left == usize::from(PASSES) - 1, "{left}");
+        for found in [Found::Unwatched, Found::Watched(FileNo(0)), Found::Watched(FileNo(FileNo::LIMIT - 1))]
+        {
+            assert_eq!(passed(5, found), 0);
+            for end in ends {
+                descriptors.set_found(5, found);
+                descriptors.set_found(6, Found::Unwatched);
+                assert_eq!(descriptors.pass(5), Some(found));
+                end(&descriptors);
+                let left = passed(5, found);
+                assert!(left == 0 || left == usize::from(PASSES) - 1, "{left}");
+            }
+            assert_eq!(descriptors.pass(5), None);
         }
-        assert_eq!(passed(5), 0);
-        // A number without an entry of its own is checked each time.
-        descriptors.set_unwatched(TRACKED as RawFd);
-        assert_eq!((passed(TRACKED as RawFd), passed(-1)), (0, 0));
+        // A number without an entry of its own is checked each time, and so is a file without room for its own.
+        let none = TRACKED as RawFd;
+        descriptors.set_found(none, Found::Unwatched);
+        descriptors.set_found(7, Found::Watched(FileNo(FileNo::LIMIT)));
+        assert_eq!([none, -1, 7].map(|fd| descriptors.pass(fd)), [None; 3]);
     }
 
     #[test]
-    fn o_direct_is_checked_once_in_a_while_and_after_a_close() {
+    fn a_later_check_replaces_an_earlier_one() {
         let descriptors = Descriptors::default();
-        let mut looks = 0;
-        let mut read = |fd, is_direct| {
-            let mut looked = false;
-            let answer = descriptors.is_direct(fd, || {
-                looked = true;
-                is_direct
-            });
-            looks += i32::from(looked);
-            (answer, looks)
-        };
-        assert_eq!(read(5, false), (false, 1));
-        (0..PASSES).for_each(|_| assert_eq!(read(5, true), (false, 1)));
-        assert_eq!(read(5, true), (true, 2));
-        assert_eq!(read(5, false), (false, 3), "one that is direct is checked each time");
-        descriptors.close(5);
-        assert_eq!(read(5, true), (true, 4));
-        assert_eq!(read(TRACKED as RawFd, false), (false, 5));
-        assert_eq!(read(TRACKED as RawFd, false), (false, 6), "it has no entry of its own");
+        descriptors.set_found(5, Found::Unwatched);
+        descriptors.pass(5);
+        descriptors.set_found(5, Found::Watched(FileNo(3)));
+        for _ in 0..PASSES {
+            assert_eq!(descriptors.pass(5), Some(Found::Watched(FileNo(3))));
+        }
+        assert_eq!(descriptors.pass(5), None);
     }
 
     #[test]

@@ -35,6 +35,7 @@ mod sink;
 mod state;
 mod stats;
 mod thread;
+mod watched;
 
 pub use client::Client;
 pub use entry::{CallbackRequest, Entry, Region};

@@ -2,12 +2,13 @@
 //! and the state under its lock.
 
 use crate::aside::{self, is_aside, step_aside};
-use crate::descriptors::Descriptors;
+use crate::descriptors::{Descriptors, Found};
 use crate::sink::AppendFile;
 use crate::state::State;
+use crate::watched::{WatchedFile, WatchedFiles};
 use crate::{Settings, Stats, thread};
 use foreseek_storage::{HostFd, Identity, Notice, process_id, renew_process_id};
-use foreseek_units::ByteSpan;
+use foreseek_units::{ByteSpan, Bytes};
 use std::collections::HashSet;
 use std::io::Write;
 use std::mem::Discriminant;
@@ -21,14 +22,6 @@ const RECORDINGS_LIMIT: usize = 64;
 
 static NEXT_CLIENT: AtomicU64 = AtomicU64::new(1);
 
-/// One watched region.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Watched {
-    pub(crate) region: u64,
-    pub(crate) identity: Identity,
-    pub(crate) range: ByteSpan,
-}
-
 /// All of a client; shared with the report at the end of the process.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -40,7 +33,7 @@ pub(crate) struct Shared {
     regions: AtomicUsize,
     pub(crate) next_region: AtomicU64,
     /// Held briefly, and never together with a wait.
-    watched: RwLock<Vec<Watched>>,
+    watched: RwLock<WatchedFiles>,
     pub(crate) descriptors: Descriptors,
     /// Threads that ignore their reads, with the depth of their nested calls.
     ignoring: Mutex<Vec<(u64, u32)>>,
@@ -64,15 +57,13 @@ impl std::fmt::Debug for State {
     }
 }
 
-/// The watched part of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Watches {
-    /// Nothing.
-    Nothing,
-    /// Another part than the one being read.
-    File,
-    /// The part being read.
-    Range,
+/// A read of a watched part of a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    pub(crate) identity: Identity,
+    /// The result of [`HostFd::identify`] if the descriptor was just checked to belong to the file. Else an earlier
+    /// check counts.
+    pub(crate) checked: Option<Option<Bytes>>,
 }
 
 impl Shared {
@@ -110,32 +101,51 @@ impl Shared {
         process_id() == self.process
     }
 
-    pub(crate) fn add_region(&self, region: Watched) {
+    pub(crate) fn add_region(&self, region: u64, identity: Identity, range: ByteSpan) {
         if let Ok(mut watched) = self.watched.write() {
-            watched.push(region);
-            self.regions.store(watched.len(), Ordering::Release);
+            watched.add(region, identity, range);
+            self.regions.fetch_add(1, Ordering::Release);
             self.descriptors.check_all();
         }
     }
 
     /// Removes a region; `None` if there is none of that number.
-    pub(crate) fn remove_region(&self, region: u64) -> Option<Watched> {
+    pub(crate) fn remove_region(&self, region: u64) -> Option<(Identity, ByteSpan)> {
         let mut watched = self.watched.write().ok()?;
-        let at = watched.iter().position(|known| known.region == region)?;
-        let gone = watched.swap_remove(at);
-        self.regions.store(watched.len(), Ordering::Release);
+        let gone = watched.remove(region)?;
+        self.regions.fetch_sub(1, Ordering::Release);
         Some(gone)
     }
 
-    /// The watched part of a file, for a read of `range`.
-    pub(crate) fn watches(&self, identity: &Identity, range: ByteSpan) -> Watches {
-        let Ok(watched) = self.watched.read() else { return Watches::Nothing };
-        let of_file = || watched.iter().filter(|known| known.identity == *identity);
-        match () {
-            () if of_file().any(|known| known.range.overlaps(range)) => Watches::Range,
-            () if of_file().next().is_some() => Watches::File,
-            () => Watches::Nothing,
+    /// The file behind a descriptor that is about to read `range`, if it is watched and read through the page
+    /// cache. A read of which no other part of the library need know ends here.
+    pub(crate) fn reading(&self, fd: HostFd, range: ByteSpan) -> Option<Reading> {
+        let watches = |file: &WatchedFile| (file.identity, file.watches(range));
+        let passed = match self.descriptors.pass(fd.raw()) {
+            Some(Found::Unwatched) => return None,
+            Some(Found::Watched(number)) => self.watched.read().ok()?.by_number(number).map(watches),
+            None => None,
+        };
+        if let Some((identity, is_watched)) = passed {
+            return is_watched.then_some(Reading { identity, checked: None });
         }
+        let Some((identity, length)) = fd.identify() else {
+            self.descriptors.set_found(fd.raw(), Found::Unwatched);
+            return None;
+        };
+        let found = self.watched.read().ok()?.of(&identity).map(|file| (file.number, file.watches(range)));
+        let Some((number, is_watched)) = found else {
+            self.descriptors.set_found(fd.raw(), Found::Unwatched);
+            return None;
+        };
+        if fd.is_direct() {
+            if is_watched {
+                self.count_direct();
+            }
+            return None;
+        }
+        self.descriptors.set_found(fd.raw(), Found::Watched(number));
+        is_watched.then_some(Reading { identity, checked: Some(length) })
     }
 
     pub(crate) fn ignore(&self) {
@@ -200,7 +210,7 @@ impl Shared {
 
     /// Counts a read of a watched region that bypasses the page cache. Hints do not help such reads, therefore
     /// a warning is printed once.
-    pub(crate) fn count_direct(&self) {
+    fn count_direct(&self) {
         static PRINTED: Once = Once::new();
         self.direct.fetch_add(1, Ordering::Relaxed);
         PRINTED.call_once(|| {

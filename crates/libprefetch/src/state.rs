@@ -1,11 +1,12 @@
 //! The state under a client's lock: the driver, its page cache, and the objects of files.
 
+use crate::shared::Reading;
 use crate::{CallbackRequest, Entry, Error, HintMode, Settings, sink::AppendFile};
 use foreseek_hints::{Driver, Order, Step};
 use foreseek_seam::{Access, ObjectId, ProcessId, Recorder, RequestId, StreamId};
 use foreseek_storage::{BackingDevice, HostFd, Identity, KernelPageCache, Notice, Options};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Pages, Position};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::os::fd::RawFd;
 
 /// A file of the client.
@@ -21,7 +22,7 @@ struct Known {
 pub(crate) struct State {
     driver: Driver,
     cache: KernelPageCache,
-    known: HashMap<ObjectId, Known>,
+    known: FxHashMap<ObjectId, Known>,
     /// The number of files so far.
     files: u64,
     pub(crate) beyond_end: u64,
@@ -30,6 +31,8 @@ pub(crate) struct State {
 /// What a read does next.
 pub(crate) enum Next {
     Go,
+    /// Its descriptor belongs to another file than was assumed.
+    Other,
     Ask(RequestId, CallbackRequest),
 }
 
@@ -48,7 +51,7 @@ impl State {
         if let Some(file) = recording {
             driver.record_into(Recorder::new(Box::new(file)));
         }
-        Self { driver, cache, known: HashMap::new(), files: 0, beyond_end: 0 }
+        Self { driver, cache, known: FxHashMap::default(), files: 0, beyond_end: 0 }
     }
 
     pub(crate) fn stats(&self) -> foreseek_hints::Stats {
@@ -137,7 +140,7 @@ impl State {
 
     /// Passes accesses to the engine. Returns how many of the entries were accepted.
     pub(crate) fn hint(&mut self, mode: HintMode, entries: &[Entry], done: bool) -> Result<usize, Error> {
-        let mut objects: HashMap<RawFd, ObjectId> = HashMap::new();
+        let mut objects: FxHashMap<RawFd, ObjectId> = FxHashMap::default();
         let mut accesses = Vec::with_capacity(entries.len());
         // The entry of each access: entries beyond the end of their file are left out.
         let mut origins = Vec::with_capacity(entries.len());
@@ -168,17 +171,21 @@ impl State {
     }
 
     /// The application is about to read a file of which this client watches a region.
-    pub(crate) fn read(
-        &mut self,
-        fd: HostFd,
-        identity: Identity,
-        length: Option<Bytes>,
-        range: ByteSpan,
-    ) -> Next {
+    pub(crate) fn read(&mut self, fd: HostFd, reading: &Reading, range: ByteSpan) -> Next {
         // It may have been unwatched since the caller's check.
-        let known = self.cache.object(&identity).and_then(|object| self.known.get(&object));
-        let Some(known_length) = known.map(|known| known.length) else { return Next::Go };
-        let (object, was_gone) = self.register(fd, identity, length);
+        let Some(object) = self.cache.object(&reading.identity) else { return Next::Go };
+        let Some(known_length) = self.known.get(&object).map(|known| known.length) else { return Next::Go };
+        let was_gone = match reading.checked {
+            Some(length) => self.register(fd, reading.identity, length).1,
+            None if self.cache.has_all(object, fd, range) => false,
+            // Something may follow from this read: the descriptor must belong to the file.
+            None => match fd.identify() {
+                Some((identity, length)) if identity == reading.identity => {
+                    self.register(fd, identity, length).1
+                }
+                _ => return Next::Other,
+            },
+        };
         let length = self.cache.length(object);
         let end = ByteOffset::ZERO + length;
         let range = ByteSpan::new(range.start.min(end), range.end.min(end));

@@ -148,6 +148,45 @@ fn reads_of_a_number_that_is_another_files_are_seen_at_once() {
     drop(unsafe { std::fs::File::from_raw_fd(number) });
 }
 
+/// The C library closes some descriptors by itself (`fclose`). Nothing is fetched of a file that another one's number
+/// stands for, and a read that misses is seen as what it is.
+#[test]
+#[allow(unsafe_code)]
+fn a_number_that_became_another_files_unseen_is_found_out_by_a_miss() {
+    use std::os::fd::{FromRawFd, IntoRawFd};
+    let folder = folder();
+    let [first, unwatched, watched] =
+        [1, 2, 3].map(|seed| write_file(&folder.path().join(seed.to_string()), seed, 50));
+    if !is_cold(&unwatched) || !is_cold(&watched) {
+        return;
+    }
+    let client = Client::new(memory(1000));
+    client.watch(first.as_raw_fd(), bytes(0, 50)).unwrap();
+    client.watch(watched.as_raw_fd(), bytes(0, 50)).unwrap();
+    let number = first.try_clone().unwrap().into_raw_fd();
+    // Each is known by the number when the next takes it.
+    for (file, seed, reads) in [(&first, 1, 100), (&unwatched, 2, 100), (&first, 1, 200), (&watched, 3, 250)]
+    {
+        // SAFETY: the number is this test's own.
+        assert_eq!(unsafe { libc::dup2(file.as_raw_fd(), number) }, number);
+        // SAFETY: as above; released below.
+        let open = unsafe { File::from_raw_fd(number) };
+        if seed == 1 {
+            // From memory, so that the number is not checked again; the first read is.
+            client.closed(number);
+            (0..50).for_each(|page| read_page(&client, &open, seed, page, &mut |_, _| {}));
+        }
+        for page in 0..50 {
+            read_page(&client, &open, seed, page, &mut |_, _| {});
+        }
+        assert_eq!(client.stats().engine.reads, reads, "file {seed}");
+        assert_eq!(open.into_raw_fd(), number);
+    }
+    assert!(client.stats().engine.fetched.is_zero(), "nothing was announced");
+    // SAFETY: as above, for the last time.
+    drop(unsafe { File::from_raw_fd(number) });
+}
+
 #[test]
 fn the_application_gets_its_last_mark_and_continues_there() {
     let folder = folder();

@@ -1,7 +1,8 @@
 //! The kernel's page cache, as the driver of an engine uses it, through descriptors of the host.
 //!
 //! A file is an object, identified by device and inode, whichever descriptors refer to it. Each use checks
-//! that a descriptor still does (`fstat`, a fifth of a microsecond). Without such a descriptor, fetches are
+//! that a descriptor still does (`fstat`, a fifth of a microsecond), but one: whether a read finds all of its
+//! pages in memory may be asked by a descriptor that was checked earlier. Without a descriptor, fetches are
 //! refused as [`Refusal::Gone`] until a read brings one.
 //!
 //! Objects on different disks sort by disk first. The address of a page is its sector plus a multiple of
@@ -12,11 +13,12 @@ use crate::detect::{BackingDevice, DeviceNumber};
 use crate::fd::{FileKind, HostFd, Identity};
 use crate::layout::{EXTENTS_LIMIT, Layout};
 use crate::memory::{self, Bound};
-use crate::residency::Residency;
+use crate::residency::{Residency, cachestat};
 use foreseek_seam::{Extent, ObjectId, PageCache, Refusal};
-use foreseek_units::{Bytes, Instant, Nanos, PageSpan, Pages, Sectors};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes, Instant, Nanos, PageSpan, Pages, Sectors};
+use rustc_hash::FxHashMap;
 use rustix::io::Errno;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 /// Sectors between the addresses of one disk and the next: 8 PiB, more than any disk.
 pub const DISK_STRIDE: Sectors = Sectors(1 << 44);
@@ -117,12 +119,14 @@ pub struct KernelPageCache {
     /// The watched objects. Numbers are not reused.
     objects: BTreeMap<ObjectId, Object>,
     next_object: u64,
-    by_identity: HashMap<Identity, ObjectId>,
+    by_identity: FxHashMap<Identity, ObjectId>,
     disks: Vec<DeviceNumber>,
     /// How many ranges are collected to be dropped.
     ranges_to_drop: usize,
     /// An object and its descriptor that was checked within the current call.
     confirmed: Option<(ObjectId, HostFd)>,
+    /// Pages of an object that were found in memory within the current call.
+    seen: Option<(ObjectId, PageSpan)>,
     /// The last budget that was read.
     budget: Option<Pages>,
     reported: HashSet<std::mem::Discriminant<Notice>>,
@@ -138,10 +142,11 @@ impl KernelPageCache {
             origin: std::time::Instant::now(),
             objects: BTreeMap::new(),
             next_object: 0,
-            by_identity: HashMap::new(),
+            by_identity: FxHashMap::default(),
             disks: Vec::new(),
             ranges_to_drop: 0,
             confirmed: None,
+            seen: None,
             budget: None,
             reported: HashSet::new(),
             notices: Vec::new(),
@@ -183,6 +188,7 @@ impl KernelPageCache {
             self.by_identity.remove(&gone.identity);
         }
         self.confirmed = self.confirmed.filter(|(known, _)| *known != object);
+        self.seen = None;
     }
 
     /// The object with this identity, if it is known.
@@ -229,6 +235,7 @@ impl KernelPageCache {
             match fd.identify() {
                 Some((identity, length)) if identity == entry.identity => {
                     entry.length = length.unwrap_or(entry.length);
+                    self.confirmed = Some((object, fd));
                     return Some(fd);
                 }
                 _ => {
@@ -243,6 +250,22 @@ impl KernelPageCache {
     pub fn finish(&mut self) {
         self.drop_ranges();
         self.confirmed = None;
+        self.seen = None;
+    }
+
+    /// Whether all pages of a range of the object are in memory, by a descriptor that belonged to it when it was
+    /// last checked. One system call; false where more would be needed to know. A driver that asks for these pages
+    /// within the same call has the answer without another.
+    pub fn has_all(&mut self, object: ObjectId, fd: HostFd, range: ByteSpan) -> bool {
+        let Some(entry) = self.objects.get(&object) else { return false };
+        let pages = range.pages();
+        let has_all = entry.residency == Some(Residency::Cachestat)
+            && !entry.descriptors.is_empty()
+            && range.end <= ByteOffset::ZERO + entry.length
+            && !entry.to_drop.overlaps(pages)
+            && cachestat(fd, pages) == Ok(pages.len());
+        self.seen = has_all.then_some((object, pages));
+        has_all
     }
 
     /// Takes out the notices that are to be shown; each kind comes once.
@@ -327,6 +350,14 @@ impl PageCache for KernelPageCache {
     }
 
     fn resident(&mut self, object: ObjectId, range: PageSpan, runs: &mut Vec<PageSpan>) -> bool {
+        if let Some((known, seen)) = self.seen
+            && known == object
+            && seen.covers(range)
+            && self.objects.get(&object).is_some_and(|entry| !entry.to_drop.overlaps(range))
+        {
+            runs.push(range);
+            return true;
+        }
         let Some(fd) = self.descriptor(object) else { return false };
         let Some(entry) = self.objects.get_mut(&object) else { return false };
         let stale = entry.to_drop.overlaps(range);

@@ -5,7 +5,7 @@
 use foreseek_seam::{ObjectId, PageCache, Refusal, lba_of};
 use foreseek_storage::loop_device::{LoopDevice, LoopOptions};
 use foreseek_storage::{HostFd, KernelPageCache, Layout, Means, Options, Residency, cachestat, will_need};
-use foreseek_units::{Bytes, PageIndex, PageSpan, Pages, Sectors};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes, PageIndex, PageSpan, Pages, Sectors};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::Write;
@@ -85,6 +85,39 @@ fn what_is_fetched_is_resident_and_what_is_forgotten_is_not() {
     assert!(cache.resident(object, span(0, 2000), &mut runs), "a query drops the collected ranges first");
     assert_eq!(runs, [span(100, 100), span(220, 1380)]);
     assert_eq!(cache.notices(), []);
+}
+
+#[test]
+fn a_range_is_there_as_a_whole_or_not() {
+    let file = file(100);
+    let Some((mut cache, object)) = cold(&file, 100) else { return };
+    let mut runs = Vec::new();
+    let bytes = |start, pages| span(start, pages).bytes();
+    assert!(!cache.has_all(object, host(&file), bytes(10, 20)), "no descriptor was asked");
+    assert!(cache.resident(object, span(0, 100), &mut runs));
+    assert_eq!(runs, []);
+    assert_eq!(cache.fetch(object, span(10, 20)), Ok(Pages(20)));
+    assert!(wait_until_resident(&file, span(10, 20)));
+    for (start, pages, there) in
+        [(10, 20, true), (15, 3, true), (9, 2, false), (10, 21, false), (29, 1, true)]
+    {
+        assert_eq!(cache.has_all(object, host(&file), bytes(start, pages)), there, "{start}, {pages}");
+    }
+    let end = span(99, 1).bytes();
+    let beyond = ByteSpan::new(end.start, ByteOffset(end.end.get() + 1));
+    assert!(!cache.has_all(object, host(&file), beyond), "the file may have grown");
+    // The answer holds within the call, until pages of it are dropped.
+    assert!(cache.has_all(object, host(&file), bytes(10, 10)));
+    assert!(cache.resident(object, span(12, 3), &mut runs));
+    assert_eq!(std::mem::take(&mut runs), [span(12, 3)]);
+    cache.forget(object, span(12, 1));
+    assert!(!cache.has_all(object, host(&file), bytes(10, 10)));
+    assert!(cache.has_all(object, host(&file), bytes(13, 10)));
+    cache.forget(object, span(14, 1));
+    assert!(cache.resident(object, span(12, 4), &mut runs));
+    assert_eq!(runs, [span(13, 1), span(15, 1)]);
+    cache.closed(host(&file));
+    assert!(!cache.has_all(object, host(&file), bytes(20, 1)), "its descriptor is closed");
 }
 
 #[test]
