@@ -1,7 +1,9 @@
 //! How many claims hold: all, those without claims whose numbers were used to set something, and those that
 //! hold strictly; claims of arithmetic and theory apart.
 
+use crate::claim::is_bound;
 use crate::judgement::Standing;
+use serde_json::Value;
 use std::fmt;
 
 /// How many of some claims hold.
@@ -59,6 +61,17 @@ pub struct Counted {
 }
 
 impl Counts {
+    /// Counts the claims of a file of results.
+    pub fn of_results<'a>(claims: impl Iterator<Item = &'a Value>) -> Self {
+        Self::of(claims.map(|claim| Counted {
+            arithmetic: claim["kind"] == "arithmetic",
+            used: !claim["used_to_set"].is_null(),
+            bound: claim["relation"].as_str().is_some_and(is_bound),
+            standing: Standing::named(claim["verdict"].as_str().unwrap_or_default()),
+            strict: claim["strict"] == true,
+        }))
+    }
+
     /// Counts claims.
     pub fn of(claims: impl Iterator<Item = Counted>) -> Self {
         let mut counts = Self::default();

@@ -1,6 +1,7 @@
 //! What can go wrong.
 
 use foreseek_simulate::experiment::ExperimentError;
+use std::path::PathBuf;
 
 /// Why claims could not be judged.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +41,14 @@ pub enum Error {
     NoTrial {
         /// The name that was given.
         glob: String,
+    },
+    /// Results of an earlier part of the same run can't be taken over, or those of this one can't be kept.
+    #[error("{}: {reason}; remove it to run that part anew, or give --output another folder", file.display())]
+    Kept {
+        /// Where they are.
+        file: PathBuf,
+        /// Why not.
+        reason: String,
     },
     /// A run failed.
     #[error(transparent)]

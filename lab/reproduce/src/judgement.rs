@@ -38,6 +38,24 @@ pub enum Standing {
     Missed,
 }
 
+impl Standing {
+    /// Its word in files of results.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Beyond => "beyond",
+            Self::Missed => "missed",
+        }
+    }
+
+    /// The standing of this word; any other word is a miss.
+    #[must_use]
+    pub fn named(word: &str) -> Self {
+        [Self::Holds, Self::Beyond].into_iter().find(|one| one.word() == word).unwrap_or(Self::Missed)
+    }
+}
+
 /// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {

@@ -224,11 +224,7 @@ impl Judged {
     /// Its standing, in a word.
     #[must_use]
     pub fn standing(&self) -> &'static str {
-        match self.verdict.standing {
-            Standing::Holds => "holds",
-            Standing::Beyond => "beyond",
-            Standing::Missed => "missed",
-        }
+        self.verdict.standing.word()
     }
 
     /// Its standing: strictly or not, or how much of the stated effect there is; and whether its number was

@@ -4,30 +4,13 @@
 #[path = "../../bench/tests/page/marks.rs"]
 mod marks;
 
-use foreseek_reproduce::{Claim, Counted, Counts, Standing, is_bound};
+use foreseek_reproduce::{Claim, Counts, is_bound};
 use marks::Block;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
 fn text<'a>(claim: &'a Value, key: &str) -> &'a str {
     claim[key].as_str().unwrap_or_else(|| panic!("{key} of {}", claim["id"]))
-}
-
-fn counts(claims: &[Value]) -> Counts {
-    Counts::of(claims.iter().map(|claim| {
-        let standing = match text(claim, "verdict") {
-            "holds" => Standing::Holds,
-            "beyond" => Standing::Beyond,
-            _ => Standing::Missed,
-        };
-        Counted {
-            arithmetic: text(claim, "kind") == "arithmetic",
-            used: !claim["used_to_set"].is_null(),
-            bound: is_bound(text(claim, "relation")),
-            standing,
-            strict: claim["strict"] == true,
-        }
-    }))
 }
 
 /// A claim's line of a table.
@@ -42,7 +25,8 @@ fn block(claims: &[Value]) -> String {
     let (checks, claims): (Vec<Value>, Vec<Value>) =
         claims.iter().cloned().partition(|claim| text(claim, "kind") == "check");
     let claims = claims.as_slice();
-    let mut block = format!("{}.\n\n| claim | paper | ours | |\n|---|---|---|---|\n", counts(claims));
+    let mut block =
+        format!("{}.\n\n| claim | paper | ours | |\n|---|---|---|---|\n", Counts::of_results(claims.iter()));
     claims.iter().for_each(|claim| block += &line(claim));
     if !checks.is_empty() {
         block += "\nChecks beside the count, of what the paper states without a number or in an order:\n\n| check | paper | ours | |\n|---|---|---|---|\n";
@@ -102,7 +86,7 @@ fn sensitivity(variants: &[Value]) -> String {
     let mut block =
         "| variant | what is set | hold | hold strictly | beyond |\n|---|---|---|---|---|\n".to_owned();
     for variant in variants {
-        let counts = counts(&of(variant));
+        let counts = Counts::of_results(claims_of(variant).iter());
         let set = match text(variant, "set") {
             "" => "nothing".to_owned(),
             set => format!("`{set}`"),
@@ -215,7 +199,7 @@ fn table(marked: &Block<'_>) -> Result<Option<String>, String> {
     for (line, file) in lines.into_iter().zip(&marked.sources) {
         let mut claims = claims(file)?;
         claims.retain(|claim| self::text(claim, "kind") != "check");
-        let counts = counts(&claims);
+        let counts = Counts::of_results(claims.iter());
         text += &format!("{line} | {} | {} |\n", counts.simulated, counts.strict);
     }
     Ok(Some(text))

@@ -50,8 +50,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY=VALUE", conflicts_with = "adaptive")]
     set: Vec<String>,
 
-    /// Run the claims under each variant of experiments/sensitivity.toml, side by side. With --quick it takes some ten
-    /// times as long as --quick alone.
+    /// Run the claims under each variant of experiments/sensitivity.toml, side by side. With --quick it takes some twenty
+    /// times as long as --quick alone. With --output what has ended is kept in DIR/variants, and a run that was stopped
+    /// goes on there; what another build of the program or other options made is refused.
     #[arg(long, conflicts_with_all = ["adaptive", "set", "congestion"])]
     sensitivity: bool,
 
@@ -92,7 +93,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     let options = Options { only: only.clone(), quick, seed, set: overrides(&args)?, workers };
     if args.sensitivity {
         let outcome = with_bar(args.quiet, |report| {
-            sensitivity(&options, &|progress: Progress<'_>| report(progress.share, progress.run))
+            sensitivity(&options, args.output.as_deref(), &|progress: Progress<'_>| {
+                report(progress.share, progress.run)
+            })
         })?;
         return report_variants(&args, "sensitivity", outcome.to_table(), &outcome.to_json());
     }
