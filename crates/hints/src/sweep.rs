@@ -56,10 +56,10 @@ const SHORTER: f64 = 15.0 / 16.0;
 /// then those with a smaller factor, until a part of the pages has been released.
 const SLACKS: [f64; 6] = [8.0, 4.0, 2.0, 1.5, 1.2, 1.0];
 
-/// That part. Each factor costs a walk over all pages of the list.
+/// That part.
 const RELIEF: u64 = 16;
 
-/// After such a walk that gained little, one part in so many of the list is read before another.
+/// After a walk over all pages of the list that gained little, one part in so many of the list is read before another.
 const STALE: usize = 128;
 
 /// The largest part of the cycle that counts as in flight. 128 requests, which a stock block device accepts
@@ -360,7 +360,9 @@ impl Sweep {
         self.arrived = self.arrived.max(self.awaited.0);
         self.settled = self.settled.max(self.awaited.1).max(self.fetches.saturating_sub(QUEUE));
         let arrived = self.arrived;
-        self.issued.retain(|(fetch, _)| *fetch > arrived);
+        while self.issued.front().is_some_and(|(fetch, _)| *fetch <= arrived) {
+            self.issued.pop_front();
+        }
         let at = position.since(self.base).min(self.steps.len());
         while self.here < at {
             let step = self.steps[self.here];
@@ -476,16 +478,15 @@ impl Sweep {
         }
     }
 
-    /// Whether a held page is needed before the head returns to it.
-    fn keeps(&self, at: usize, slack: f64) -> bool {
-        let stop = self.stops[at];
+    /// How many times later than the return of the head the next read of a held page comes. It is kept below 1.
+    fn lateness(&self, at: usize) -> f64 {
+        let away = self.away(self.stops[at]);
+        if away < NEAR {
+            return 0.0;
+        }
         let all = self.stops.len();
         let ahead = if at >= self.head { at - self.head } else { at + all - self.head };
-        if self.away(stop) < NEAR {
-            return true;
-        }
-        let before = slack * self.reach * (ahead as u64 + 1 + self.lag()) as f64;
-        self.away(stop) as f64 * (all as f64) < before
+        away as f64 * all as f64 / (self.reach * (ahead as u64 + 1 + self.lag()) as f64)
     }
 
     /// How many stops lie between the head and the pages that have arrived, as far as reads show. While a read
@@ -498,7 +499,7 @@ impl Sweep {
     /// Releases a page that is not kept.
     fn settle_one(&mut self, at: usize, slack: f64) {
         let state = self.stops[at].state;
-        if state.is_held() && !self.keeps(at, slack) {
+        if state.is_held() && self.lateness(at) >= slack {
             let withdrawn = !state.is_read() && self.stops[at].next != NONE;
             self.withdrawn += Pages(u64::from(withdrawn));
             self.drops.push((self.stops[at].page, state.number()));
@@ -533,13 +534,18 @@ impl Sweep {
             return false;
         }
         let (held, enough) = (self.held, self.held - self.held / RELIEF);
-        for slack in SLACKS {
-            self.settle(slack);
-            if self.held < enough {
-                return true;
-            }
+        let mut freed = [Pages::ZERO; SLACKS.len()];
+        for at in (0..self.stops.len()).filter(|at| self.stops[*at].state.is_held()) {
+            let lateness = self.lateness(at);
+            let slack = SLACKS.iter().position(|slack| lateness >= *slack);
+            slack.into_iter().for_each(|slack| freed[slack] += Pages(1));
         }
-        self.relieved = self.here + self.steps.len() / STALE;
+        let sum = |slack: usize| freed[..=slack].iter().copied().sum::<Pages>();
+        let slack = (0..SLACKS.len()).find(|slack| held - sum(*slack) < enough);
+        self.settle(SLACKS[slack.unwrap_or(SLACKS.len() - 1)]);
+        if slack.is_none() {
+            self.relieved = self.here + self.steps.len() / STALE;
+        }
         self.held < held
     }
 
