@@ -30,6 +30,9 @@ pub enum HintMode {
 pub enum FetchOutcome {
     /// The pages have arrived.
     Arrived,
+    /// The pages have arrived, and some of them came out of the page cache: how long it took says nothing about
+    /// the device.
+    FromMemory,
     /// The request was passed on; the driver does not see when the pages arrive (fadvise).
     Issued,
     /// An I/O error right after the pages that arrived. If the kernel reads, the reader itself meets the

@@ -36,4 +36,4 @@ mod serving;
 
 pub use backing::{Backing, FrameFetch, Reply, Version, WaitingRead};
 pub use counts::Counts;
-pub use serving::{Opening, Revalidation, ServingDriver};
+pub use serving::{FetchEnd, Opening, Revalidation, ServingDriver};

@@ -72,6 +72,24 @@ pub struct Opening<'a, B: Backing> {
     pub placed: Option<&'a [Extent]>,
 }
 
+/// How a fetch has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FetchEnd<E> {
+    /// Without an error.
+    Read,
+    /// Without an error, and some of its pages came out of the page cache.
+    FromMemory,
+    /// With an error right after the pages that arrived.
+    Failed(E),
+}
+
+impl<E> FetchEnd<E> {
+    /// The end of a fetch from the device.
+    pub fn of(error: Option<E>) -> Self {
+        error.map_or(Self::Read, Self::Failed)
+    }
+}
+
 /// A file whose version is in doubt.
 #[derive(Debug)]
 pub struct Revalidation<B: Backing> {
@@ -276,14 +294,18 @@ impl<B: Backing> ServingDriver<B> {
     }
 
     /// A fetch has ended and brought `got` pages.
-    pub fn done(&mut self, now: Instant, fetch: FetchId, got: Pages, error: Option<B::Error>) {
+    pub fn done(&mut self, now: Instant, fetch: FetchId, got: Pages, end: FetchEnd<B::Error>) {
         let Some((_, epoch)) = self.fetches.remove(&fetch) else { return };
-        if let Some(error) = error {
-            self.failures.truncate(FAILURES_MOST - 1);
-            self.failures.push_front((fetch, error));
-        }
+        let outcome = match end {
+            FetchEnd::Read => FetchOutcome::Arrived,
+            FetchEnd::FromMemory => FetchOutcome::FromMemory,
+            FetchEnd::Failed(error) => {
+                self.failures.truncate(FAILURES_MOST - 1);
+                self.failures.push_front((fetch, error));
+                FetchOutcome::Failed
+            }
+        };
         let in_flight = self.fetches.len() as u32;
-        let outcome = if error.is_some() { FetchOutcome::Failed } else { FetchOutcome::Arrived };
         self.send(now, Event::Done { fetch, epoch, got, outcome, in_flight });
     }
 

@@ -23,12 +23,15 @@ impl ServingEngine {
         let Some(fetch) = self.checks.some(self.flight.end(self.now, id)) else { return };
         self.pause = None;
         let failed = outcome == FetchOutcome::Failed;
-        let way = fetch.progress.way.filter(|_| !self.flight.is_crowded() && !self.settings.overlapping);
-        self.pace.ended(fetch.progress.issued, self.now, fetch.range.len(), way);
+        let from_device = outcome != FetchOutcome::FromMemory;
+        if from_device {
+            let way = fetch.progress.way.filter(|_| !self.flight.is_crowded() && !self.settings.overlapping);
+            self.pace.ended(fetch.progress.issued, self.now, fetch.range.len(), way);
+        }
         let came = Span::at(fetch.range.start, got).intersection(fetch.range);
         if failed || came != fetch.range {
             self.stats.failed_fetches += u64::from(failed);
-        } else {
+        } else if from_device {
             self.learn(&fetch);
         }
         self.arrive(id, &fetch, came);

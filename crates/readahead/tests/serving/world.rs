@@ -6,7 +6,9 @@
 
 use foreseek_device::Profile;
 use foreseek_readahead::ServingEngine;
-use foreseek_readahead::driver::{Backing, FrameFetch, Opening, Reply, ServingDriver, Version, WaitingRead};
+use foreseek_readahead::driver::{
+    Backing, FetchEnd, FrameFetch, Opening, Reply, ServingDriver, Version, WaitingRead,
+};
 use foreseek_readahead::serving::{MEMORY_LEAST, READ_LIMIT, Settings, Stats};
 use foreseek_seam::record::Recorder;
 use foreseek_seam::{
@@ -284,7 +286,11 @@ impl World {
             let lacks = PageSpan::new(flying.pages.start + Pages(come), flying.pages.end);
             self.failed.insert(id, (flying.object, lacks));
         }
-        self.driver.done(self.now, FetchId(id), Pages(come), error.map(|_| id));
+        let end = match error {
+            None if id % 8 == 0 => FetchEnd::FromMemory,
+            error => FetchEnd::of(error.map(|_| id)),
+        };
+        self.driver.done(self.now, FetchId(id), Pages(come), end);
         self.settle();
     }
 
@@ -293,7 +299,7 @@ impl World {
         let flying = self.flying.remove(&id).expect("a fetch under way");
         self.fill(&flying, &flying.stamps, pages);
         self.lies += 1;
-        self.driver.done(self.now, FetchId(id), Pages(pages), None);
+        self.driver.done(self.now, FetchId(id), Pages(pages), FetchEnd::Read);
         self.settle();
     }
 

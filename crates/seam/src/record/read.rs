@@ -175,9 +175,10 @@ fn mode(word: &str) -> Result<HintMode, Reason> {
 fn outcome(word: &str) -> Result<FetchOutcome, Reason> {
     Ok(match word {
         "arrived" => FetchOutcome::Arrived,
+        "from-memory" => FetchOutcome::FromMemory,
         "issued" => FetchOutcome::Issued,
         "failed" => FetchOutcome::Failed,
-        other => return Err(format!("'{other}' should be arrived, issued or failed")),
+        other => return Err(format!("'{other}' should be arrived, from-memory, issued or failed")),
     })
 }
 

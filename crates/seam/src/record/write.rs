@@ -67,6 +67,7 @@ pub(super) fn event(line: &mut String, now: Instant, event: &Event<'_>) {
         Event::Done { fetch, epoch, got, outcome, in_flight } => {
             let outcome = match outcome {
                 FetchOutcome::Arrived => "arrived",
+                FetchOutcome::FromMemory => "from-memory",
                 FetchOutcome::Issued => "issued",
                 FetchOutcome::Failed => "failed",
             };

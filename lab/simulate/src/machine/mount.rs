@@ -16,7 +16,7 @@ use super::names::FileNo;
 use super::reading::Touched;
 use super::{Machine, MachineError};
 use foreseek_device::Op;
-use foreseek_readahead::driver::{Backing, FrameFetch, Opening, Reply, ServingDriver, WaitingRead};
+use foreseek_readahead::driver::{Backing, FetchEnd, FrameFetch, Opening, Reply, ServingDriver, WaitingRead};
 use foreseek_readahead::serving::{ServingEngine, Stats};
 use foreseek_readahead::stream::Opened;
 use foreseek_seam::{
@@ -205,8 +205,9 @@ impl Machine {
         if pieces.left == 0 {
             let Pieces { pages, failed, .. } = *pieces;
             mount.fetches.remove(&fetch);
-            let (got, error) = if failed { (Pages::ZERO, Some(())) } else { (pages, None) };
-            mount.driver.done(self.now, fetch, got, error);
+            let (got, end) =
+                if failed { (Pages::ZERO, FetchEnd::Failed(())) } else { (pages, FetchEnd::Read) };
+            mount.driver.done(self.now, fetch, got, end);
         }
         true
     }
