@@ -169,6 +169,7 @@ mod tests {
             version: Version::default(),
             file: file.into(),
             pid: ProcessId(1),
+            writes: false,
         };
         let stream = plain.opened(opened);
         let read = |start, length| {

@@ -72,6 +72,8 @@ pub struct OpenedFile {
     pub file: Arc<File>,
     /// The thread that opened it.
     pub pid: ProcessId,
+    /// Whether it was opened for writing as well.
+    pub writes: bool,
 }
 
 /// The times of a file's last change, and its length. Equal versions have equal contents, except for changes

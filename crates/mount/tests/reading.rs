@@ -1,14 +1,18 @@
 //! The reader without a FUSE mount in front: its answers are the files' contents, for any reads, writes and
 //! truncations at the same time, and for any failure below.
+#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 mod reading_common;
 
 use foreseek_mount::{Answer, Change, LearntState, ReadPath, ReadRequest, Reader, ReaderOptions, Version};
 use foreseek_readahead::ServingEngine;
 use foreseek_seam::{ObjectId, ProcessId};
-use foreseek_units::{ByteOffset, ByteSpan, Bytes};
+use foreseek_storage::{HostFd, cachestat};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes, Pages};
 use reading_common::{Faults, LIMIT, Lab, PAGE, Random, Scarce, contents};
+use rustix::fs::Advice;
 use rustix::io::Errno;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -67,7 +71,8 @@ fn many_readers_of_any_size_and_offset_get_the_right_bytes() {
         std::thread::scope(|scope| {
             for thread in 0..16u64 {
                 let (lab, (file, bytes)) = (&lab, &files[thread as usize % 4]);
-                scope.spawn(move || lab.wander(file, bytes, Random(thread + 1)));
+                let stream = lab.open_as(file, thread % 4 < 2);
+                scope.spawn(move || lab.wander_over(stream, bytes, Random(thread + 1)));
             }
         });
     }
@@ -104,6 +109,11 @@ fn a_thousand_readers_at_once_are_all_answered_in_little_memory() {
 
 #[test]
 fn a_read_that_follows_an_acknowledged_change_sees_it() {
+    [false, true].into_iter().for_each(reads_see_changes);
+}
+
+/// `writes`: the readers may write.
+fn reads_see_changes(writes: bool) {
     let lab = Lab::new("competitive", Bytes::mib(8));
     let length = 1usize << 20;
     let file = lab.file("a", &vec![0; length]);
@@ -116,7 +126,7 @@ fn a_read_that_follows_an_acknowledged_change_sees_it() {
             let (lab, file, acknowledged, ending) = (&lab, &file, &acknowledged, &ending);
             scope.spawn(move || {
                 let mut random = Random(thread + 77);
-                let stream = lab.open(file);
+                let stream = lab.open_as(file, writes);
                 while !ending.load(Relaxed) {
                     let which = random.below(acknowledged.len() as u64) as usize;
                     let before = acknowledged[which].load(Relaxed);
@@ -159,6 +169,29 @@ fn pages_written_after_read_ahead_are_read_again() {
     lab.write(&file, at as u64, b"something else");
     bytes[at..at + 14].copy_from_slice(b"something else");
     assert_eq!(lab.read(stream, 262_144, 131_072).as_deref(), Ok(&bytes[262_144..][..131_072]));
+}
+
+/// A file system reads the rest of a block of which it gets a part, unless the page cache has it.
+#[test]
+fn pages_that_a_program_may_write_stay_in_the_page_cache() {
+    let lab = Lab::new("adaptive", Bytes::mib(8));
+    let bytes = contents(1 << 20, 15);
+    let file = lab.file("a", &bytes);
+    let fd = HostFd::new(file.file.as_raw_fd()).expect("open");
+    let range = ByteSpan::at(ByteOffset(262_144), Bytes(8192)).pages();
+    let kept = || cachestat(fd, range);
+    rustix::fs::fadvise(&file.file, 0, None, Advice::DontNeed).expect("written");
+    if kept() == Err(Errno::NOSYS) {
+        println!("SKIPPED: the kernel has no cachestat");
+        return;
+    }
+    assert_eq!(kept(), Ok(Pages::ZERO));
+    for writes in [false, true] {
+        let stream = lab.open_as(&file, writes);
+        assert_eq!(lab.read(stream, 262_144, 8192).as_deref(), Ok(&bytes[262_144..][..8192]));
+        assert_eq!(kept(), Ok(if writes { Pages(2) } else { Pages::ZERO }));
+        lab.reader.closed(stream);
+    }
 }
 
 #[test]

@@ -529,10 +529,11 @@ impl Source {
             _ if access == libc::O_WRONLY as u32 => ReadRoute::None,
             Means::Cached { .. } if aside => {
                 let (object, file, pid) = (node.object(), Arc::clone(&file), ProcessId(by.pid));
-                ReadRoute::Plain(self.plain.opened(OpenedFile { object, version, file, pid }))
+                ReadRoute::Plain(self.plain.opened(OpenedFile { object, version, file, pid, writes }))
             }
             Means::Cached { .. } => {
-                ReadRoute::Path(self.open_reads(node, &file, version, ProcessId(by.pid), brought))
+                let pid = ProcessId(by.pid);
+                ReadRoute::Path(self.open_reads(node, &file, version, pid, writes, brought))
             }
             Means::Passed(_) | Means::Direct(_) => ReadRoute::Below,
         };
@@ -563,19 +564,28 @@ impl Source {
         file: &Arc<File>,
         version: Version,
         pid: ProcessId,
+        writes: bool,
         brought: Bytes,
     ) -> OpenReads {
         let small = self.walks.is_some() && version.length <= SMALL;
         let in_memory = if small { SMALL } else { brought };
         let stream = OnceLock::new();
         if in_memory.is_zero() {
-            stream.get_or_init(|| self.open_stream(node, file, version, pid));
+            stream.get_or_init(|| self.open_stream(node, file, version, pid, writes));
         }
         OpenReads { stream, in_memory, brought }
     }
 
-    fn open_stream(&self, node: &Node, file: &Arc<File>, version: Version, pid: ProcessId) -> StreamId {
-        self.reads.opened(OpenedFile { object: node.object(), version, file: Arc::clone(file), pid })
+    fn open_stream(
+        &self,
+        node: &Node,
+        file: &Arc<File>,
+        version: Version,
+        pid: ProcessId,
+        writes: bool,
+    ) -> StreamId {
+        let (object, file) = (node.object(), Arc::clone(file));
+        self.reads.opened(OpenedFile { object, version, file, pid, writes })
     }
 
     /// Answers a read of an open file.
@@ -630,7 +640,8 @@ impl Source {
         if changed {
             self.kernel.forget_pages(opened.node.id, None);
         }
-        let open = || self.open_stream(&opened.node, &opened.file, Version::of(&stat), pid);
+        let version = Version::of(&stat);
+        let open = || self.open_stream(&opened.node, &opened.file, version, pid, opened.writes);
         Ok(*reads.stream.get_or_init(open))
     }
 

@@ -147,6 +147,9 @@ impl ReadPath for Reader {
             Some(file) => LaidOutFile { file, layout: None },
             None => LaidOutFile::of(&opened.file, &self.shared.places),
         };
+        if opened.writes {
+            found.file.keep();
+        }
         let programs = self.shared.programs.as_ref();
         let described = programs.map(|programs| Described::of(&opened.file, opened.pid, programs));
         self.shared.with(|core, now| core.opened(now, &opened, found, described))

@@ -9,7 +9,7 @@ use super::outside::Outside;
 use super::pass::Pass;
 use super::token::Token;
 use super::work::{Below, Reply, Work};
-use foreseek_readahead::driver::{Revalidation, WaitingRead};
+use foreseek_readahead::driver::{FetchEnd, Revalidation, WaitingRead};
 use foreseek_seam::{FetchId, Refusal, RequestId};
 use foreseek_storage::reads::{self, DiskReader, Ended, Target};
 use foreseek_storage::{Arena, Frames, ProcessWatch};
@@ -112,7 +112,7 @@ impl Shared {
         // Without it the reader has ended.
         let Some(shared) = shared.upgrade() else { return };
         let mut fetched = Vec::with_capacity(ended.len());
-        for Ended { read, got, error, .. } in ended {
+        for Ended { read, got, error, from_memory, .. } in ended {
             let (token, offset) = (read.token, read.offset);
             match (Token::fetch(token), read.into) {
                 (Some(fetch), Target::Frames(filling)) => {
@@ -121,7 +121,12 @@ impl Shared {
                     let short = error.is_none() && got.get() < filling.len() as u64;
                     filling.finish(got);
                     let end = short.then_some(offset + got);
-                    fetched.push(Fetched { fetch, got: got.pages_ceil(), error, end });
+                    let how = if from_memory && error.is_none() {
+                        FetchEnd::FromMemory
+                    } else {
+                        FetchEnd::of(error)
+                    };
+                    fetched.push(Fetched { fetch, got: got.pages_ceil(), how, end });
                 }
                 (None, Target::Buffer(buffer)) => {
                     let result = error.map_or(Ok(&buffer[..got.get() as usize]), Err);
@@ -131,7 +136,8 @@ impl Shared {
                 // nevertheless.
                 (Some(fetch), Target::Buffer(_)) => {
                     shared.lock().driver.counts.internal_errors += 1;
-                    fetched.push(Fetched { fetch, got: Pages::ZERO, error: Some(Errno::IO), end: None });
+                    let how = FetchEnd::Failed(Errno::IO);
+                    fetched.push(Fetched { fetch, got: Pages::ZERO, how, end: None });
                 }
                 (None, Target::Frames(_)) => {
                     shared.lock().driver.counts.internal_errors += 1;
@@ -144,7 +150,7 @@ impl Shared {
             for fetched in fetched {
                 match fetched.end.and_then(|end| core.driver.ended_early(fetched.fetch, end)) {
                     Some(doubt) => doubts.push((fetched, doubt)),
-                    None => core.driver.done(now, fetched.fetch, fetched.got, fetched.error),
+                    None => core.driver.done(now, fetched.fetch, fetched.got, fetched.how),
                 }
             }
             // A buffer may be free.
@@ -161,7 +167,7 @@ impl Shared {
             if let Some(version) = version {
                 core.driver.revalidate(now, doubt, version);
             }
-            core.driver.done(now, fetched.fetch, fetched.got, fetched.error);
+            core.driver.done(now, fetched.fetch, fetched.got, fetched.how);
         });
     }
 
@@ -192,7 +198,7 @@ impl Shared {
 struct Fetched {
     fetch: FetchId,
     got: Pages,
-    error: Option<Errno>,
+    how: FetchEnd<Errno>,
     /// Its end, if that is before the requested one.
     end: Option<ByteOffset>,
 }

@@ -261,6 +261,7 @@ impl Simulation {
             version: model.version(),
             file: Arc::new(File::open("/dev/null").expect("Linux has it")),
             pid: ProcessId(stream as u32),
+            writes: false,
         };
         let found = LaidOutFile { file: Arc::clone(&model.file), layout: None };
         let name = self.shared.with(|core, now| core.opened(now, &opened, found, None));
@@ -349,7 +350,8 @@ impl Simulation {
             self.excuse(file, range);
         }
         let (issued, error) = (std::time::Instant::now(), fails.map(|_| Errno::IO));
-        Ended { read, got: Bytes(got as u64), error, issued, ended: issued, others: 0 }
+        let from_memory = self.random.one_in(10);
+        Ended { read, got: Bytes(got as u64), error, issued, ended: issued, others: 0, from_memory }
     }
 
     fn file_of(&self, at: usize) -> usize {

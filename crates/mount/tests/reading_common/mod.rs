@@ -83,10 +83,16 @@ impl Lab {
     }
 
     pub(crate) fn open(&self, file: &LabFile) -> StreamId {
+        self.open_as(file, false)
+    }
+
+    /// Opens a file for reading, and for writing or not.
+    pub(crate) fn open_as(&self, file: &LabFile, writes: bool) -> StreamId {
         let _whole = self.changing.lock().expect("no panic");
         let (version, pid) =
             (Self::version(file), ProcessId(rustix::thread::gettid().as_raw_nonzero().get() as u32));
-        self.reader.opened(OpenedFile { object: file.object, version, file: Arc::clone(&file.file), pid })
+        let object = file.object;
+        self.reader.opened(OpenedFile { object, version, file: Arc::clone(&file.file), pid, writes })
     }
 
     pub(crate) fn read(&self, stream: StreamId, at: u64, length: u64) -> Result<Vec<u8>, Errno> {
@@ -111,8 +117,12 @@ impl Lab {
     }
 
     /// Reads at random offsets, and a little sequentially from each; compares with the contents of the file.
-    pub(crate) fn wander(&self, file: &LabFile, bytes: &[u8], mut random: Random) {
-        let stream = self.open(file);
+    pub(crate) fn wander(&self, file: &LabFile, bytes: &[u8], random: Random) {
+        self.wander_over(self.open(file), bytes, random);
+    }
+
+    /// The same in a stream, which it closes.
+    pub(crate) fn wander_over(&self, stream: StreamId, bytes: &[u8], mut random: Random) {
         for _ in 0..60 {
             let mut at = random.below(bytes.len() as u64);
             let length = 1 + random.below(200_000);

@@ -6,6 +6,10 @@
 //! the page cache as soon as they are read, so that they are not cached twice. A file that refuses a direct
 //! read later (some do, at some offsets) is read buffered from then on.
 //!
+//! *Kept* where a program may write to the file ([`ReadFile::keep`]): through the page cache, without the
+//! kernel's read-ahead, and the data stay there. A file system that is given a part of a block reads the rest
+//! of it, unless the page cache has it.
+//!
 //! It is opened through `/proc/self/fd`, since `O_DIRECT` belongs to the open file and not to the descriptor.
 //! **Closing it drops the fcntl locks** of this process on the file: a server that locks files for its
 //! clients uses open file description locks (`F_OFD_SETLK`).
@@ -13,6 +17,7 @@
 
 use crate::advice::{dont_need, last_error};
 use crate::fd::HostFd;
+use crate::residency::cachestat;
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, PAGE_SIZE};
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
@@ -37,6 +42,8 @@ pub enum ReadMode {
     Direct,
     /// Through the page cache, from which the data are dropped at once.
     Buffered,
+    /// Through the page cache, which keeps the data.
+    Kept,
 }
 
 /// A file that is open for reading.
@@ -47,6 +54,8 @@ pub struct ReadFile {
     buffered: OnceLock<Arc<File>>,
     /// Whether a direct read was refused.
     refused: AtomicBool,
+    /// Whether the page cache is to keep what is read, through this descriptor.
+    kept: OnceLock<File>,
     /// Whether it belongs to a FUSE file system.
     fuse: bool,
 }
@@ -66,19 +75,35 @@ impl ReadFile {
             Err(error) => return Err(error),
         };
         let fuse = rustix::fs::fstatfs(fd).is_ok_and(|stat| stat.f_type == FUSE);
-        Ok(Self { direct, buffered, refused: AtomicBool::new(false), fuse })
+        let (refused, kept) = (AtomicBool::new(false), OnceLock::new());
+        Ok(Self { direct, buffered, refused, kept, fuse })
     }
 
     /// A file that is open already, to be read through the page cache.
     #[must_use]
     pub fn buffered_over(file: Arc<File>) -> Self {
-        Self { direct: None, buffered: OnceLock::from(file), refused: AtomicBool::new(false), fuse: false }
+        let (refused, kept) = (AtomicBool::new(false), OnceLock::new());
+        Self { direct: None, buffered: OnceLock::from(file), refused, kept, fuse: false }
+    }
+
+    /// Has the page cache keep what is read from now on, since a program may write to the file. Without effect
+    /// where the file cannot be opened once more.
+    pub fn keep(&self) {
+        if self.kept.get().is_none()
+            && let Some(file) = self.any().and_then(|fd| open(fd, OFlags::empty()).ok())
+        {
+            // What to read ahead is decided above.
+            let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
+            let _ = self.kept.set(File::from(file));
+        }
     }
 
     /// How it is read at present.
     #[must_use]
     pub fn mode(&self) -> ReadMode {
-        if self.direct.is_some() && !self.refused.load(Ordering::Relaxed) {
+        if self.kept.get().is_some() {
+            ReadMode::Kept
+        } else if self.direct.is_some() && !self.refused.load(Ordering::Relaxed) {
             ReadMode::Direct
         } else {
             ReadMode::Buffered
@@ -122,10 +147,17 @@ impl ReadFile {
 
     /// The descriptor for reads of this kind.
     pub(super) fn raw(&self, mode: ReadMode) -> Result<RawFd, Errno> {
-        match (mode, &self.direct) {
-            (ReadMode::Direct, Some((file, _))) => Ok(file.as_raw_fd()),
+        match (mode, &self.direct, self.kept.get()) {
+            (ReadMode::Direct, Some((file, _)), _) => Ok(file.as_raw_fd()),
+            (ReadMode::Kept, _, Some(file)) => Ok(file.as_raw_fd()),
             _ => self.buffered().map(AsRawFd::as_raw_fd),
         }
+    }
+
+    /// Whether the page cache has some of these bytes; known only of a kept file.
+    pub(super) fn is_in_memory(&self, range: ByteSpan) -> bool {
+        let fd = self.kept.get().and_then(|file| HostFd::new(file.as_raw_fd()));
+        fd.is_some_and(|fd| cachestat(fd, range.pages()).is_ok_and(|pages| !pages.is_zero()))
     }
 
     /// A direct read was refused: from now on reads are buffered.

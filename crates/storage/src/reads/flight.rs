@@ -35,6 +35,7 @@ pub(super) struct ReadInFlight {
     retries: u32,
     /// Whether it is requested on its own.
     alone: bool,
+    from_memory: bool,
     issued: Instant,
     others: usize,
 }
@@ -68,7 +69,8 @@ impl ReadInFlight {
     pub(super) fn new(read: DiskRead, others: usize) -> Self {
         let (done, requested, retries, issued) = (0, 0, 0, Instant::now());
         let (mode, alone) = (ReadMode::Direct, false);
-        Self { read, done, vectors: Vec::new(), requested, mode, retries, alone, issued, others }
+        let from_memory = read.file.is_in_memory(ByteSpan::at(read.offset, Bytes(read.into.len() as u64)));
+        Self { read, done, vectors: Vec::new(), requested, mode, retries, alone, from_memory, issued, others }
     }
 
     /// The next request. The vectors and their memory stay valid until the next call or the end of the
@@ -133,8 +135,8 @@ impl ReadInFlight {
     pub(super) fn end(self, error: Option<Errno>) -> Ended {
         let got = Bytes(self.done as u64);
         self.read.file.forget(ByteSpan::at(self.read.offset, got));
-        let (issued, others) = (self.issued, self.others);
-        Ended { read: self.read, got, error, issued, ended: Instant::now(), others }
+        let Self { read, issued, others, from_memory, .. } = self;
+        Ended { read, got, error, issued, ended: Instant::now(), others, from_memory }
     }
 }
 

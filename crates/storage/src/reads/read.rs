@@ -66,6 +66,9 @@ pub struct Ended {
     pub ended: Instant,
     /// How many others were in flight when it was submitted.
     pub others: usize,
+    /// Whether some of it was in the page cache when it was submitted: then its time says nothing of the device.
+    /// Known of files that are [kept](ReadFile::keep).
+    pub from_memory: bool,
 }
 
 /// Takes completions, several at a time, from a thread of the [`DiskReader`]. It should not block.
