@@ -295,6 +295,10 @@ impl Workload for WithLibprefetch {
         self.workload.tree()
     }
 
+    fn begins_with(&mut self, requests: u32) {
+        self.workload.begins_with(requests);
+    }
+
     fn program(&mut self, number: u64, random: &mut dyn Rng) -> Box<dyn Program> {
         let Some((program, application)) = self.workload.directed(number, random) else {
             return self.workload.program(number, random);

@@ -215,6 +215,8 @@ pub trait Workload: Send {
     fn tree(&self) -> Option<Arc<Vec<Vec<FileNumber>>>> {
         None
     }
+    /// How many requests a closed loop begins with; said before the first program is made.
+    fn begins_with(&mut self, _requests: u32) {}
     /// The program of the request (or job) with this number.
     fn program(&mut self, number: u64, random: &mut dyn Rng) -> Box<dyn Program>;
     /// The same program with the application that answers when libprefetch asks what it will read; `None` if it

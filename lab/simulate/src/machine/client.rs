@@ -23,6 +23,7 @@ impl Machine {
     pub(super) fn start(&mut self) -> Result<(), MachineError> {
         match self.client.drive {
             Drive::Closed => {
+                self.workload.begins_with(self.client.concurrency);
                 for _ in 0..self.client.concurrency {
                     self.events.arrange(self.now, Event::Arrive);
                 }

@@ -24,6 +24,8 @@ pub struct Parameters {
     pub opens_late: Option<bool>,
     /// Whether a query scans all data, from a random place on (sequence search).
     pub whole: Option<bool>,
+    /// Whether the queries with which a run begins are under way (sequence search).
+    pub under_way: Option<bool>,
     /// Processor time of a row of a scan (TPC-H).
     pub row_cost: Option<Nanos>,
     /// Processor time of a look-up (TPC-H).
@@ -168,6 +170,11 @@ impl<'a> Checked<'a> {
         self.left.whole.take().unwrap_or(false)
     }
 
+    /// Whether a run begins with queries that are under way.
+    pub(super) fn under_way(&mut self) -> bool {
+        self.left.under_way.take().unwrap_or(false)
+    }
+
     /// Processor time of a row of a scan, and of a look-up.
     pub(super) fn row_and_look_up_costs(&mut self, row: Nanos, look_up: Nanos) -> (Nanos, Nanos) {
         let Parameters { row_cost, look_up_cost, .. } = &mut self.left;
@@ -239,6 +246,7 @@ impl<'a> Checked<'a> {
             turn,
             opens_late,
             whole,
+            under_way,
             row_cost,
             look_up_cost,
             walk,
@@ -254,6 +262,7 @@ impl<'a> Checked<'a> {
             ("turn", turn.is_some()),
             ("choice of opening late", opens_late.is_some()),
             ("choice of scanning all", whole.is_some()),
+            ("choice of queries under way", under_way.is_some()),
             ("cost of a row", row_cost.is_some()),
             ("cost of a look-up", look_up_cost.is_some()),
             ("way to walk", walk.is_some()),

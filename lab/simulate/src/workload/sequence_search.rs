@@ -16,6 +16,10 @@
 //!
 //! With `whole` a query scans all volumes, as BLAST does where the database is not divided among queries. It
 //! begins and ends at a random place in them, like one of many queries that began at different times.
+//!
+//! With `under_way` the queries with which a run begins have a part of their scan behind them, each another one: they
+//! begin at a random place and end where they would. Otherwise all begin at once, and hundreds of queries end together
+//! after many minutes.
 
 use super::WorkloadError;
 use super::parameters::Checked;
@@ -42,8 +46,9 @@ pub(super) fn sequence_search(parameters: &mut Checked<'_>) -> Result<Box<dyn Wo
     let memory = parameters.handler_memory(MEMORY);
     let mapped = parameters.mapped(false);
     let whole = parameters.whole();
+    let under_way = parameters.under_way();
     let volumes = u32::try_from(data.get().div_ceil(volume.get())).unwrap_or(u32::MAX);
-    Ok(Box::new(SequenceSearch { volume, volumes, memory, mapped, whole }))
+    Ok(Box::new(SequenceSearch { volume, volumes, memory, mapped, whole, under_way, first: 0 }))
 }
 
 #[derive(Debug)]
@@ -53,6 +58,9 @@ struct SequenceSearch {
     memory: Bytes,
     mapped: bool,
     whole: bool,
+    under_way: bool,
+    /// Requests with which a run begins.
+    first: u64,
 }
 
 impl Workload for SequenceSearch {
@@ -64,15 +72,22 @@ impl Workload for SequenceSearch {
         Drive::Closed
     }
 
-    fn program(&mut self, _number: u64, random: &mut dyn Rng) -> Box<dyn Program> {
-        let Self { volume: length, volumes, memory, mapped, whole } = *self;
+    fn begins_with(&mut self, requests: u32) {
+        self.first = u64::from(requests);
+    }
+
+    fn program(&mut self, number: u64, random: &mut dyn Rng) -> Box<dyn Program> {
+        let Self { volume: length, volumes, memory, mapped, whole, under_way, first } = *self;
+        let under_way = under_way && number < first;
         let file = FileNumber(random.random_range(0..volumes));
         let pages = length.pages_ceil().get();
-        let begin = if whole { PageIndex(random.random_range(0..pages)) } else { PageIndex::ZERO };
+        let anywhere = whole || under_way;
+        let begin = if anywhere { PageIndex(random.random_range(0..pages)) } else { PageIndex::ZERO };
         let parts = match whole {
             false => 1,
             true => volumes + u32::from(begin > PageIndex::ZERO),
         };
+        let parts = if under_way { random.random_range(1..=parts) } else { parts };
         Script::boxed(Scan { file, length, volumes, begin, parts, at: None, first: true, memory, mapped })
     }
 }
@@ -167,6 +182,25 @@ mod tests {
         let trail = trail(&mut *read, 0, &mut random);
         assert_eq!(trail.reads.iter().map(|(_, range)| range.len()).sum::<Bytes>(), VOLUME);
         assert!(trail.touches.is_empty());
+    }
+
+    #[test]
+    fn a_run_begins_with_queries_that_end_one_by_one() {
+        let under_way = Parameters { under_way: Some(true), ..Parameters::default() };
+        let mut search = by_name("sequence-search", &under_way).expect("known");
+        search.begins_with(40);
+        let mut random = Pcg64Mcg::seed_from_u64(2);
+        let mut read = |number| {
+            let trail = trail(&mut *search, number, &mut random);
+            let last = trail.reads.last().map(|(_, range)| range.end.get());
+            assert_eq!((trail.opens.len(), last), (1, Some(VOLUME.get())));
+            trail.reads.iter().map(|(_, range)| range.len()).sum::<Bytes>()
+        };
+        let left: std::collections::BTreeSet<Bytes> = (0..40).map(&mut read).collect();
+        assert!(left.len() == 40, "{left:?}");
+        let mean = left.iter().copied().sum::<Bytes>().get() as f64 / 40.0;
+        assert!((mean / (VOLUME.get() as f64 / 2.0) - 1.0).abs() < 0.3, "{mean}");
+        assert_eq!(read(40), VOLUME, "those that follow scan all");
     }
 
     #[test]
