@@ -173,15 +173,19 @@ pub(crate) fn before_close(first: RawFd, last: RawFd) {
 /// Calls `work` for each client, without holding the list meanwhile.
 fn for_each(mut work: impl FnMut(&Registered)) {
     for index in 0..CLIENTS_LIMIT {
-        let next = {
+        let (next, is_last) = {
             // A signal handler that reads must not wait for this lock, which its own thread holds.
             let _inside = ReentryGuard::enter();
             let Ok(clients) = CLIENTS.read() else { return };
-            clients.get(index).cloned()
+            (clients.get(index).cloned(), clients.len() <= index + 1)
         };
         match next {
             Some(registered) => work(&registered),
             None => return,
+        }
+        // A program has one client as a rule: its reads take the lock once.
+        if is_last {
+            return;
         }
     }
 }
