@@ -7,8 +7,8 @@
 //!
 //! Source: the NBD project's `doc/proto.md`. Served are `EXPORT_NAME`, `ABORT`, `LIST`, `INFO`, `GO` and `STRUCTURED_REPLY`; `READ`,
 //! `WRITE`, `DISC`, `FLUSH`, `TRIM`, `CACHE` and `WRITE_ZEROES`. All other options and commands are refused, as the protocol provides.
-//! `STARTTLS` is among the refused ones: by default an export listens only on this machine; for other uses
-//! there are tunnels.
+//! `STARTTLS` is among the refused ones, and a client is told why: by default an export listens only on this machine; for
+//! other uses there are tunnels.
 #![forbid(unsafe_code)]
 
 mod book;

@@ -5,12 +5,16 @@ use crate::offer::Offer;
 use crate::wire::{
     CMD_CACHE, CMD_DISC, CMD_FLUSH, CMD_READ, CMD_TRIM, CMD_WRITE, CMD_WRITE_ZEROES, Command, DF,
     FIXED_NEWSTYLE, FUA, Fault, Fields, GREETING, INFO_BLOCK_SIZE, INFO_DESCRIPTION, INFO_EXPORT, INFO_NAME,
-    Message, NO_HOLE, NO_ZEROES, OPT_ABORT, OPT_EXPORT_NAME, OPT_GO, OPT_INFO, OPT_LIST,
+    Message, NO_HOLE, NO_ZEROES, OPT_ABORT, OPT_EXPORT_NAME, OPT_GO, OPT_INFO, OPT_LIST, OPT_STARTTLS,
     OPT_STRUCTURED_REPLY, OPTION, OPTION_REPLY, REP_ACK, REP_ERR_INVALID, REP_ERR_TOO_BIG, REP_ERR_UNKNOWN,
     REP_ERR_UNSUP, REP_INFO, REP_SERVER, REQUEST,
 };
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, PAGE_SIZE};
 use std::sync::Arc;
+
+/// What a client that asks for TLS is told. It would bring a library of its own into a server whose memory is locked.
+const NO_TLS: &[u8] =
+    b"TLS is not served: connect on the server's machine, or through a tunnel such as ssh -L";
 
 /// The longest read or write: the default that clients assume.
 pub const LENGTH_MOST: Bytes = Bytes::mib(32);
@@ -239,6 +243,7 @@ impl Reader {
                 }
                 Err(refused) => Step::Send(refused),
             },
+            OPT_STARTTLS => Step::Send(reply(option, REP_ERR_UNSUP, NO_TLS)),
             _ => Step::Send(reply(option, REP_ERR_UNSUP, b"this option is not served")),
         }))
     }

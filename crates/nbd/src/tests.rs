@@ -3,9 +3,10 @@
 use super::*;
 use crate::wire::{
     CHUNK_DATA, CMD_DISC, CMD_FLUSH, CMD_READ, CMD_TRIM, CMD_WRITE, CMD_WRITE_ZEROES, DF, FUA, Fields,
-    GREETING, Message, NO_HOLE, OPT_ABORT, OPT_EXPORT_NAME, OPT_GO, OPT_INFO, OPT_LIST, OPT_STRUCTURED_REPLY,
-    OPTION, OPTION_REPLY, REP_ACK, REP_ERR_INVALID, REP_ERR_TOO_BIG, REP_ERR_UNKNOWN, REP_ERR_UNSUP,
-    REP_INFO, REP_SERVER, REQUEST, SEND_DF, SIMPLE_REPLY, STRUCTURED_REPLY,
+    GREETING, Message, NO_HOLE, OPT_ABORT, OPT_EXPORT_NAME, OPT_GO, OPT_INFO, OPT_LIST,
+    OPT_LIST_META_CONTEXT, OPT_STARTTLS, OPT_STRUCTURED_REPLY, OPTION, OPTION_REPLY, REP_ACK,
+    REP_ERR_INVALID, REP_ERR_TOO_BIG, REP_ERR_UNKNOWN, REP_ERR_UNSUP, REP_INFO, REP_SERVER, REQUEST, SEND_DF,
+    SIMPLE_REPLY, STRUCTURED_REPLY,
 };
 use foreseek_units::{ByteSpan, Bytes};
 use proptest::prelude::*;
@@ -184,7 +185,8 @@ fn a_client_is_greeted_and_gets_the_export() {
         (OPT_LIST, vec![1]),
         (OPT_INFO, go("other")),
         (OPT_INFO, vec![0]),
-        (5, Vec::new()),
+        (OPT_STARTTLS, Vec::new()),
+        (OPT_LIST_META_CONTEXT, Vec::new()),
         (OPT_STRUCTURED_REPLY, Vec::new()),
         (OPT_GO, go("disk")),
     ];
@@ -197,7 +199,8 @@ fn a_client_is_greeted_and_gets_the_export() {
         (OPT_LIST, REP_ERR_INVALID),
         (OPT_INFO, REP_ERR_UNKNOWN),
         (OPT_INFO, REP_ERR_INVALID),
-        (5, REP_ERR_UNSUP),
+        (OPT_STARTTLS, REP_ERR_UNSUP),
+        (OPT_LIST_META_CONTEXT, REP_ERR_UNSUP),
         (OPT_STRUCTURED_REPLY, REP_ACK),
         (OPT_GO, REP_INFO),
         (OPT_GO, REP_INFO),
@@ -205,11 +208,13 @@ fn a_client_is_greeted_and_gets_the_export() {
         (OPT_GO, REP_ACK),
     ];
     assert_eq!(kinds, expected);
-    let mut export = Fields(&replies[7].2);
+    let told = |at: usize| String::from_utf8_lossy(&replies[at].2);
+    assert!(told(5).contains("TLS") && told(5).contains("tunnel"), "{}", told(5));
+    let mut export = Fields(&replies[8].2);
     assert_eq!((export.u16(), export.u64()), (Some(0), Some(SIZE)));
     assert_ne!(export.u16().expect("flags") & SEND_DF, 0, "chunks were agreed on");
-    assert_eq!(replies[8].2, [&[0, 2], "a disk for tests".as_bytes()].concat());
-    let mut sizes = Fields(&replies[9].2);
+    assert_eq!(replies[9].2, [&[0, 2], "a disk for tests".as_bytes()].concat());
+    let mut sizes = Fields(&replies[10].2);
     assert_eq!(
         (sizes.u16(), sizes.u32(), sizes.u32(), sizes.u32()),
         (Some(3), Some(512), Some(4096), Some(32 << 20))

@@ -16,9 +16,14 @@ pub(crate) const NO_ZEROES: u16 = 1 << 1;
 pub(crate) const OPT_EXPORT_NAME: u32 = 1;
 pub(crate) const OPT_ABORT: u32 = 2;
 pub(crate) const OPT_LIST: u32 = 3;
+pub(crate) const OPT_STARTTLS: u32 = 5;
 pub(crate) const OPT_INFO: u32 = 6;
 pub(crate) const OPT_GO: u32 = 7;
 pub(crate) const OPT_STRUCTURED_REPLY: u32 = 8;
+
+/// A known option that this server refuses.
+#[cfg(test)]
+pub(crate) const OPT_LIST_META_CONTEXT: u32 = 9;
 
 pub(crate) const REP_ACK: u32 = 1;
 pub(crate) const REP_SERVER: u32 = 2;

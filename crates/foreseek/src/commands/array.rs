@@ -84,7 +84,8 @@ pub(crate) struct Attach {
     /// whole stripes for sequential readers; asp+msp.
     #[arg(long, default_value = DEFAULT_POLICY)]
     policy: String,
-    /// Where it is served: loop, nbd:unix:PATH, nbd:HOST:PORT or nbd::PORT (this machine); can be given twice.
+    /// Where it is served: loop, nbd:unix:PATH, nbd:HOST:PORT or nbd::PORT (this machine); can be given twice. NBD is
+    /// served without TLS: to a HOST that others reach, give them a tunnel instead.
     #[arg(long, value_name = "loop|nbd:...", default_value = "loop")]
     export: Vec<ExportTo>,
     /// The array's name [default: the first free arrayN].

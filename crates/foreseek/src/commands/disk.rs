@@ -105,7 +105,7 @@ pub(crate) struct Attach {
     /// Fail every request that touches these sectors of 512 bytes, A to B - 1, with EIO; can be given several times.
     #[arg(long, value_name = "A..B")]
     fail_lba: Vec<LbaRange>,
-    /// Serve it over NBD, too: nbd:unix:PATH, nbd:HOST:PORT or nbd::PORT (this machine).
+    /// Serve it over NBD, too: nbd:unix:PATH, nbd:HOST:PORT or nbd::PORT (this machine); without TLS.
     #[arg(long, value_name = "nbd:...")]
     export: Option<NbdAddress>,
     /// The disk's name [default: the first free diskN].
