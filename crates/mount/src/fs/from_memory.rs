@@ -4,14 +4,20 @@
 //! read: such a read costs a copy and no fetch. If not all of its bytes are there, the read path answers it;
 //! this costs one system call.
 //!
+//! That call is `cachestat`. A read that does not wait (`RWF_NOWAIT`) starts the kernel's read-ahead where it
+//! finds nothing, and the read path would then read the same once more. Where `cachestat` is refused, only files
+//! that were read ahead for walks are looked up.
+//!
 //! Pages of a file that was read ahead may still be in flight: then a read waits for them, as it would wait
 //! for a fetch. At most [`WAITING`] reads wait at a time, so that threads remain for files in memory.
 
 use crate::plain::fill;
-use foreseek_units::{ByteSpan, Bytes};
+use foreseek_storage::{HostFd, cachestat};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes, Pages};
 use rustix::io::ReadWriteFlags;
 use std::cell::RefCell;
 use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Files up to this length are looked up whole: it is the largest request of the kernel's read-ahead for a
@@ -53,7 +59,10 @@ impl FromMemory {
             }
             let buffer = &mut buffer[..length];
             let read = |buffer: &mut [u8], flags| fill(file, buffer, range.start.get(), flags).ok();
-            let got = read(buffer, ReadWriteFlags::NOWAIT)
+            let there = comes || is_in_memory(file, range);
+            let got = there
+                .then(|| read(buffer, ReadWriteFlags::NOWAIT))
+                .flatten()
                 .or_else(|| self.in_turn(comes, || read(buffer, ReadWriteFlags::empty())))?;
             Some(take(&buffer[..got]))
         })
@@ -71,10 +80,20 @@ impl FromMemory {
     }
 }
 
+/// Whether the source's page cache has all pages of a range that the file has, if the kernel tells.
+fn is_in_memory(file: &File, range: ByteSpan) -> bool {
+    let Some(fd) = HostFd::new(file.as_raw_fd()) else { return false };
+    let there = cachestat(fd, range.pages()).unwrap_or(Pages::ZERO);
+    if there.is_zero() || there == range.pages().len() {
+        return !there.is_zero();
+    }
+    let end = file.metadata().map_or(range.end, |file| range.end.min(ByteOffset(file.len())));
+    there == ByteSpan::new(range.start, end).pages().len()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foreseek_units::ByteOffset;
     use rustix::fs::Advice;
     use std::io::Write;
 
@@ -90,12 +109,15 @@ mod tests {
         };
         assert_eq!(read(100, 50, false), Some(vec![7; 50]));
         assert_eq!(read(4096, 8192, false), Some(vec![7; 5904]), "the file ends");
-        assert_eq!(read(20_000, 10, false), Some(Vec::new()));
+        assert_eq!(read(20_000, 10, false), None, "no page is there");
         assert_eq!(read(0, LONGEST.get() + 1, false), None);
         rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).expect("dropped");
         if read(0, 4096, false).is_some() {
             return println!("SKIPPED: this file system keeps its pages");
         }
+        let pages = ByteSpan::at(ByteOffset(0), Bytes(10_000)).pages();
+        let there = HostFd::new(file.as_raw_fd()).map(|fd| cachestat(fd, pages));
+        assert_eq!(there, Some(Ok(Pages::ZERO)), "looking starts no read");
         assert_eq!(read(0, 4096, true), Some(vec![7; 4096]), "it waits for what may come");
     }
 }
