@@ -287,7 +287,7 @@ impl World {
             self.failed.insert(id, (flying.object, lacks));
         }
         let end = match error {
-            None if id % 8 == 0 => FetchEnd::FromMemory,
+            None if id.is_multiple_of(8) => FetchEnd::FromMemory,
             error => FetchEnd::of(error.map(|_| id)),
         };
         self.driver.done(self.now, FetchId(id), Pages(come), end);
