@@ -88,6 +88,7 @@ fn rows_of(text: &str) -> Result<Vec<Row>, String> {
         rows.extend(claims(text));
         rows.extend(disk_requests(text));
         rows.extend(benchmarks(text));
+        rows.extend(rounds(text));
         rows
     })
 }
@@ -196,6 +197,38 @@ fn disk_requests(text: &str) -> Vec<Row> {
             let values =
                 COLUMNS.iter().zip(&words).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
             rows.push(Row { heading: heading.to_owned(), values: values.collect() });
+        }
+    }
+    rows
+}
+
+/// Lines `CELL ROUND HOW SECONDS READS SEEKS ...` of `scripts/bench-watch`: a row for each cell and round, with the seconds of `stock`
+/// and `watched`. The heading is the command above them.
+fn rounds(text: &str) -> Vec<Row> {
+    let (mut rows, mut heading) = (Vec::<Row>::new(), "");
+    for line in text.lines() {
+        heading = line.strip_prefix("command: ").unwrap_or(heading);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [cell, round, how, numbers @ ..] = &words[..] else { continue };
+        let is_number = |at: usize| numbers.get(at).is_some_and(|word: &&str| word.parse::<f64>().is_ok());
+        let known = ["stock", "watched"].contains(how) && round.parse::<u32>().is_ok();
+        if !known || !(0..3).all(is_number) {
+            continue;
+        }
+        let is_same = |row: &&mut Row| {
+            row.heading == heading && row.get("cell") == Some(cell) && row.get("round") == Some(round)
+        };
+        let value = ((*how).to_owned(), numbers[0].to_owned());
+        match rows.iter_mut().find(is_same) {
+            Some(row) => row.values.push(value),
+            None => {
+                let named = [("cell", *cell), ("round", *round)]
+                    .map(|(name, value)| (name.to_owned(), value.to_owned()));
+                rows.push(Row {
+                    heading: heading.to_owned(),
+                    values: named.into_iter().chain([value]).collect(),
+                });
+            }
         }
     }
     rows
@@ -623,4 +656,16 @@ fn benchmarks_of_criterion_are_rows() {
         (rows[0].get("millions a second"), rows[1].get("millions a second")),
         (Some("5.7300"), Some("0.6283"))
     );
+}
+
+#[test]
+fn rounds_of_a_cell_are_rows() {
+    let text = "command: scripts/bench-watch --rounds 2\n\ncell  round how  seconds  reads  seeks  inodes + contents\n\
+                fresh-grep   1 stock    34.35   10906   2086  \nfresh-grep   1 watched   3.56   11230   1318  7 + 133 MiB, used 133\n\
+                fresh-grep   2 watched   3.60   11230   1318  7 + 133 MiB, used 133\n\nfresh-grep  9.7x (9.7)\n";
+    let rows = rounds(text);
+    assert_eq!(rows.len(), 2);
+    assert!(rows[0].heading.ends_with("--rounds 2"));
+    assert_eq!((rows[0].get("stock"), rows[0].get("watched")), (Some("34.35"), Some("3.56")));
+    assert_eq!((rows[1].get("round"), rows[1].get("stock")), (Some("2"), None));
 }
