@@ -75,8 +75,9 @@ impl XfsGeometry {
     }
 }
 
-/// `_IOWR('X', 56, struct getbmapx)`.
-const XFS_IOC_GETBMAPX: Opcode = 0xC030_5838;
+/// `_IOWR('X', 56, struct getbmap)`: the number names the shorter structure of XFS_IOC_GETBMAP, whose fields are the
+/// first of `struct getbmapx`.
+const XFS_IOC_GETBMAPX: Opcode = 0xC020_5838;
 /// Nothing is written back first.
 const BMV_IF_DELALLOC: i32 = 0x8;
 /// Extents of a directory that are returned: 256 names and more fit into one.
@@ -140,7 +141,9 @@ mod tests {
 
     #[test]
     fn extents_are_whole_pages_and_holes_are_none() {
-        assert_eq!(size_of::<BlockMap>(), (XFS_IOC_GETBMAPX as usize >> 16) & 0x3fff);
+        assert_eq!(size_of::<BlockMap>(), 48);
+        // As the kernel defines it: the length of `struct getbmap`.
+        assert_eq!((XFS_IOC_GETBMAPX as usize >> 16) & 0x3fff, std::mem::offset_of!(BlockMap, request_flags));
         let map = |offset, block, length| BlockMap { offset, block, length, ..BlockMap::default() };
         let whole = Extent { page: PageIndex(1), pages: Pages(2), lba: Lba(800) };
         assert_eq!(extent(&map(8, 800, 16)), Some(whole));

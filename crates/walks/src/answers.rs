@@ -37,25 +37,15 @@ impl State {
         self.look(at);
     }
 
-    /// The blocks of a directory, which was listed without knowing where they lie. Its charge falls to what they
-    /// add to a pass over all that was read for the listings under way.
+    /// The blocks of a directory, which was listed without knowing where they lie.
     pub(crate) fn blocks_read(&mut self, node: Node, blocks: &[Extent]) {
         let Some(key) = self.tree.key(node) else { return };
         let Some(directory) = self.tree.get_mut(key) else { return };
         let (at, parent) = (directory.walk as usize, directory.parent);
-        let Some(charged) = &mut directory.charged else { return };
-        let Some(walk) = &mut self.walks[at] else { return };
-        let before = self.ledger.price(&walk.unplaced);
-        for block in blocks.iter().take(EXTENTS_LIMIT) {
-            let span = SectorSpan::at(block.lba, block.pages.sectors());
-            walk.unplaced.insert(self.ledger.model(), span);
-        }
-        let price = (self.ledger.price(&walk.unplaced) - before).min(*charged);
-        let spared = std::mem::replace(charged, price) - price;
-        self.ledger.refund(&mut walk.account, spared);
-        if let Some(round) = &mut walk.round {
-            *round += spared;
-        }
+        let Some(expected) = directory.unplaced.take() else { return };
+        let blocks = &blocks[..blocks.len().min(EXTENTS_LIMIT)];
+        let span = |block: &Extent| SectorSpan::at(block.lba, block.pages.sectors());
+        self.listed_unplaced(at, expected, Some(&blocks.iter().map(span).collect::<Vec<_>>()));
         let entry = parent
             .and_then(|parent| self.tree.key(parent))
             .and_then(|above| Some((above, self.tree.get(above)?.find(node.inode)?)));
@@ -86,15 +76,12 @@ impl State {
         let directory = self.tree.get_mut(key).filter(|directory| directory.listing == Listing::Asked)?;
         directory.listing = Listing::None;
         let at = directory.walk as usize;
-        let charged = directory.charged.take();
+        let unplaced = directory.unplaced.take();
         let walk = self.walks[at].as_mut()?;
-        if charged.is_some() {
-            walk.unplaced_lists = walk.unplaced_lists.saturating_sub(1);
-            if walk.unplaced_lists == 0 {
-                walk.unplaced.clear();
-            }
-        }
         walk.lists = walk.lists.saturating_sub(1);
+        if let Some(expected) = unplaced {
+            self.listed_unplaced(at, expected, None);
+        }
         Some((at, key))
     }
 
@@ -150,6 +137,9 @@ impl State {
                     (false, false) => 0,
                 };
                 walk.missing |= !file.missing.is_empty();
+            }
+            if item.kind == Kind::Directory {
+                item.set_blocks(file.length.pages_ceil());
             }
             let likely =
                 if item.kind == Kind::File { self.classes.pages(item.class).get() } else { u64::MAX };

@@ -81,6 +81,14 @@ impl Model {
         self.transfer(SectorSpan::new(from, to)) <= self.positioning(to.since(from))
     }
 
+    /// The time to transfer so many sectors where that takes longest.
+    pub(crate) fn slowest(&self, sectors: Sectors) -> Nanos {
+        let cells = self.before.windows(2).map(|two| two[1] - two[0]);
+        let cell = u128::from(cells.max().unwrap_or_default().get());
+        let time = (cell * u128::from(sectors.get())) >> self.shift;
+        Nanos(u64::try_from(time).unwrap_or(u64::MAX >> 1)) + Nanos(1)
+    }
+
     /// The positioning between two random addresses.
     pub(crate) fn average(&self) -> Nanos {
         self.average

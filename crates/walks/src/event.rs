@@ -53,8 +53,9 @@ pub enum Event<'a> {
         entries: &'a [Entry<'a>],
     },
     /// What had to be read of the device to list a directory whose blocks had no known address, from a driver that
-    /// learns it then (xfs): it comes before [`Event::Listed`]. The charge for the listing, an average positioning,
-    /// falls to the share of one pass over all that is listed together.
+    /// learns it then (xfs): it comes before [`Event::Listed`], in the order in which directories were read. The
+    /// charge for the listing falls from the worst case to what that cost. Without this event it falls to an
+    /// average positioning.
     BlocksRead {
         /// The directory.
         directory: Node,
@@ -120,7 +121,8 @@ pub enum Event<'a> {
 pub struct Placed<'a> {
     /// The file.
     pub file: Node,
-    /// Its length.
+    /// Its length. Of a directory whose blocks have no known address, the most that is read to list it; 0 stands for
+    /// one block.
     pub length: Bytes,
     /// How many of its pages are in memory.
     pub resident: Pages,

@@ -26,7 +26,8 @@
 //!
 //! *A fetch* is charged before it is requested: the [pass](crate::sweep) over its pieces, the positioning to it
 //! from the last known use by a program, and the positioning back. Without a known last use, it is charged
-//! twice the longest positioning of the device. *Uses* are one more [`Sweep`], over all walks together: its
+//! twice the longest positioning of the device. Listings of directories whose blocks have no known address are
+//! charged the worst case, which falls to their cost once that is known ([`crate::unplaced`]). *Uses* are one more [`Sweep`], over all walks together: its
 //! cost is exactly `OPT`, since no order is cheaper than one ascending pass. A use counts only if its data was
 //! not in memory when it was placed, or was fetched before it was opened, so that a program that reads from
 //! memory earns nothing.
@@ -188,10 +189,16 @@ impl Ledger {
         account.spent.saturating_sub(self.earned(account))
     }
 
-    /// The highest cost of the next fetch; `others` are the deficits of all other live walks.
-    pub(crate) fn allowed(&self, account: &Account, others: Nanos) -> Nanos {
+    /// The highest cost of the next fetch by (R1); `others` are the deficits of all other live walks.
+    pub(crate) fn room(&self, account: &Account, others: Nanos) -> Nanos {
         let room = self.earned(account).get().saturating_add(self.pot.saturating_sub(others).get());
-        Nanos(room.saturating_sub(account.spent.get())).min(account.cost())
+        Nanos(room.saturating_sub(account.spent.get()))
+    }
+
+    /// The same by both rules.
+    #[cfg(test)]
+    pub(crate) fn allowed(&self, account: &Account, others: Nanos) -> Nanos {
+        self.room(account, others).min(account.cost())
     }
 
     /// The cost of a fetch with this pass, with the positionings to it and back to the last use by a program.
@@ -199,6 +206,11 @@ impl Ledger {
         let Some((first, last)) = pass.ends() else { return Nanos::ZERO };
         let ways = self.head.map(|head| self.model.step(head, first) + self.model.step(last, head));
         pass.cost() + ways.unwrap_or(self.model.far() * 2)
+    }
+
+    /// The address that a program has last used, if it is known.
+    pub(crate) fn head(&self) -> Option<Lba> {
+        self.head
     }
 
     /// A program has last used this address.

@@ -47,6 +47,7 @@ mod state;
 mod status;
 mod sweep;
 mod tree;
+mod unplaced;
 mod walk;
 
 pub use command::{COMMANDS_LIMIT, Command, Commands, LISTS_LIMIT, NODES_LIMIT, PARTS_LIMIT, Part};

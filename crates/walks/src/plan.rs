@@ -19,6 +19,9 @@
 //! inodes. They are fetched if that takes at most a quarter of the time that the program takes for their files
 //! without prefetching ([`crate::pace`]).
 //!
+//! If the contents of all known files are worth a pass, and those that are allowed are not, directories and inodes
+//! wait as well: they would take what is saved for it.
+//!
 //! The allowance is kept for a larger batch in two cases. A pass over the found files may cost hardly less than
 //! the program's own reads in their order, or than the program's time for them at its pace. Or a pass over all
 //! that is expected is allowed soon. A round without result is repeated when the walk has cost an eighth more,
@@ -26,7 +29,7 @@
 
 use crate::state::{About, FetchKind, State, block};
 use crate::sweep::Sweep;
-use crate::tree::{Listing, flag};
+use crate::tree::{BLOCKS_LIMIT, Listing, flag};
 use crate::walk::inode_block;
 use crate::{Command, InDirectory, Kind, LISTS_LIMIT, NODES_LIMIT, Node, PARTS_LIMIT, Part, Stopped};
 use foreseek_units::{Bytes, Lba, Nanos, PageSpan, Position, SECTORS_PER_PAGE, SectorSpan, Sectors, Span};
@@ -87,6 +90,8 @@ struct Batch {
     all: usize,
     /// The cost of reading them in the order in which they are expected.
     alone: Nanos,
+    /// The same of all.
+    all_alone: Nanos,
 }
 
 /// The kind of data that is fetched for a walk.
@@ -102,7 +107,7 @@ enum Aim {
 struct Found {
     lists: Vec<InDirectory>,
     /// Directories whose blocks may have to be read, at an unknown address.
-    unread: Vec<InDirectory>,
+    unread: Vec<(InDirectory, About)>,
     inodes: Vec<About>,
     places: Vec<About>,
     blocks: Vec<About>,
@@ -206,6 +211,9 @@ impl State {
         let sample = walk.sample;
         let horizon = horizon.min(sample.map_or(VISITS_LIMIT, |sample| sample.count)).min(more);
         let found = self.find(at, aim, horizon);
+        if aim == Aim::Files && sample.is_none() && self.saves_for_contents(at, &found.files) {
+            return Some(Stopped::Allowance);
+        }
         if self.ask(at, &found)
             || self.fetch_inodes(at, aim, &found.inodes)
             || self.fetch_blocks(at, aim, &found.blocks)
@@ -279,7 +287,8 @@ impl State {
         } else if item.is(flag::PLACED) {
             match item.pieces {
                 crate::tree::NO_PIECES if item.is(flag::RESIDENT) => found.lists.push(name),
-                crate::tree::NO_PIECES => found.unread.push(name),
+                crate::tree::NO_PIECES if item.blocks() < BLOCKS_LIMIT => found.unread.push((name, about)),
+                crate::tree::NO_PIECES => {}
                 _ => found.blocks.push(about),
             }
         } else if walk.holds(item) {
@@ -292,23 +301,13 @@ impl State {
         found.ahead += if aim == Aim::Directories { 1 } else { DIRECTORY_WORTH };
     }
 
-    /// Requests listings and addresses. They cost the device nothing if the data that they need is in memory. A
-    /// listing whose blocks have no known address is charged a positioning.
+    /// Requests listings and addresses. They cost the device nothing if the data that they need is in memory, other
+    /// than listings of directories whose blocks have no known address ([`crate::unplaced`]).
     fn ask(&mut self, at: usize, found: &Found) -> bool {
         for name in found.lists.iter().take(LISTS_LIMIT) {
             self.list_below(at, *name);
         }
-        let price = self.ledger.model().average();
-        let affordable = usize::try_from(self.metadata_budget(at).get() / price.get().max(1));
-        let count = found.unread.len().min(LISTS_LIMIT).min(affordable.unwrap_or(LISTS_LIMIT));
-        let mut unread = found.unread[..count].to_vec();
-        // The blocks of directories lie near their inodes.
-        unread.sort_unstable();
-        for name in unread {
-            if self.list_below(at, name) {
-                self.charge_listing(at, name.node, price);
-            }
-        }
+        self.list_unplaced(at, &found.unread);
         self.ask_places(at, &found.places[..found.places.len().min(NODES_LIMIT)]);
         self.walks[at].as_ref().is_some_and(|walk| walk.places > 0 || walk.lists > 0)
     }
@@ -333,20 +332,8 @@ impl State {
         }
     }
 
-    /// Charges for a listing whose blocks have no known address.
-    fn charge_listing(&mut self, at: usize, node: Node, price: Nanos) {
-        let key = self.tree.key(node);
-        if let Some(directory) = key.and_then(|key| self.tree.get_mut(key)) {
-            directory.charged = Some(price);
-        }
-        if let Some(walk) = &mut self.walks[at] {
-            walk.unplaced_lists += 1;
-            self.ledger.charge(&mut walk.account, price);
-            self.spent_on_metadata(at, price);
-        }
-    }
-
-    fn list_below(&mut self, at: usize, name: InDirectory) -> bool {
+    /// Lists a directory that a listing named; returns whether it was requested.
+    pub(crate) fn list_below(&mut self, at: usize, name: InDirectory) -> bool {
         let key = self.tree.key(name.node).or_else(|| {
             if !self.tree.has_room() {
                 self.retire();
@@ -371,7 +358,7 @@ impl State {
     }
 
     /// How much may be spent on directories and inodes at present.
-    fn metadata_budget(&self, at: usize) -> Nanos {
+    pub(crate) fn metadata_budget(&self, at: usize) -> Nanos {
         let round = self.walks[at].as_ref().and_then(|walk| walk.round).unwrap_or_default();
         self.allowed(at).min(round)
     }
@@ -409,7 +396,7 @@ impl State {
             let Some(item) = self.tree.item(about.directory, about.entry) else { continue };
             match item.inode_at() {
                 Some(place) => {
-                    if !blocks.insert(block(place).start) {
+                    if blocks.contains(&block(place).start) {
                         taken.push(about);
                         continue;
                     }
@@ -424,6 +411,7 @@ impl State {
                 break;
             }
             charge = price;
+            blocks.extend(item.inode_at().map(|place| block(place).start));
             nodes.extend(self.name(about));
             taken.push(about);
         }
@@ -467,6 +455,20 @@ impl State {
         let fetch = self.start_fetch(at, FetchKind::Blocks, batch.taken, batch.price);
         self.outbox.push_back(Command::Fetch { fetch, parts });
         true
+    }
+
+    /// Whether the contents of all known files are worth a pass, but not those that are allowed by now. Directories
+    /// and inodes would take what is saved for it.
+    fn saves_for_contents(&self, at: usize, files: &[About]) -> bool {
+        let allowed = self.allowed(at);
+        let room = self.settings.budget.saturating_sub(self.held);
+        let batch = self.batch(files, allowed, room);
+        let pace =
+            |count: usize| self.walks[at].as_ref().and_then(|walk| walk.time_without_fetches(count as u64));
+        let gains = |price: Nanos, alone: Nanos, count: usize| {
+            pays(price, pace(count).map_or(alone, |pace| pace.min(alone)))
+        };
+        gains(batch.whole, batch.all_alone, batch.all) && !gains(batch.price, batch.alone, batch.taken.len())
     }
 
     /// Fetches the contents of files.
@@ -547,6 +549,7 @@ impl State {
                     head.map_or(model.near(), |head| model.step(head, span.start)) + model.transfer(span);
                 head = Some(span.end);
             }
+            batch.all_alone += alone;
             let price = self.ledger.price(&pass);
             batch.whole = price;
             if price > allowed {

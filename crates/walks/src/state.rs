@@ -103,10 +103,21 @@ impl State {
 
     /// The highest cost of a walk's next fetch.
     pub(crate) fn allowed(&self, at: usize) -> Nanos {
+        self.walks[at].as_ref().map_or(Nanos::ZERO, |walk| self.room(at).min(walk.account.cost()))
+    }
+
+    /// The most that a walk's next fetch may turn out to cost within the bound, whatever it is expected to cost.
+    pub(crate) fn room(&self, at: usize) -> Nanos {
+        self.walks[at]
+            .as_ref()
+            .map_or(Nanos::ZERO, |walk| self.ledger.room(&walk.account, self.deficits_beside(at)))
+    }
+
+    /// The deficits of all other live walks.
+    fn deficits_beside(&self, at: usize) -> Nanos {
         let others = self.walks.iter().enumerate().filter(|(other, _)| *other != at);
         let others = others.filter_map(|(_, walk)| walk.as_ref());
-        let deficits = others.map(|walk| self.ledger.deficit(&walk.account)).sum();
-        self.walks[at].as_ref().map_or(Nanos::ZERO, |walk| self.ledger.allowed(&walk.account, deficits))
+        others.map(|walk| self.ledger.deficit(&walk.account)).sum()
     }
 
     /// Records a fetch.

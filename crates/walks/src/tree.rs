@@ -7,7 +7,7 @@
 use crate::order::{By, Order, Votes};
 use crate::{Entry, Kind, Node};
 use foreseek_seam::{Extent, ProcessId};
-use foreseek_units::{Bytes, Lba, Nanos, PageIndex, Pages};
+use foreseek_units::{Bytes, Lba, PageIndex, Pages};
 use rustc_hash::FxHashMap;
 
 /// The most known directories. The measured tree of 30,000 files has 2,542; some 400 bytes each, 26 MiB.
@@ -53,9 +53,14 @@ pub(crate) struct Item {
     name_rank: u32,
     pub(crate) pieces: u32,
     pub(crate) flags: u16,
+    /// Of a file. Of a directory, its number of blocks.
     pub(crate) class: u8,
     pub(crate) kind: Kind,
 }
+
+/// Directories of this many blocks, 8,000 names and more, are not listed ahead if their blocks have no known
+/// address.
+pub(crate) const BLOCKS_LIMIT: u64 = u8::MAX as u64;
 
 /// No [`Pieces`].
 pub(crate) const NO_PIECES: u32 = u32::MAX;
@@ -76,6 +81,16 @@ impl Item {
         let new = self.flags & flag == 0;
         self.flags |= flag;
         new
+    }
+
+    /// The blocks of a directory, at most [`BLOCKS_LIMIT`]: at least as many as listing it reads.
+    pub(crate) fn blocks(&self) -> u64 {
+        u64::from(self.class.max(1))
+    }
+
+    /// Sets the number of blocks of a directory.
+    pub(crate) fn set_blocks(&mut self, blocks: Pages) {
+        self.class = u8::try_from(blocks.get()).unwrap_or(u8::MAX);
     }
 
     fn rank(&self, at: u32, by: By) -> u32 {
@@ -141,8 +156,8 @@ pub(crate) struct Directory {
     pub(crate) walk: u32,
     pub(crate) listing: Listing,
     pub(crate) reported: bool,
-    /// What remains charged for its listing, if that was made without knowing where its blocks lie.
-    pub(crate) charged: Option<Nanos>,
+    /// The most blocks that may be read for its listing, if that is under way without knowing where they lie.
+    pub(crate) unplaced: Option<u64>,
     /// Files may have been opened in it without a report.
     pub(crate) unseen: bool,
     /// A program opened it.
@@ -176,7 +191,7 @@ impl Directory {
             walk,
             listing: Listing::None,
             reported: false,
-            charged: None,
+            unplaced: None,
             unseen: false,
             opened: false,
             opener: None,

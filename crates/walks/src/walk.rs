@@ -18,8 +18,8 @@ use crate::ledger::Account;
 use crate::order::{LARGE, Order, SLACK, Votes};
 use crate::pace::Pace;
 use crate::quiet::{Quiet, Sample};
-use crate::sweep::Sweep;
 use crate::tree::{Directory, Item, Key, Listing, Tree, flag};
+use crate::unplaced::Unplaced;
 use crate::{Kind, Node, Stopped};
 use foreseek_seam::FetchId;
 use foreseek_units::{Bytes, Instant, Nanos};
@@ -78,9 +78,8 @@ pub(crate) struct Walk {
     pub(crate) held: Bytes,
     /// Unanswered listings.
     pub(crate) lists: u32,
-    /// Those of directories whose blocks had no known address, and the pass over what was read for them.
-    pub(crate) unplaced_lists: u32,
-    pub(crate) unplaced: Sweep,
+    /// Those of directories whose blocks have no known address.
+    pub(crate) unplaced: Unplaced,
     /// All requested listings.
     pub(crate) listed: u64,
     /// Files whose addresses were requested.
@@ -145,8 +144,7 @@ impl Walk {
             fetched_bytes: Bytes::ZERO,
             held: Bytes::ZERO,
             lists: 0,
-            unplaced_lists: 0,
-            unplaced: Sweep::default(),
+            unplaced: Unplaced::default(),
             listed: 0,
             places: 0,
             metadata: None,
@@ -196,7 +194,7 @@ impl Walk {
         self.fetched_bytes += other.fetched_bytes;
         self.held += other.held;
         self.lists += other.lists;
-        self.unplaced_lists += other.unplaced_lists;
+        self.unplaced.join(&other.unplaced);
         self.listed += other.listed;
         self.places += other.places;
         self.metadata = self.metadata.or(other.metadata);

@@ -341,7 +341,9 @@ impl Worker {
     /// Reports which blocks of a directory of xfs were read since this thread had read `before`.
     fn report_blocks(&self, node: Node, file_system: &FileSystem, directory: BorrowedFd<'_>, before: Bytes) {
         let read = thread_reads().is_some_and(|now| now > before);
-        let Ok(mut blocks) = (if read { xfs_directory(directory) } else { Ok(Vec::new()) }) else { return };
+        let Ok(mut blocks) = (if read { xfs_directory(directory) } else { Ok(Vec::new()) }) else {
+            return self.shared.counters.failed.add(1);
+        };
         let start = file_system.volume.backing.start;
         blocks.iter_mut().for_each(|block| block.lba += start);
         let bytes = blocks.iter().map(|block| block.pages).sum::<Pages>().bytes();
@@ -391,9 +393,12 @@ impl Worker {
     ) -> PlacedFile {
         let mut placed = without_place(which.node);
         if file_system.inodes.is_some() {
-            let stat = self.shared.reach(file_system).look_up(which);
-            placed.resident = Pages(u64::from(stat.is_ok_and(|stat| stat.st_blocks == 0)));
             placed.residency_known = false;
+            let Ok(stat) = self.shared.reach(file_system).look_up(which) else { return placed };
+            placed.resident = Pages(u64::from(stat.st_blocks == 0));
+            // A directory's blocks of names end with its size; those of its index come in addition.
+            let blocks = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
+            placed.length = Bytes(blocks.max(u64::try_from(stat.st_size).unwrap_or(0)));
             return placed;
         }
         let index = index_of(file_system);

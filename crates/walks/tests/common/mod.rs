@@ -116,12 +116,22 @@ pub(crate) enum Layout {
     Fresh,
     /// Inodes and contents anywhere in so many groups of 128 MiB.
     Aged(u64),
+    /// Directories of a dozen files in turn in four groups of 16 GiB, each with its files, as xfs lays them out,
+    /// written one after the other.
+    Groups,
+    /// The same, with the files of a group written in random order.
+    Mixed,
+    /// The same, with the blocks of directories anywhere on the disk.
+    Scattered,
 }
 
 impl Tree {
     /// A tree of about so many files: directories of 1 to 22, each below an earlier one.
     pub(crate) fn new(files: usize, layout: Layout, seed: u64) -> Self {
         let mut dice = Dice(seed);
+        if matches!(layout, Layout::Groups | Layout::Mixed | Layout::Scattered) {
+            return Self::in_groups(files, layout, &mut dice);
+        }
         let mut tree = Self::default();
         let mut made = 0;
         while made < files {
@@ -154,10 +164,11 @@ impl Tree {
         let groups = match layout {
             Layout::Fresh => total as u64 / 8192 + 1,
             Layout::Aged(groups) => groups,
+            Layout::Groups | Layout::Mixed | Layout::Scattered => unreachable!(),
         };
         let mut inodes: Vec<u64> = match layout {
             Layout::Fresh => (12..12 + total as u64).collect(),
-            Layout::Aged(_) => {
+            _ => {
                 let mut all = BTreeSet::new();
                 while all.len() < total {
                     all.insert(12 + dice.roll(groups * 8192 - 12));
@@ -185,11 +196,11 @@ impl Tree {
                 *next += pages * SECTORS_PER_PAGE;
                 at
             }
-            Layout::Aged(_) if is_directory => {
+            _ if is_directory => {
                 let block = blocks.next().expect("enough");
                 block / 65_536 * FLEX + 2048 + TABLES + block % 65_536 * SECTORS_PER_PAGE
             }
-            Layout::Aged(_) => slots.next().expect("groups enough") * 64,
+            _ => slots.next().expect("groups enough") * 64,
         };
         // Directories in the order of a copy, each followed by its subtree.
         let mut order = vec![0];
@@ -210,6 +221,62 @@ impl Tree {
             directory.listing = (0..directory.files.len()).chain(below).collect();
             dice.shuffle(&mut directory.listing);
         }
+    }
+
+    /// Ten directories below the top, and the small ones below these.
+    fn in_groups(files: usize, layout: Layout, dice: &mut Dice) -> Self {
+        const TOPS: usize = 10;
+        const EACH: usize = 12;
+        let mut tree = Self::default();
+        let count = files / EACH;
+        // Blocks of directories lie near each other, in any order.
+        let mut blocks: Vec<u64> = (0..count as u64 + 20).collect();
+        dice.shuffle(&mut blocks);
+        let mut next = [(12u64, 0u64); 4];
+        let mut place = |group: usize, pages: u64, is_directory: bool| {
+            let (inode, contents) = &mut next[group];
+            let base = group as u64 * 8 * FLEX + 2048 + TABLES;
+            let lba = match is_directory.then(|| blocks.pop()).flatten() {
+                Some(block) => base + block * SECTORS_PER_PAGE,
+                None => base + (1 << 16) + *contents,
+            };
+            *contents += if is_directory { 0 } else { pages * SECTORS_PER_PAGE };
+            *inode += 1;
+            (group as u64 * 8 * FLEX_INODES + *inode, lba)
+        };
+        for at in 0..=TOPS + count {
+            let parent = (at > 0).then(|| if at <= TOPS { 0 } else { 1 + (at - 1 - TOPS) * TOPS / count });
+            let (inode, mut lba) = place(at % 4, 1, true);
+            if layout == Layout::Scattered {
+                lba = dice.roll(100_000_000) * SECTORS_PER_PAGE;
+            }
+            let each = if at <= TOPS { 0 } else { EACH };
+            let name = |dice: &mut Dice| format!("f{:08}", dice.roll(100_000_000));
+            let files = (0..each)
+                .map(|_| File { inode: 0, name: name(dice), lba: 0, pages: 1 + dice.roll(5) })
+                .collect();
+            let name = format!("d{at:05}");
+            tree.directories.push(Directory { inode, lba, name, parent, files, ..Directory::default() });
+            if let Some(parent) = parent {
+                tree.directories[parent].below.push(at);
+            }
+        }
+        let mut all: Vec<(usize, usize)> =
+            (0..count * EACH).map(|at| (1 + TOPS + at / EACH, at % EACH)).collect();
+        if layout != Layout::Groups {
+            dice.shuffle(&mut all);
+        }
+        for (at, nth) in all {
+            let file = &mut tree.directories[at].files[nth];
+            (file.inode, file.lba) = place(at % 4, file.pages, false);
+        }
+        for directory in &mut tree.directories {
+            // Entries are listed in the order of creation.
+            directory.listing = (0..directory.files.len()).collect();
+            directory.listing.sort_by_key(|nth| directory.files[*nth].inode);
+            directory.listing.extend(directory.below.iter().map(|below| BELOW + below));
+        }
+        tree
     }
 
     pub(crate) fn files(&self) -> usize {
@@ -507,6 +574,10 @@ impl World {
             queue.extend(out.drain());
             self.most_held = self.most_held.max(engine.status().held);
             match queue.pop_front() {
+                Some(command @ Command::List { directory, .. }) => {
+                    self.last.push(command);
+                    self.list_sorted(&mut engine, directory.node, &mut queue, &mut out);
+                }
                 Some(command) => {
                     self.last.push(command.clone());
                     self.carry_out(&mut engine, command, &mut out);
@@ -553,6 +624,26 @@ impl World {
                 self.attended.remove(&directory.inode);
             }
             Command::Cancel { .. } => {}
+        }
+    }
+
+    /// Lists a directory and all that are to be listed at the same time, in the order of the disk.
+    fn list_sorted(
+        &mut self,
+        engine: &mut Walks,
+        first: Node,
+        queue: &mut VecDeque<Command>,
+        out: &mut Commands,
+    ) {
+        let mut all = vec![first];
+        queue.retain(|command| {
+            let Command::List { directory, .. } = command else { return true };
+            all.push(directory.node);
+            false
+        });
+        all.sort_by_key(|node| self.tree.directories[self.directories[&node.inode]].lba);
+        for node in all {
+            self.list(engine, node, out);
         }
     }
 

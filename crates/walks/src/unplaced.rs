@@ -1,0 +1,225 @@
+//! Listings of directories whose blocks have no known address: xfs shows where they lie once they are open.
+//!
+//! They are *chosen* by an expected price: one pass over the addresses of their inodes, since a file system puts
+//! the blocks of a directory near its inode. An address that is wrong must not break the bound. What is *charged* is
+//! therefore never less than what has been read can have cost, whatever the addresses:
+//!
+//! - for what was read, the way from one to the next in the order in which it was read ([`Event::BlocksRead`]),
+//!   from where a program was last known to read, and back there;
+//! - for each block that may still be read for a listing under way, the longest positioning of the device and the
+//!   slowest transfer, and the longest way back.
+//!
+//! An answer replaces the second by the first, and what that frees pays for the next listing. So many are under way
+//! at a time as the worst case leaves within the bound, and the device sorts these. If the guess is bad, the charges
+//! show it after a few, and the round ends.
+//!
+//! Listings go in the order of their inodes.
+//!
+//! [`Event::BlocksRead`]: crate::Event::BlocksRead
+
+use crate::costs::Model;
+use crate::state::{About, State, block};
+use crate::sweep::Sweep;
+use crate::{InDirectory, LISTS_LIMIT};
+use foreseek_units::{Lba, Nanos, SECTORS_PER_PAGE, SectorSpan, Sectors};
+use std::collections::VecDeque;
+
+/// The listings of one walk.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Unplaced {
+    /// Chosen, in the order of their inodes, with their blocks.
+    chosen: VecDeque<(InDirectory, u64)>,
+    /// Under way, and the blocks that may be read for them.
+    lists: u32,
+    blocks: u64,
+    /// The way so far, from one that was read to the next.
+    way: Nanos,
+    /// Its end.
+    at: Option<Lba>,
+    charged: Nanos,
+}
+
+impl Unplaced {
+    /// Joins the listings of two walks that are one: what was charged for the other stays.
+    pub(crate) fn join(&mut self, other: &Self) {
+        self.lists += other.lists;
+        self.blocks += other.blocks;
+        self.way += other.charged;
+        self.charged += other.charged;
+    }
+
+    /// A listing is under way that may read so many blocks.
+    fn begin(&mut self, blocks: u64) {
+        self.lists += 1;
+        self.blocks += blocks;
+    }
+
+    /// A listing has read these, or, if none is given, something without a known address.
+    fn end(&mut self, model: &Model, head: Option<Lba>, blocks: u64, read: Option<&[SectorSpan]>) {
+        self.lists = self.lists.saturating_sub(1);
+        self.blocks = self.blocks.saturating_sub(blocks);
+        let Some(read) = read else {
+            (self.way, self.at) = (self.way + model.average(), None);
+            return;
+        };
+        for span in read {
+            let from = self.at.or(head.filter(|_| self.way.is_zero()));
+            self.way += from.map_or(model.far(), |from| model.step(from, span.start)) + model.transfer(*span);
+            self.at = Some(span.end);
+        }
+    }
+
+    /// The most that all of them can have cost by now, and will, with the way back.
+    fn price(&self, model: &Model, head: Option<Lba>) -> Nanos {
+        let back = match self.at {
+            _ if self.lists > 0 => model.far(),
+            Some(end) => head.map_or(model.far(), |head| model.step(end, head)),
+            None if self.way.is_zero() => Nanos::ZERO,
+            None => model.far(),
+        };
+        self.way + worst(model, self.blocks) + back
+    }
+}
+
+impl State {
+    /// Chooses among directories, in the order in which they are expected, as many as their expected price allows,
+    /// and begins to list them.
+    pub(crate) fn list_unplaced(&mut self, at: usize, unread: &[(InDirectory, About)]) {
+        let budget = self.metadata_budget(at);
+        let (mut pass, mut unknown, mut chosen) = (Sweep::default(), 0, Vec::new());
+        let model = self.ledger.model();
+        for (name, about) in unread {
+            let Some(item) = self.tree.item(about.directory, about.entry) else { continue };
+            let blocks = item.blocks();
+            match item.inode_at() {
+                Some(place) => {
+                    let span = SectorSpan::at(block(place).start, Sectors(blocks * SECTORS_PER_PAGE));
+                    pass.insert(model, span);
+                }
+                None => unknown += blocks,
+            }
+            if self.ledger.price(&pass) + model.average() * unknown > budget {
+                break;
+            }
+            chosen.push((*name, blocks));
+        }
+        chosen.sort_unstable();
+        if let Some(walk) = &mut self.walks[at] {
+            walk.unplaced.chosen = chosen.into();
+        }
+        self.list_more(at);
+    }
+
+    /// Lists as many of the chosen directories as the worst case allows.
+    fn list_more(&mut self, at: usize) {
+        loop {
+            let room = self.room(at);
+            let model = self.ledger.model();
+            let Some(walk) = &mut self.walks[at] else { return };
+            let Some((name, blocks)) = walk.unplaced.chosen.front().copied() else { return };
+            let worst =
+                worst(model, blocks) + if walk.unplaced.lists == 0 { model.far() } else { Nanos::ZERO };
+            if worst > room || walk.round.is_none_or(|round| round < model.near()) {
+                if walk.unplaced.lists == 0 {
+                    walk.unplaced.chosen.clear();
+                }
+                return;
+            }
+            if walk.lists as usize >= LISTS_LIMIT {
+                return;
+            }
+            walk.unplaced.chosen.pop_front();
+            if self.list_below(at, name)
+                && let Some(directory) = self.tree.key(name.node).and_then(|key| self.tree.get_mut(key))
+            {
+                directory.unplaced = Some(blocks);
+                if let Some(walk) = &mut self.walks[at] {
+                    walk.unplaced.begin(blocks);
+                }
+                self.charge_unplaced(at);
+            }
+        }
+    }
+
+    /// A listing that may have read so many blocks has read these: the next ones.
+    pub(crate) fn listed_unplaced(&mut self, at: usize, blocks: u64, read: Option<&[SectorSpan]>) {
+        let Some(walk) = &mut self.walks[at] else { return };
+        let before = walk.unplaced.way;
+        walk.unplaced.end(self.ledger.model(), self.ledger.head(), blocks, read);
+        if let Some(round) = &mut walk.round {
+            *round -= walk.unplaced.way - before;
+        }
+        self.charge_unplaced(at);
+        self.list_more(at);
+        let Some(walk) = &mut self.walks[at] else { return };
+        if walk.unplaced.lists == 0 && walk.unplaced.chosen.is_empty() {
+            walk.unplaced = Unplaced::default();
+        }
+    }
+
+    /// Charges what the listings may have cost by now, or gives back what they have not.
+    fn charge_unplaced(&mut self, at: usize) {
+        let Some(walk) = &mut self.walks[at] else { return };
+        let price = walk.unplaced.price(self.ledger.model(), self.ledger.head());
+        let before = std::mem::replace(&mut walk.unplaced.charged, price);
+        // Differences of amounts are zero at least.
+        let (more, less) = (price - before, before - price);
+        self.ledger.charge(&mut walk.account, more);
+        self.ledger.refund(&mut walk.account, less);
+    }
+}
+
+/// The most that so many blocks anywhere on the device can cost, without the way back.
+fn worst(model: &Model, blocks: u64) -> Nanos {
+    (model.far() + model.slowest(Sectors(SECTORS_PER_PAGE))) * blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::costs::tests::model;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Against the naive cost of reading the same blocks in the same order: what is charged is never less, an
+        /// answer never raises it, and in the end it is that cost.
+        #[test]
+        fn a_charge_never_rises_by_an_answer_and_ends_as_the_cost_of_the_way(
+            lists in prop::collection::vec(prop::collection::vec(0u64..900_000_000, 0..4), 1..20),
+            together in 1..9usize, head in prop::option::of(0u64..900_000_000),
+        ) {
+            let model = model("barracuda-500g");
+            let head = head.map(Lba);
+            let mut unplaced = Unplaced::default();
+            let (mut naive, mut at, mut begun) = (Nanos::ZERO, head, 0);
+            for (nth, blocks) in lists.iter().enumerate() {
+                while begun < lists.len().min(nth + together) {
+                    unplaced.begin(lists[begun].len().max(1) as u64);
+                    begun += 1;
+                }
+                let before = unplaced.price(&model, head);
+                let spans: Vec<SectorSpan> = blocks.iter().map(|lba| SectorSpan::at(Lba(*lba), Sectors(8))).collect();
+                unplaced.end(&model, head, spans.len().max(1) as u64, Some(&spans));
+                for span in spans {
+                    naive += at.map_or(model.far(), |at| model.step(at, span.start)) + model.transfer(span);
+                    at = Some(span.end);
+                }
+                let after = unplaced.price(&model, head);
+                prop_assert!(after <= before, "{before} {after}");
+                prop_assert!(after >= naive);
+            }
+            let back = at.filter(|_| !naive.is_zero()).map_or(Nanos::ZERO, |at| head.map_or(model.far(), |head| model.step(at, head)));
+            prop_assert_eq!(unplaced.price(&model, head), naive + back);
+        }
+    }
+
+    #[test]
+    fn a_driver_that_does_not_tell_is_charged_an_average_positioning() {
+        let model = model("barracuda-500g");
+        let mut unplaced = Unplaced::default();
+        unplaced.begin(1);
+        assert_eq!(unplaced.price(&model, None), worst(&model, 1) + model.far());
+        unplaced.end(&model, None, 1, None);
+        assert_eq!(unplaced.price(&model, None), model.average() + model.far());
+    }
+}
