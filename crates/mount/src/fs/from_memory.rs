@@ -80,8 +80,9 @@ impl FromMemory {
     }
 }
 
-/// Whether the source's page cache has all pages of a range that the file has, if the kernel tells.
-fn is_in_memory(file: &File, range: ByteSpan) -> bool {
+/// Whether the source's page cache has all pages of a range that the file has, or they are in flight, if the kernel
+/// tells.
+pub(crate) fn is_in_memory(file: &File, range: ByteSpan) -> bool {
     let Some(fd) = HostFd::new(file.as_raw_fd()) else { return false };
     let there = cachestat(fd, range.pages()).unwrap_or(Pages::ZERO);
     if there.is_zero() || there == range.pages().len() {

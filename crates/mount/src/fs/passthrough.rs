@@ -30,14 +30,12 @@
 //! meanwhile may be missing for up to two seconds. An executable or library in use stays as it was opened
 //! first.
 
-use crate::fs::from_memory::SMALL;
-use foreseek_storage::{HostFd, cachestat};
-use foreseek_units::{Bytes, PageIndex, Span};
+use crate::fs::from_memory::{SMALL, is_in_memory};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes};
 use fuser::BackingId;
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -152,7 +150,7 @@ impl Passthrough {
         aside: bool,
         register: impl FnOnce(&File) -> io::Result<BackingId>,
     ) -> Option<BackingId> {
-        if !self.is_on() || length <= SMALL || !(aside || is_in_memory(file, length)) {
+        if !self.is_on() || length <= SMALL || !(aside || is_whole_in_memory(file, length)) {
             return None;
         }
         let registered = register(file);
@@ -170,12 +168,8 @@ impl Passthrough {
 }
 
 /// Whether all pages of a file are in memory, or in flight.
-fn is_in_memory(file: &File, length: Bytes) -> bool {
-    let Some(fd) = HostFd::new(file.as_raw_fd()) else { return false };
-    let is_there = |length: Bytes| {
-        let pages = Span::new(PageIndex(0), PageIndex(length.pages_ceil().get()));
-        cachestat(fd, pages).is_ok_and(|there| there >= pages.len())
-    };
+fn is_whole_in_memory(file: &File, length: Bytes) -> bool {
+    let is_there = |length: Bytes| is_in_memory(file, ByteSpan::at(ByteOffset::ZERO, length));
     // Its beginning first: if the file is not in memory, this is the only cost.
     is_there(length.min(SMALL)) && is_there(length)
 }

@@ -525,16 +525,12 @@ impl Source {
         let aside = access != libc::O_WRONLY as u32 && node.is_file && self.reads.steps_aside();
         let pass = || self.passthrough.pass(&file, version.length, aside, register);
         let means = node.io.open(reads_only, pass);
+        let (object, pid) = (node.object(), ProcessId(by.pid));
+        let opened = OpenedFile { object, version, file: Arc::clone(&file), pid, writes };
         let reads = match &means {
             _ if access == libc::O_WRONLY as u32 => ReadRoute::None,
-            Means::Cached { .. } if aside => {
-                let (object, file, pid) = (node.object(), Arc::clone(&file), ProcessId(by.pid));
-                ReadRoute::Plain(self.plain.opened(OpenedFile { object, version, file, pid, writes }))
-            }
-            Means::Cached { .. } => {
-                let pid = ProcessId(by.pid);
-                ReadRoute::Path(self.open_reads(node, &file, version, pid, writes, brought))
-            }
+            Means::Cached { .. } if aside => ReadRoute::Plain(self.plain.opened(opened)),
+            Means::Cached { .. } => ReadRoute::Path(self.open_reads(opened, brought)),
             Means::Passed(_) | Means::Direct(_) => ReadRoute::Below,
         };
         let cached = matches!(means, Means::Cached { .. });
@@ -558,34 +554,14 @@ impl Source {
 
     /// The reads of an opened file. A file that may be in memory is registered with the read path once it
     /// turns out not to be.
-    fn open_reads(
-        &self,
-        node: &Node,
-        file: &Arc<File>,
-        version: Version,
-        pid: ProcessId,
-        writes: bool,
-        brought: Bytes,
-    ) -> OpenReads {
-        let small = self.walks.is_some() && version.length <= SMALL;
+    fn open_reads(&self, opened: OpenedFile, brought: Bytes) -> OpenReads {
+        let small = self.walks.is_some() && opened.version.length <= SMALL;
         let in_memory = if small { SMALL } else { brought };
         let stream = OnceLock::new();
         if in_memory.is_zero() {
-            stream.get_or_init(|| self.open_stream(node, file, version, pid, writes));
+            stream.get_or_init(|| self.reads.opened(opened));
         }
         OpenReads { stream, in_memory, brought }
-    }
-
-    fn open_stream(
-        &self,
-        node: &Node,
-        file: &Arc<File>,
-        version: Version,
-        pid: ProcessId,
-        writes: bool,
-    ) -> StreamId {
-        let (object, file) = (node.object(), Arc::clone(file));
-        self.reads.opened(OpenedFile { object, version, file, pid, writes })
     }
 
     /// Answers a read of an open file.
@@ -640,9 +616,10 @@ impl Source {
         if changed {
             self.kernel.forget_pages(opened.node.id, None);
         }
-        let version = Version::of(&stat);
-        let open = || self.open_stream(&opened.node, &opened.file, version, pid, opened.writes);
-        Ok(*reads.stream.get_or_init(open))
+        let (object, version) = (opened.node.object(), Version::of(&stat));
+        let (file, writes) = (Arc::clone(&opened.file), opened.writes);
+        let opened = OpenedFile { object, version, file, pid, writes };
+        Ok(*reads.stream.get_or_init(|| self.reads.opened(opened)))
     }
 
     pub(crate) fn release(&self, handle: u64) {

@@ -155,7 +155,7 @@ impl ReadFile {
     }
 
     /// Whether the page cache has some of these bytes; known only of a kept file.
-    pub(super) fn is_in_memory(&self, range: ByteSpan) -> bool {
+    pub(super) fn is_partly_in_memory(&self, range: ByteSpan) -> bool {
         let fd = self.kept.get().and_then(|file| HostFd::new(file.as_raw_fd()));
         fd.is_some_and(|fd| cachestat(fd, range.pages()).is_ok_and(|pages| !pages.is_zero()))
     }

@@ -69,7 +69,8 @@ impl ReadInFlight {
     pub(super) fn new(read: DiskRead, others: usize) -> Self {
         let (done, requested, retries, issued) = (0, 0, 0, Instant::now());
         let (mode, alone) = (ReadMode::Direct, false);
-        let from_memory = read.file.is_in_memory(ByteSpan::at(read.offset, Bytes(read.into.len() as u64)));
+        let from_memory =
+            read.file.is_partly_in_memory(ByteSpan::at(read.offset, Bytes(read.into.len() as u64)));
         Self { read, done, vectors: Vec::new(), requested, mode, retries, alone, from_memory, issued, others }
     }
 
