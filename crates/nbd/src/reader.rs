@@ -12,7 +12,7 @@ use crate::wire::{
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, PAGE_SIZE};
 use std::sync::Arc;
 
-/// What a client that asks for TLS is told. It would bring a library of its own into a server whose memory is locked.
+/// The answer to a client that asks for TLS. It would bring a library of its own into a server whose memory is locked.
 const NO_TLS: &[u8] =
     b"TLS is not served: connect on the server's machine, or through a tunnel such as ssh -L";
 
