@@ -6,7 +6,7 @@
 //! from its exported functions ([`Routines`]).
 #![allow(unsafe_code)]
 
-use crate::statements::Running;
+use crate::statements::{Run, Running};
 use libc::{c_char, c_int, c_void};
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -24,6 +24,8 @@ const FCNTL_FILE_POINTER: c_int = 7;
 const FCNTL_MMAP_SIZE: c_int = 18;
 /// `SQLITE_STMTSTATUS_RUN`: how often a statement was run; 0 before version 3.20.
 const STATUS_RUN: c_int = 6;
+/// `SQLITE_STMTSTATUS_VM_STEP`: instructions of its program that were run up to its last row.
+const STATUS_STEPS: c_int = 4;
 /// Bytes of a statement's text that its report shows.
 const TEXT_LIMIT: usize = 200;
 /// Statements of one connection that are searched for running ones.
@@ -41,6 +43,10 @@ pub(crate) type Value = *mut c_void;
 /// An SQL function.
 pub(crate) type Function = unsafe extern "C" fn(Context, c_int, *mut Value);
 type SystemCall = *mut c_void;
+/// `sqlite3_stmt_status`.
+type Status = unsafe extern "C" fn(*mut c_void, c_int, c_int) -> c_int;
+/// `sqlite3_sql`.
+type Text = unsafe extern "C" fn(*mut c_void) -> *const c_char;
 
 /// The beginning of `sqlite3_vfs`, version 3.
 #[repr(C)]
@@ -82,6 +88,7 @@ macro_rules! routines {
 
 routines! {
     FREE = 58, c"sqlite3_free";
+    GET_AUTOCOMMIT = 60, c"sqlite3_get_autocommit";
     LIBVERSION_NUMBER = 67, c"sqlite3_libversion_number";
     MPRINTF = 69, c"sqlite3_mprintf";
     RESULT_ERROR = 80, c"sqlite3_result_error";
@@ -132,6 +139,32 @@ static ROUTINES: AtomicPtr<*const c_void> = AtomicPtr::new(std::ptr::null_mut())
 /// SQLite's routines.
 #[derive(Clone, Copy)]
 pub(crate) struct Api(*const *const c_void);
+
+/// The first bytes of a statement's text; empty if it has none.
+///
+/// # Safety
+/// `statement` must be one of a connection that this thread is within, and the result is used before it can end.
+unsafe fn text_of<'a>(text: Text, statement: *mut c_void) -> &'a [u8] {
+    // SAFETY: as the caller guarantees; the text is the statement's own.
+    unsafe {
+        let text = text(statement);
+        if text.is_null() {
+            return &[];
+        }
+        let length = libc::strnlen(text, TEXT_LIMIT);
+        std::slice::from_raw_parts(text.cast(), length)
+    }
+}
+
+/// One run of a statement with this text.
+///
+/// # Safety
+/// As for [`text_of`].
+unsafe fn run(status: Status, statement: *mut c_void, text: &[u8]) -> Run {
+    // SAFETY: as the caller guarantees; the counters are not reset.
+    let [runs, steps] = [STATUS_RUN, STATUS_STEPS].map(|counter| unsafe { status(statement, counter, 0) });
+    Run::new((statement as usize, runs, text), steps.cast_unsigned())
+}
 
 impl Api {
     /// Takes the table that SQLite passes to an extension. `None` for a version that is too old, and for a
@@ -364,14 +397,14 @@ impl Api {
     /// # Safety
     /// `db` must be a live connection, and live until this returns.
     pub(crate) unsafe fn texts(self, db: Db) -> Vec<String> {
-        type Text = unsafe extern "C" fn(*mut c_void) -> *mut c_char;
+        type Expanded = unsafe extern "C" fn(*mut c_void) -> *mut c_char;
         type Free = unsafe extern "C" fn(*mut c_void);
         let mut texts = Vec::new();
         // SAFETY: the caller must free a text with the values of its parameters; to create it reads no page and
         // changes nothing of the statement.
         unsafe {
             let (Some(expanded), Some(free)) =
-                (self.routine::<Text>(at::EXPANDED_SQL), self.routine::<Free>(at::FREE))
+                (self.routine::<Expanded>(at::EXPANDED_SQL), self.routine::<Free>(at::FREE))
             else {
                 return texts;
             };
@@ -392,25 +425,43 @@ impl Api {
     /// # Safety
     /// `db` must be a live connection, and live until this returns.
     pub(crate) unsafe fn statement(self, db: Db) -> Option<Running> {
-        type Text = unsafe extern "C" fn(*mut c_void) -> *const c_char;
-        type Status = unsafe extern "C" fn(*mut c_void, c_int, c_int) -> c_int;
         let mut found = None;
-        // SAFETY: the text is the statement's own, and is copied before the statement can end.
+        // SAFETY: the text is copied before the statement can end.
         unsafe {
             let (text, status) = (self.routine::<Text>(at::SQL)?, self.routine::<Status>(at::STMT_STATUS)?);
             self.running(db, |statement| {
-                let sql = text(statement);
-                if !sql.is_null() {
-                    let sql = CStr::from_ptr(sql).to_bytes();
-                    let sql = String::from_utf8_lossy(&sql[..sql.len().min(TEXT_LIMIT)]).into_owned();
-                    let run = (statement as u64) << 16
-                        ^ u64::from(status(statement, STATUS_RUN, 0).cast_unsigned());
-                    found = Some(Running { run, sql });
+                let text = text_of(text, statement);
+                if !text.is_empty() {
+                    let sql = String::from_utf8_lossy(text).into_owned();
+                    found = Some(Running { run: run(status, statement, text), sql });
                 }
                 false
             });
         }
         found
+    }
+
+    /// The runs of the connection's running statements; `None` between BEGIN and COMMIT, where a transaction goes
+    /// on whichever statements run.
+    ///
+    /// # Safety
+    /// `db` must be a live connection, and live until this returns.
+    pub(crate) unsafe fn runs(self, db: Db) -> Option<Vec<Run>> {
+        type Autocommit = unsafe extern "C" fn(Db) -> c_int;
+        let mut runs = Vec::new();
+        // SAFETY: a live connection; its mutex is held where it has one.
+        unsafe {
+            let autocommit = self.routine::<Autocommit>(at::GET_AUTOCOMMIT)?;
+            let (text, status) = (self.routine::<Text>(at::SQL)?, self.routine::<Status>(at::STMT_STATUS)?);
+            if autocommit(db) == 0 {
+                return None;
+            }
+            self.running(db, |statement| {
+                runs.push(run(status, statement, text_of(text, statement)));
+                true
+            });
+        }
+        Some(runs)
     }
 
     /// Whether the connection runs a statement, and no other thread is within it.

@@ -9,7 +9,7 @@ use crate::api::{Api, Db};
 use crate::header::CHANGE_COUNTER_AT;
 use crate::page::PageNo;
 use crate::settings;
-use crate::statements::Running;
+use crate::statements::{Run, Running};
 use crate::watch::{Connection, Followed, Report, Watch, header_of};
 use foreseek_libprefetch::guest::{is_inside, step_aside};
 use foreseek_storage::{HostFd, Identity};
@@ -324,6 +324,11 @@ impl Connection for Reading {
     fn statement(&self) -> Option<Running> {
         // SAFETY: as above.
         self.ask(|api, db| unsafe { api.statement(db) })?
+    }
+
+    fn runs(&self) -> Option<Vec<Run>> {
+        // SAFETY: as above.
+        self.ask(|api, db| unsafe { api.runs(db) })?
     }
 }
 

@@ -51,8 +51,9 @@
 //!
 //! # Limits
 //!
-//! - In WAL mode and with exclusive locks SQLite does not show where a transaction begins: the sums of a
-//!   statement then belong to the connection.
+//! - In WAL mode and with exclusive locks SQLite does not show where a transaction begins. Then it begins where
+//!   none of the statements runs on that ran at the last miss; between BEGIN and COMMIT, and from one such pair to
+//!   the next, it goes on. The misses before it count for read-around.
 //! - The end of a scan is not visible in triggers, views, joins, subqueries, computed bounds, and LIKE: steps
 //!   then begin after some 80 rows. After a wrong bound, a scan is recognised again at the next leaf of its
 //!   index.

@@ -7,7 +7,9 @@
 //! program, without the values of parameters.
 
 use foreseek_units::Nanos;
+use rustc_hash::FxBuildHasher;
 use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash};
 
 /// Reads with a wait between two queries. A query costs a microsecond, so many such reads of a disk 50
 /// milliseconds.
@@ -17,11 +19,30 @@ const KEPT: usize = 64;
 /// The most streams of one file: those of the planner.
 const STREAMS_LIMIT: usize = 64;
 
+/// One run of a statement. SQLite gives the memory of an ended statement to the next one, therefore it is known by
+/// its text and by how far it has got as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    identity: u64,
+    /// Grows from row to row.
+    steps: u32,
+}
+
+impl Run {
+    pub(crate) fn new(identity: impl Hash, steps: u32) -> Self {
+        Self { identity: FxBuildHasher.hash_one(identity), steps }
+    }
+
+    /// Whether it is the same run, at a later time.
+    fn continues(self, before: Self) -> bool {
+        self.identity == before.identity && self.steps >= before.steps
+    }
+}
+
 /// A running statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Running {
-    /// Identifies this run.
-    pub(crate) run: u64,
+    pub(crate) run: Run,
     /// Its text.
     pub(crate) sql: String,
 }
@@ -93,7 +114,7 @@ pub(crate) struct Statement {
 /// A statement in progress.
 #[derive(Debug, Default)]
 struct Open {
-    run: Option<u64>,
+    run: Option<Run>,
     statement: Statement,
     /// The stream's sums when they were last added.
     base: ReadTimes,
@@ -131,13 +152,12 @@ impl Ledger {
             return false;
         }
         let Some(Running { run, sql }) = running() else { return false };
-        let is_other = open.run.is_some_and(|before| before != run);
+        let is_other = open.run.is_some_and(|before| !run.continues(before));
         if is_other {
             self.end(stream, state());
         }
         let open = self.open.entry(stream).or_default();
-        if open.run.is_none() {
-            open.run = Some(run);
+        if open.run.replace(run).is_none() {
             open.statement.sql = sql;
         }
         if is_other {
@@ -185,6 +205,37 @@ impl Ledger {
     }
 }
 
+/// The statements that run on each stream, by their runs. They show where one transaction ends and another
+/// begins, as far as no BEGIN holds them together: in WAL mode and with exclusive locks nothing else does.
+#[derive(Debug, Default)]
+pub(crate) struct RunningStatements(HashMap<u64, Vec<Run>>);
+
+impl RunningStatements {
+    /// A stream has read a page. `running` returns the runs of all statements that its connection runs; `None` where
+    /// a transaction goes on whichever of them run. Returns whether the transaction is another one than at the last
+    /// call: none of the statements that ran then runs on.
+    pub(crate) fn is_another_transaction(
+        &mut self,
+        stream: u64,
+        running: impl FnOnce() -> Option<Vec<Run>>,
+    ) -> bool {
+        let Some(running) = running().filter(|running| !running.is_empty()) else { return false };
+        if self.0.len() >= STREAMS_LIMIT && !self.0.contains_key(&stream) {
+            self.0.clear();
+        }
+        let before = self.0.entry(stream).or_default();
+        let goes_on = |before: &Run| running.iter().any(|run| run.continues(*before));
+        let is_another = !before.is_empty() && !before.iter().any(goes_on);
+        *before = running;
+        is_another
+    }
+
+    /// A stream's transaction is over.
+    pub(crate) fn ended(&mut self, stream: u64) {
+        self.0.remove(&stream);
+    }
+}
+
 impl Open {
     fn add(&mut self, sums: ReadTimes) {
         // If the stream was dropped, its sums have restarted.
@@ -225,7 +276,7 @@ mod tests {
     }
 
     fn running(run: u64) -> Option<Running> {
-        Some(Running { run, sql: format!("statement {}", run / 10) })
+        Some(Running { run: Run::new(run, 0), sql: format!("statement {}", run / 10) })
     }
 
     fn reads(ledger: &mut Ledger, count: u64, waited: bool, run: u64, so_far: ReadTimes) {
@@ -269,6 +320,23 @@ mod tests {
             reported,
             [("statement 1", sums(60, 50), Why::EndUnknown), ("statement 2", sums(40, 20), Why::Unlimited)]
         );
+    }
+
+    #[test]
+    fn a_transaction_ends_when_none_of_its_statements_runs_on() {
+        let mut running = RunningStatements::default();
+        let runs = |runs: &[(u64, u32)]| runs.iter().map(|&(run, steps)| Run::new(run, steps)).collect();
+        let mut at = |now: &[(u64, u32)]| running.is_another_transaction(1, || Some(runs(now)));
+        assert!(!at(&[]), "a schema is read");
+        assert!(!at(&[(10, 5)]), "the first one");
+        assert!(!at(&[(20, 0), (10, 5)]), "one within it");
+        assert!(!at(&[(30, 0), (10, 8)]), "another within it");
+        assert!(!at(&[(10, 9)]), "the outer one alone");
+        assert!(at(&[(11, 9)]), "it is run again");
+        assert!(at(&[(11, 3)]), "its text and place have another one");
+        assert!(!running.is_another_transaction(1, || None), "after BEGIN");
+        running.ended(1);
+        assert!(!running.is_another_transaction(1, || Some(runs(&[(12, 0)]))), "its beginning was seen");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::planner::{Cost, Counters, Lookahead, Planner, ScanId};
 use crate::sequence::PageAccess;
 use crate::settings;
 use crate::source::ReadPage;
-use crate::statements::{Ledger, Running, Statement};
+use crate::statements::{Ledger, Run, Running, RunningStatements, Statement};
 use foreseek_hints::allowance::{SEEK_PAGES, SEEK_PAGES_DISK};
 use foreseek_hints::read_around::{Counters as Around, Outcome, ReadAround};
 use foreseek_libprefetch::{Client, Entry, HintMode, Settings, Stats};
@@ -98,12 +98,15 @@ pub(crate) trait Connection {
     fn texts(&self) -> Vec<String>;
     /// The running statement.
     fn statement(&self) -> Option<Running>;
+    /// The runs of all running statements; `None` where a transaction goes on whichever of them run.
+    fn runs(&self) -> Option<Vec<Run>>;
 }
 
 /// The state of one file.
 pub(crate) struct Watch {
     planner: Planner,
     ledger: Ledger,
+    running: RunningStatements,
     call: Bytes,
     client: Option<Client>,
     bypass: CacheBypass,
@@ -145,6 +148,7 @@ impl Watch {
             planner: if on_disk { planner.on_rotational_disk() } else { planner },
             around: ReadAround::new(if on_disk { SEEK_PAGES_DISK } else { SEEK_PAGES }),
             ledger: Ledger::default(),
+            running: RunningStatements::default(),
             call: backing.call_length(),
             client: None,
             bypass: CacheBypass::default(),
@@ -167,9 +171,10 @@ impl Watch {
         }
     }
 
-    /// A statement is over.
+    /// A transaction is over.
     fn end(&mut self, stream: u64) {
         self.ledger.end(stream, self.planner.state(stream));
+        self.running.ended(stream);
     }
 
     pub(crate) fn closed(&mut self, fd: RawFd) {
@@ -299,6 +304,11 @@ impl Watch {
         let cost = cost(followed, time);
         if cost.time > MISS.into() {
             self.bypass.waited(stream(fd));
+        }
+        // In WAL mode and with exclusive locks, SQLite reads no counter at the beginning of a transaction.
+        if cost.missed && self.running.is_another_transaction(stream(fd), || connection.runs()) {
+            self.ledger.end(stream(fd), self.planner.state(stream(fd)));
+            self.planner.begin_unseen_transaction(stream(fd));
         }
         let texts = &mut || connection.texts();
         let scan = self.planner.observe(&mut source, stream(fd), page, bytes, cost, texts);

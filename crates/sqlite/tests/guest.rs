@@ -92,6 +92,57 @@ fn in_the_bundled_sqlite() {
 }
 
 #[test]
+fn each_statement_of_a_connection_has_an_allowance_of_its_own() {
+    for (name, journal) in
+        [("in_a_rollback_journal", "delete"), ("in_a_log", "wal"), ("in_exclusive_mode", "delete")]
+    {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = Shape { journal, ..Shape::usual(20_000) }.build(directory.path(), "db");
+        assert!(wait(&mut child(name, &path)).success(), "{name}");
+    }
+}
+
+#[test]
+#[ignore = "a child of each_statement_of_a_connection_has_an_allowance_of_its_own"]
+fn in_a_rollback_journal() {
+    read_few_rows_after_a_scan("");
+}
+
+#[test]
+#[ignore = "a child of each_statement_of_a_connection_has_an_allowance_of_its_own"]
+fn in_a_log() {
+    read_few_rows_after_a_scan("");
+}
+
+#[test]
+#[ignore = "a child of each_statement_of_a_connection_has_an_allowance_of_its_own"]
+fn in_exclusive_mode() {
+    read_few_rows_after_a_scan("PRAGMA locking_mode=exclusive;");
+}
+
+/// What a scan has saved is not spent by a later statement of which a few rows are read.
+fn read_few_rows_after_a_scan(pragmas: &str) {
+    let path = database_of_child();
+    drop_cache(&path);
+    let db = open_with_extension(&path);
+    db.execute_batch(&format!("PRAGMA cache_size=50; {pragmas}")).expect("set");
+    rows(&db, SCAN_U);
+    let before = status(&db);
+    assert!(fetched(&before, "fetched_pages") > 100, "{before}");
+    let limited = format!("{} LIMIT 20", SCAN_U.replace("ORDER", "AND filler < 'z' AND k > 'd' ORDER"));
+    for sql in [SCAN_U, &SCAN_U.replace("ORDER", "AND k > 'm' ORDER"), &limited] {
+        drop_cache(&path);
+        let mut few = db.prepare(sql).expect("prepares");
+        let mut read = few.query([]).expect("runs");
+        for _ in 0..20 {
+            assert!(read.next().expect("reads").is_some());
+        }
+    }
+    let after = status(&db);
+    assert_eq!(fetched(&after, "fetched_pages"), fetched(&before, "fetched_pages"), "{after}");
+}
+
+#[test]
 fn a_count_by_a_scattered_index_is_prefetched() {
     let (_directory, path) = table(20_000);
     assert!(wait(&mut child("counting", &path)).success());

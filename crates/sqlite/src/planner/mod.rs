@@ -114,7 +114,7 @@ struct DescriptorReads {
     recogniser: Recogniser,
     neighbours: Neighbours,
     allowance: Allowance,
-    /// Missing reads of the transaction before its stream was bypassed.
+    /// Missing reads before the stream was bypassed, or before a transaction whose beginning was not seen.
     misses: u64,
     /// A scan was found whose end is not visible: another is searched when that may have a step.
     unseen: bool,
@@ -322,16 +322,31 @@ impl Planner {
         }
     }
 
+    /// The same where only the running statements have shown it. What has missed so far still counts for
+    /// read-around, since a program that asks for one row in each statement has no other future.
+    pub fn begin_unseen_transaction(&mut self, stream: u64) {
+        self.end_scans(stream);
+        self.keep_misses(stream);
+    }
+
     /// A stream is bypassed from here on, as it finds all in memory. Its later scans are recognised again.
     pub fn bypassed(&mut self, stream: u64) {
         for scan in self.scans.iter_mut().filter(|scan| scan.stream == stream) {
             scan.discard_plan_use();
         }
         self.end_scans(stream);
-        if let Some(stream) = self.streams.get_mut(&stream) {
-            let misses = stream.misses + stream.allowance.misses();
-            *stream = DescriptorReads { misses, entered: stream.entered, ..DescriptorReads::new(self.sweep) };
+        let entered = self.streams.get(&stream).is_some_and(|stream| stream.entered);
+        if let Some(stream) = self.keep_misses(stream) {
+            stream.entered = entered;
         }
+    }
+
+    /// Forgets a stream but for how many of its reads have missed.
+    fn keep_misses(&mut self, stream: u64) -> Option<&mut DescriptorReads> {
+        let stream = self.streams.get_mut(&stream)?;
+        let misses = stream.misses + stream.allowance.misses();
+        *stream = DescriptorReads { misses, ..DescriptorReads::new(self.sweep) };
+        Some(stream)
     }
 
     fn end_scans(&mut self, stream: u64) {
