@@ -1,9 +1,14 @@
 //! Lower priorities for background threads: for their disk requests (`ioprio_set`, block/ioprio.c) and for
 //! processor time (`sched_setscheduler`, sched(7)).
 //!
-//! Limits of the first: only some schedulers use it (BFQ, mq-deadline; not `none`), and the drive does not
-//! see it. The idle class is not used: its requests wait as long as others have any, on a busy disk without
-//! end (mq-deadline lets one pass every ten seconds).
+//! Limits of the first: only BFQ uses the level. It gives a process of level 7 a quarter of the share of one of
+//! level 4, the default (`bfq_ioprio_to_weight`: weights 10 and 40). mq-deadline maps the class alone
+//! (`ioprio_class_to_prio`), so that all levels of the best-effort class, and processes without a class, are one
+//! to it. `none` has no priorities, and the drive does not see them.
+//!
+//! The idle class is not used, although mq-deadline heeds it: its requests wait as long as others have any, on
+//! a busy disk without end (mq-deadline lets one pass after ten seconds). A program that needs a page in flight
+//! would wait with them.
 #![allow(unsafe_code)]
 
 use crate::advice::last_error;

@@ -6,8 +6,9 @@
 //! | one | inodes: through the block device on ext4; on xfs by looking them up, with [`LOOKERS`] threads while it does |
 //! | one | contents, and blocks of directories through the block device, in the order that the engine gives: `WILLNEED`, which waits while the disk's queue is full |
 //!
-//! All have the lowest ordinary I/O priority: with a scheduler that supports priorities, programs' own requests
-//! come first. The idle class would let a fetch, and the walker with it, wait behind every other reader.
+//! All have the lowest ordinary I/O priority: under BFQ programs' own requests get four times their share, and
+//! other schedulers treat both alike. The idle class would let a fetch, and the walker with it, wait behind every
+//! other reader.
 //!
 //! Bounds: [`QUEUE`] jobs a queue; further jobs are refused, and the engine retries. Each thread has few
 //! descriptors open ([`TOGETHER`], [`OPEN`]).
