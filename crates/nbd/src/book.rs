@@ -125,6 +125,15 @@ impl Book {
         commands.into_iter().map(|(place, command)| (PartId(number, place), command)).collect()
     }
 
+    /// The device cannot carry out a part's command: `command` takes its place. Returns the commands to the device.
+    pub fn replace(&mut self, part: PartId, command: Command) -> Vec<(PartId, Command)> {
+        let PartId(number, _) = part;
+        let Some(open) = self.open.get_mut(&number) else { return Vec::new() };
+        let commands = parts(command);
+        open.left = open.left - 1 + commands.len();
+        commands.into_iter().map(|(place, command)| (PartId(number, place), command)).collect()
+    }
+
     /// Drops a write whose data will not arrive as a whole, since the connection has ended.
     pub fn abandon(&mut self) {
         if let Some(open) = self.arriving.take().and_then(|number| self.open.remove(&number)) {

@@ -31,6 +31,8 @@ struct Naive {
     ended: Option<Step>,
     /// Reads of this byte fail.
     bad: Option<u64>,
+    /// Whether it can free space.
+    frees: bool,
 }
 
 impl Naive {
@@ -38,7 +40,7 @@ impl Naive {
         let (reader, sent) = Reader::new(offer());
         let device = (0..SIZE).map(|at| (at >> 9) as u8 ^ at as u8).collect();
         let (waiting, book) = (Vec::new(), Book::default());
-        Self { reader, book, device, sent, waiting, flushes: 0, ended: None, bad: None }
+        Self { reader, book, device, sent, waiting, flushes: 0, ended: None, bad: None, frees: true }
     }
 
     /// A server after the handshake, without the bytes that it sent.
@@ -74,6 +76,12 @@ impl Naive {
     /// Carries out and answers a waiting command.
     fn answer(&mut self, at: usize) {
         let (part, command) = self.waiting.remove(at);
+        if let Command::Zero { range, allocated: false } = command
+            && !self.frees
+        {
+            let written = self.book.replace(part, Command::Zero { range, allocated: true });
+            return self.waiting.extend(written);
+        }
         let of = |range: ByteSpan| range.start.get() as usize..range.end.get() as usize;
         let answer: Result<Vec<u8>, Fault> = match &command {
             Command::Read(range) if self.bad.is_some_and(|bad| of(*range).contains(&(bad as usize))) => {
@@ -335,6 +343,25 @@ fn fua_is_a_flush_after_all_parts_and_before_the_answer() {
     assert!(naive.device[..length as usize].iter().all(|byte| *byte == 1));
 }
 
+/// A device that can free no space writes the zeroes, in parts; the flush of FUA and the answer come after all of them.
+#[test]
+fn zeroes_for_which_no_space_can_be_freed_are_written_in_parts() {
+    let mut naive = Naive::served(true);
+    naive.frees = false;
+    naive.receive(&request(CMD_WRITE_ZEROES, FUA, 1, 512, 3 << 20));
+    assert_eq!(naive.waiting.len(), 1);
+    naive.answer(0);
+    assert_eq!(naive.waiting.len(), 3);
+    (0..3).for_each(|_| naive.answer(0));
+    assert_eq!((naive.flushes, naive.replies().len()), (0, 0));
+    naive.answer(0);
+    assert_eq!((naive.flushes, naive.replies()), (1, HashMap::from([(1, (0, Vec::new()))])));
+    assert_eq!((naive.book.requests(), naive.waiting.len()), (0, 0));
+    assert!(naive.device[512..512 + (3 << 20)].iter().all(|byte| *byte == 0));
+    let beside = [511, 512 + (3 << 20)].map(|at: usize| (naive.device[at], (at >> 9) as u8 ^ at as u8));
+    assert!(beside.iter().all(|(found, filled)| found == filled), "{beside:?}");
+}
+
 #[test]
 fn an_unfinished_write_is_dropped() {
     let mut naive = Naive::served(true);
@@ -385,8 +412,10 @@ proptest! {
         messages in prop::collection::vec(sent(), 1..8),
         cuts in prop::collection::vec(1usize..2_000_000, 1..6),
         order in prop::collection::vec(any::<u8>(), 1..20),
+        frees in any::<bool>(),
     ) {
         let mut naive = Naive::served(true);
+        naive.frees = frees;
         let mut model = naive.device.clone();
         for (cookie, messages) in (1u64..).zip(&messages) {
             let range = |block: u64, blocks: u32| {

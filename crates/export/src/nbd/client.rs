@@ -3,7 +3,7 @@
 use super::{HELD_MOST, REQUESTS_MOST};
 use crate::server::{DataReply, DoneReply, Failure, Request, Server};
 use foreseek_nbd::{Book, Command, Fault, PART, Part, PartId};
-use foreseek_units::Bytes;
+use foreseek_units::{ByteSpan, Bytes};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
@@ -12,7 +12,7 @@ use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Written where a client wants zeroes in allocated space.
+/// Written where a client wants zeroes in allocated space, or the server cannot free space.
 static ZEROES: [u8; PART.get() as usize] = [0; PART.get() as usize];
 
 /// Wakes the thread that serves some clients.
@@ -52,6 +52,10 @@ struct ClientState {
     out: VecDeque<u8>,
     /// Whether reading from the client is paused until it has accepted replies.
     paused: bool,
+    /// Zeroes for which the server could free no space: to be written.
+    unfreed: Vec<(PartId, ByteSpan)>,
+    /// Whether there have been such: all zeroes are written at once then.
+    writes_zeroes: bool,
     /// Whether the client sends no more requests.
     input_ended: bool,
     broken: bool,
@@ -119,11 +123,37 @@ impl Client {
     }
 
     /// Passes a part of a request to the server.
-    pub(super) fn request(self: &Arc<Self>, server: &Arc<dyn Server>, part: Part, structured: bool) {
-        let commands = self.state().book.enter(part, structured);
+    pub(super) fn request(self: &Arc<Self>, server: &Arc<dyn Server>, mut part: Part, structured: bool) {
+        let commands = {
+            let mut state = self.state();
+            if let Command::Zero { allocated, .. } = &mut part.command {
+                *allocated |= state.writes_zeroes;
+            }
+            state.book.enter(part, structured)
+        };
         for (part, command) in commands {
             self.request_part(server, part, &command);
         }
+    }
+
+    /// Has the server write the zeroes for which it could free no space. Called by the client's thread alone: a
+    /// thread that answers may be one that a write waits for.
+    pub(super) fn write_zeroes(self: &Arc<Self>, server: &Arc<dyn Server>) {
+        let unfreed = std::mem::take(&mut self.state().unfreed);
+        for (part, range) in unfreed {
+            let commands = self.state().book.replace(part, Command::Zero { range, allocated: true });
+            for (part, command) in commands {
+                self.request_part(server, part, &command);
+            }
+        }
+    }
+
+    fn write_zeroes_later(&self, part: PartId, range: ByteSpan) {
+        let mut state = self.state();
+        state.writes_zeroes = true;
+        state.unfreed.push((part, range));
+        drop(state);
+        self.waker.wake_for(self.number);
     }
 
     fn request_part(self: &Arc<Self>, server: &Arc<dyn Server>, part: PartId, command: &Command) {
@@ -151,7 +181,14 @@ impl Client {
                 let data = &ZEROES[..range.len().get() as usize];
                 Request::Write { range: *range, data, reply: failing() }
             }
-            Command::Zero { range, allocated: false } => Request::Discard { range: *range, reply: failing() },
+            Command::Zero { range, allocated: false } => {
+                let range = *range;
+                let reply = DoneReply::call(move |answer| match answer {
+                    Err(Failure::Unsupported) => client.write_zeroes_later(part, range),
+                    answer => client.answer(&again, part, answer.map(|()| &[][..])),
+                });
+                Request::Discard { range, reply }
+            }
             // Space that cannot be freed is kept.
             Command::Trim(range) => Request::Discard { range: *range, reply: done(Ok(())) },
             Command::Flush => Request::Flush { reply: failing() },

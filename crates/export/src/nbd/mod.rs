@@ -7,6 +7,8 @@
 mod address;
 mod client;
 mod serve;
+#[cfg(test)]
+mod tests;
 
 pub use address::NbdAddress;
 pub use serve::NbdExport;

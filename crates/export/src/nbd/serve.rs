@@ -279,6 +279,7 @@ impl ServingThread {
     /// Receives from a client as long as it sends requests and accepts its replies.
     fn serve(&mut self, number: u64) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
+        connection.client.write_zeroes(&self.shared.server);
         let mut receives = 0;
         while connection.client.may_be_read() {
             if let Some(step) = connection.reader.step() {
