@@ -7,7 +7,7 @@ mod marks;
 use foreseek_reproduce::{Claim, Counts, is_bound};
 use marks::Block;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 fn text<'a>(claim: &'a Value, key: &str) -> &'a str {
     claim[key].as_str().unwrap_or_else(|| panic!("{key} of {}", claim["id"]))
@@ -49,23 +49,7 @@ fn block(claims: &[Value]) -> String {
     if !not_run.is_empty() {
         block += &format!("\nNot run: {}.\n", not_run.join(", "));
     }
-    block + &builds(claims)
-}
-
-/// Which values are of which day or build, where the file says so.
-fn builds(claims: &[Value]) -> String {
-    let mut builds: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for claim in claims {
-        if let Some(build) = claim["build"].as_str() {
-            builds.entry(build).or_default().push(text(claim, "id"));
-        }
-    }
-    let all = builds.len() == 1 && builds.values().all(|ids| ids.len() == claims.len());
-    let line = |(build, ids): (&&str, &Vec<&str>)| match all {
-        true => format!("\nAll values are of {build}.\n"),
-        false => format!("\nOf {build}: {}.\n", ids.join(", ")),
-    };
-    builds.iter().map(line).collect()
+    block
 }
 
 /// The claims of the same papers that are not among these.
