@@ -211,6 +211,12 @@ impl Sweep {
         Some(Self(vec![most]))
     }
 
+    /// The point with the smallest mean, as a sweep of one point.
+    pub(crate) fn least(self) -> Option<Self> {
+        let least = self.0.into_iter().min_by(|(_, a), (_, b)| a.mean.total_cmp(&b.mean))?;
+        Some(Self(vec![least]))
+    }
+
     /// The point with the largest mean.
     pub(crate) fn largest(self) -> Option<Measured> {
         self.place(|value| value.mean)
