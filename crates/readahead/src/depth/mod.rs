@@ -13,6 +13,7 @@
 
 mod account;
 mod announced;
+mod buffered;
 mod competitive;
 mod depths;
 mod fixed;
