@@ -6,8 +6,8 @@ mod marks;
 
 use foreseek_reproduce::{Claim, Counts, is_bound};
 use marks::Block;
-use serde_json::Value;
-use std::collections::BTreeSet;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 fn text<'a>(claim: &'a Value, key: &str) -> &'a str {
     claim[key].as_str().unwrap_or_else(|| panic!("{key} of {}", claim["id"]))
@@ -165,9 +165,74 @@ fn missed_bounds(claims: &[Value], trials: &[Value]) -> String {
     block
 }
 
+/// A claim of a list.
+fn claim<'a>(claims: &'a [Value], id: &str) -> Result<&'a Value, String> {
+    claims.iter().find(|claim| claim["id"] == id).ok_or_else(|| format!("no claim {id}"))
+}
+
+/// The value of each level that some claims are judged by, a line for each of their runs.
+fn levels(claims: &[Value], ids: &[&str]) -> Result<String, String> {
+    let mut lines = Vec::<(&str, &str, &str, BTreeMap<u32, f64>)>::new();
+    for id in ids {
+        let claim = claim(claims, id)?;
+        for place in claim["sweep"].as_array().into_iter().flatten() {
+            let (what, level) = text(place, "place").rsplit_once(", at ").ok_or("a place without a level")?;
+            let run = what.split(", ").next().unwrap_or(what);
+            let level = level.parse().map_err(|error| format!("{level}: {error}"))?;
+            let value = place["value"].as_f64().ok_or("a place without a value")?;
+            match lines.last_mut().filter(|line| line.0 == *id && line.2 == run) {
+                Some((.., values)) => _ = values.insert(level, value),
+                None => lines.push((id, text(claim, "paper_says"), run, BTreeMap::from([(level, value)]))),
+            }
+        }
+    }
+    let all: BTreeSet<u32> = lines.iter().flat_map(|(.., values)| values.keys().copied()).collect();
+    let heads: String = all.iter().map(|level| format!(" {level} |")).collect();
+    let mut block = format!("| claim | paper | run |{heads}\n|{}\n", "---|".repeat(all.len() + 3));
+    for (at, (id, paper, run, values)) in lines.iter().enumerate() {
+        let cell = |level| values.get(level).map_or(" |".to_owned(), |value| format!(" {value:.2} |"));
+        let cells: String = all.iter().map(cell).collect();
+        let again = at > 0 && lines[at - 1].0 == *id;
+        let (id, paper) = if again { ("", "") } else { (*id, *paper) };
+        block += &format!("| {id} | {paper} | {run} |{cells}\n");
+    }
+    Ok(block)
+}
+
+/// The claims whose verdicts differ between two files, and those whose intervals are apart and whose values differ
+/// by more than a tenth, below a header.
+fn changed(before: &[Value], after: &[Value], header: &str) -> Result<String, String> {
+    let mut block = format!("{header}\n|---|---|---|---|---|---|\n");
+    let number = |claim: &Value, key: &str| claim[key].as_f64();
+    for old in before.iter().filter(|claim| text(claim, "kind") == "simulated") {
+        let new = claim(after, text(old, "id"))?;
+        let judged_otherwise = ["verdict", "strict"].iter().any(|key| old[key] != new[key]);
+        let is_far = || {
+            let (low, high) = (number(old, "low")?, number(old, "high")?);
+            let apart = number(new, "low")? > high || number(new, "high")? < low;
+            let ratio = number(new, "value")? / number(old, "value")?;
+            Some(apart && (ratio - 1.0).abs() > 0.1)
+        };
+        if judged_otherwise || is_far() == Some(true) {
+            let [before, after] = [old, new].map(|claim| {
+                let strictly = if claim["strict"] == true { " strictly" } else { "" };
+                format!("{} | {}{strictly}", text(claim, "ours"), text(claim, "verdict"))
+            });
+            let (id, paper) = (text(old, "id"), text(old, "paper_says"));
+            block += &format!("| {id} | {paper} | {before} | {after} |\n");
+        }
+    }
+    Ok(block)
+}
+
 /// The text between the marks: the table of sensitivities or trials, or all claims of a file, or, if the
-/// comment has lines, a table that counts the claims of several files, a line each. The line `missed bounds`
-/// below a file of claims and one of trials: these.
+/// comment has lines, a table that counts the claims of several files, a line each. First lines that choose another table:
+///
+/// | line | files | table |
+/// |---|---|---|
+/// | `missed bounds` | claims, trials | the bounds that are missed |
+/// | `levels` | claims | the [levels] of the claims named below, a line each |
+/// | `changed` | claims, newer ones | what has [changed], below the header that follows |
 fn table(marked: &Block<'_>) -> Result<Option<String>, String> {
     // Other results of the reproduction are tables whose values are looked up in lab/bench.
     let is_claims = |source: &&str| source.starts_with("reproduction/") && source.ends_with(".json");
@@ -192,6 +257,13 @@ fn table(marked: &Block<'_>) -> Result<Option<String>, String> {
         };
         return Ok(Some(missed_bounds(&claims(file)?, &claims(trials)?)));
     }
+    match (&lines[..], &marked.sources[..]) {
+        (["levels", ids @ ..], [file]) => return levels(&claims(file)?, ids).map(Some),
+        (["changed", header], [before, after]) => {
+            return changed(&claims(before)?, &claims(after)?, header).map(Some);
+        }
+        _ => {}
+    }
     if lines.len() != marked.sources.len() {
         return Err("one line of text for each file".to_owned());
     }
@@ -209,4 +281,31 @@ fn table(marked: &Block<'_>) -> Result<Option<String>, String> {
 fn tables_of_claims_are_those_of_the_raw_files() {
     let blocks = marks::check(table);
     assert!(blocks > 3, "{blocks} tables");
+}
+
+#[test]
+fn levels_and_changes_of_claims_are_tables() {
+    let claim = |id: &str, judged: &str, value: f64| {
+        let place =
+            |run: &str, level: u32| json!({ "place": format!("{run}, disk, p, at {level}"), "value": value });
+        json!({
+            "id": id, "kind": "simulated", "paper_says": "≥ 4.0 x", "ours": value.to_string(), "verdict": judged, "strict": judged == "holds",
+            "value": value, "low": value - 0.1, "high": value + 0.1, "sweep": [place("one", 8), place("one", 64), place("two", 64)],
+        })
+    };
+    let old = [claim("A", "missed", 2.35), claim("B", "holds", 1.0), claim("C", "holds", 1.0)];
+    let new = [claim("A", "missed", 1.58), claim("B", "missed", 1.0), claim("C", "holds", 1.15)];
+    assert_eq!(
+        changed(&old, &new, "| header |").as_deref(),
+        Ok(
+            "| header |\n|---|---|---|---|---|---|\n| A | ≥ 4.0 x | 2.35 | missed | 1.58 | missed |\n| B | ≥ 4.0 x | 1 | holds strictly | 1 | missed |\n"
+        )
+    );
+    assert_eq!(
+        levels(&old, &["B"]).as_deref(),
+        Ok(
+            "| claim | paper | run | 8 | 64 |\n|---|---|---|---|---|\n| B | ≥ 4.0 x | one | 1.00 | 1.00 |\n|  |  | two | | 1.00 |\n"
+        )
+    );
+    assert!(levels(&old, &["D"]).is_err());
 }

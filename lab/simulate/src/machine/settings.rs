@@ -1,7 +1,7 @@
 //! The parameters of a machine: memory, processors, costs of operations, write-back.
 //!
-//! Every number has its source or its reason beside it. [`Settings::TR840`], [`Settings::EUROSYS`] and
-//! [`Settings::EUROSYS_XEN`] are the papers' machines; they differ only where the papers say so.
+//! Every number has its source or its reason beside it. The papers' machines are those of
+//! [`SetUp`](crate::experiment::SetUp); they differ only where the papers say so.
 
 use foreseek_units::{Bytes, Nanos, Pages, Sectors};
 
