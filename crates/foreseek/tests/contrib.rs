@@ -3,7 +3,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_foreseek");
 
@@ -140,4 +142,92 @@ fn the_program_knows_every_command_line_of_the_units() {
         }
     }
     assert_eq!(lines, 8, "each unit has a line that starts and one that ends");
+}
+
+/// What a setting of the mount's unit runs, with this source and mount point.
+fn unit_command(setting: &str, source: &Path, point: &Path) -> Command {
+    let unit = fs::read_to_string(contrib().join("foreseek-mount.service")).expect("there");
+    let of_setting = |line: &str| line.strip_prefix(setting)?.strip_prefix('=').map(str::to_owned);
+    let line = unit.lines().find_map(of_setting).expect("the setting");
+    let mut words = line.trim_start_matches('-').split_whitespace();
+    assert_eq!(words.next(), Some("/usr/local/bin/foreseek"), "{line}");
+    let mut command = Command::new(PROGRAM);
+    for word in words {
+        match word {
+            "/data" => command.arg(source),
+            "/mnt/data" => command.arg(point),
+            _ => command.arg(word),
+        };
+    }
+    command
+}
+
+/// A service under way. It is ended, and its mount taken away, whatever becomes of the test.
+struct Service {
+    server: Child,
+    point: PathBuf,
+}
+
+impl Service {
+    /// Waits until it has ended.
+    fn ended(&mut self) {
+        let begun = Instant::now();
+        while self.server.try_wait().expect("a child").is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it does not end");
+            sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+        if is_mounted(&self.point) {
+            let _ = Command::new("umount").arg("-l").arg(&self.point).output();
+        }
+    }
+}
+
+fn is_mounted(point: &Path) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").expect("readable");
+    mounts.lines().any(|line| line.split(' ').nth(4) == point.to_str())
+}
+
+/// What systemd does with the unit: start it, stop it by SIGTERM or find it dead, and run what follows.
+#[test]
+fn the_mount_unit_is_started_and_leaves_nothing_when_it_is_stopped_or_dies() {
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        return println!("SKIPPED: a mount needs root and /dev/fuse");
+    }
+    let place = tempfile::tempdir_in("/var/tmp").expect("a place");
+    let (source, point) = (place.path().join("source"), place.path().join("mount"));
+    let run = place.path().join("run");
+    for path in [&source, &point] {
+        fs::create_dir(path).expect("made");
+    }
+    fs::write(source.join("a"), "text\n").expect("written");
+    let command = |setting| {
+        let mut command = unit_command(setting, &source, &point);
+        command.env("FORESEEK_RUN", &run).env("FORESEEK_STATE", "");
+        command
+    };
+    for signal in [rustix::process::Signal::TERM, rustix::process::Signal::KILL] {
+        let server = command("ExecStart").spawn().expect("it starts");
+        let mut service = Service { server, point: point.clone() };
+        let begun = Instant::now();
+        while !is_mounted(&point) {
+            let ended = service.server.try_wait().expect("a child");
+            assert!(ended.is_none() && begun.elapsed() < Duration::from_secs(60), "no mount: {ended:?}");
+            sleep(Duration::from_millis(20));
+        }
+        assert_eq!(fs::read_to_string(point.join("a")).expect("read"), "text\n", "{signal:?}");
+        let server = rustix::process::Pid::from_child(&service.server);
+        rustix::process::kill_process(server, signal).expect("a child");
+        service.ended();
+        // The unit has a '-' before it: after an end in order there is nothing to free.
+        let freed = command("ExecStopPost").output().expect("it runs");
+        assert!(!is_mounted(&point), "{signal:?}: {}", said(&freed));
+        assert_eq!(fs::read_dir(&point).expect("a directory").count(), 0, "{signal:?}");
+    }
 }
