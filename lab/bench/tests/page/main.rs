@@ -46,11 +46,11 @@ fn tables_of_results_are_those_of_the_raw_rows() {
     assert!(blocks > 8, "{blocks} tables");
 }
 
-/// The tables of a page without marks in which at least half of the cells, except for the first of each line,
-/// are numbers. A table of parameters, which nothing measures, stands below `<!-- parameters -->`.
+/// The tables of a page without marks, indented ones among them, in which at least half of the cells, except for
+/// the first of each line, are numbers. A table of parameters, which nothing measures, stands below `<!-- parameters -->`.
 fn tables_of_numbers_by_hand(page: &str) -> Vec<String> {
     let (mut tables, mut table, mut is_made, mut is_given) = (Vec::new(), Vec::new(), false, false);
-    for line in page.lines().chain([""]) {
+    for line in page.lines().chain([""]).map(str::trim) {
         is_made |= line.starts_with("<!-- table: ");
         is_made &= !line.contains("<!-- end of table -->");
         is_given |= line == "<!-- parameters -->";
@@ -88,4 +88,6 @@ fn a_table_of_numbers_is_found_outside_of_marks_only() {
         "{table}\n<!-- parameters -->\n{table}\n<!-- table: s/f -->\n{table}<!-- end of table -->\n| x | y |\n|---|---|\n| one | two 2 |\n"
     );
     assert_eq!(tables_of_numbers_by_hand(&page), [table.trim_end()]);
+    let indented = table.lines().map(|line| format!("  {line}\n")).collect::<String>();
+    assert_eq!(tables_of_numbers_by_hand(&format!("- of a list:\n\n{indented}")), [table.trim_end()]);
 }
