@@ -8,7 +8,7 @@
 use crate::{NbdAddress, loop_device_over};
 use foreseek_server::mount_table::{abort_connection, connection_of, force_unmount};
 use foreseek_server::{Context, Error, ServerProcess, Users};
-use foreseek_storage::loop_device::LoopError;
+use foreseek_storage::loop_device::{LoopDevice, LoopError};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,27 +33,26 @@ pub struct Leftovers {
 
 impl Leftovers {
     /// Frees everything but the server's folder, whatever the state of the server; `users` of the device are
-    /// unmounted lazily.
+    /// unmounted lazily. A step that fails does not prevent the following ones.
     ///
     /// # Errors
-    /// The step that failed.
+    /// The first step that failed. That the server does not end ([`Error::Unkillable`]) is reported last: it waits for
+    /// storage that does not answer.
     pub fn free(&self, users: &Users) -> Result<(), Error> {
         if let Err(error) = abort(&self.mount_point, self.connection) {
             tracing::warn!("{error}");
         }
-        if let Some(server) = self.server {
-            server.kill()?;
-        }
+        let killed = self.server.map_or(Ok(()), ServerProcess::kill);
         self.remove_cgroup();
         self.nbd.iter().for_each(NbdAddress::remove);
-        users.unmount_lazily()?;
+        let left = users.unmount_lazily();
         let refused = |error: LoopError| Error::Refused(error.to_string());
         let device = loop_device_over(&self.mount_point, self.connection);
-        if let Some(device) = &device {
-            device.begin_clear().map_err(refused)?;
-        }
-        force_unmount(&self.mount_point, |_| true)?;
-        device.map_or(Ok(()), |device| device.clear(LIMIT).map_err(refused))
+        let cleared = device.as_ref().map_or(Ok(()), LoopDevice::begin_clear).map_err(refused);
+        let unmounted = force_unmount(&self.mount_point, |_| true);
+        let freed = device.map_or(Ok(()), |device| device.clear(LIMIT).map_err(refused));
+        left?;
+        cleared.and(unmounted.map_err(Error::from)).and(freed).and(killed)
     }
 
     /// Removes the cgroup created for the server, once the server has ended.

@@ -27,7 +27,9 @@ pub enum Error {
     /// It runs but does not answer, or its answer is not understood.
     #[error("the server does not answer ({0})")]
     Silent(io::Error),
-    /// It was killed and is still running.
-    #[error("process {0} was killed but does not end")]
+    /// It was killed, and threads of it still run.
+    #[error(
+        "process {0} was killed but does not end: it waits for storage that does not answer; try again when that answers or is gone"
+    )]
     Unkillable(u32),
 }

@@ -28,20 +28,30 @@ impl ServerProcess {
     #[must_use]
     pub fn own() -> Self {
         let pid = std::process::id();
-        Self { pid, pid_started: process_start(pid).unwrap_or_default() }
+        Self { pid, pid_started: Seen::of(pid).map_or(0, |seen| seen.started) }
     }
 
     /// Whether it still runs.
     #[must_use]
     pub fn is_alive(self) -> bool {
-        process_start(self.pid) == Some(self.pid_started)
+        self.seen().is_some_and(|seen| !seen.ended)
     }
 
-    /// Waits until it has ended. Returns whether it has within `limit`.
+    /// Whether all its threads have ended. After its main thread others may wait for storage that does not answer; they
+    /// hold its files open.
+    fn is_gone(self) -> bool {
+        self.seen().is_none_or(|seen| seen.ended && seen.threads <= 1)
+    }
+
+    fn seen(self) -> Option<Seen> {
+        Seen::of(self.pid).filter(|seen| seen.started == self.pid_started)
+    }
+
+    /// Waits until it has ended, with all its threads. Returns whether it has within `limit`.
     #[must_use]
     pub fn wait_for_end(self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
-        while self.is_alive() {
+        while !self.is_gone() {
             if Instant::now() >= deadline {
                 return false;
             }
@@ -66,14 +76,27 @@ impl ServerProcess {
     }
 }
 
-/// When a process started, in clock ticks since boot; `None` where it has ended (zombies have).
-fn process_start(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may contain anything: fields are counted after it.
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-    let state = fields.next()?;
-    let start = fields.nth(18)?.parse().ok()?;
-    (!matches!(state, "Z" | "X")).then_some(start)
+/// A process as the kernel shows it.
+struct Seen {
+    /// When it started, in clock ticks since boot.
+    started: u64,
+    /// Its main thread has ended (it is a zombie).
+    ended: bool,
+    /// Its threads, the main one included.
+    threads: u64,
+}
+
+impl Seen {
+    /// `None` where there is no such process.
+    fn of(pid: u32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name in parentheses may contain anything: fields are counted after it.
+        let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+        let ended = matches!(fields.next()?, "Z" | "X");
+        let threads = fields.nth(16)?.parse().ok()?;
+        let started = fields.nth(1)?.parse().ok()?;
+        Some(Self { started, ended, threads })
+    }
 }
 
 #[cfg(test)]
@@ -94,10 +117,10 @@ mod tests {
     fn an_ended_process_is_not_alive_even_before_it_is_waited_for() {
         let mut child = Command::new("sleep").arg("1000").spawn().expect("'sleep' exists");
         let pid = child.id();
-        let process = ServerProcess { pid, pid_started: process_start(pid).expect("it runs") };
-        assert!(process.is_alive());
+        let process = ServerProcess { pid, pid_started: Seen::of(pid).expect("it runs").started };
+        assert!(process.is_alive() && Seen::of(pid).is_some_and(|seen| seen.threads == 1));
         process.kill().expect("it is ours");
-        assert!(!process.is_alive(), "a zombie");
+        assert!(!process.is_alive() && process.is_gone(), "a zombie");
         child.wait().expect("it ended");
         process.kill().expect("gone");
     }

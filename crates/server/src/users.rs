@@ -87,10 +87,13 @@ impl Users {
     /// Unmounts its mounts lazily, even if they are in use.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// The kernel's first error; the other mounts are unmounted.
     pub fn unmount_lazily(&self) -> Result<(), CallError> {
-        let mut points = self.mount_points.iter().rev();
-        points.try_for_each(|point| unmount(point, UnmountFlags::DETACH).context("unmount", point))
+        let mut done = Ok(());
+        for point in self.mount_points.iter().rev() {
+            done = done.and(unmount(point, UnmountFlags::DETACH).context("unmount", point));
+        }
+        done
     }
 }
 

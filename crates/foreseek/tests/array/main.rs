@@ -12,12 +12,13 @@ mod nbd;
 
 use foreseek_rig::{CgroupParent, MemoryGroup};
 use foreseek_units::{Bytes, Level};
-use lab::{Ended, LIMIT, Lab, read_direct, until};
+use lab::{Ended, LIMIT, Lab, read_direct, until, wait};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const GEOMETRY: [&str; 6] = ["--strip", "64K", "--members", "4", "--level", "raid5"];
@@ -406,36 +407,66 @@ fn a_device_below_that_grows_or_goes_is_reported() {
     assert_eq!(error.raw_os_error(), Some(5), "{error}");
     lab.must(&["set", "gone", "--power", "on"]);
     read_direct(&device, 4 << 20).expect("it is back");
+    // Taken away for good: the array holds the device, which is dead.
+    let taken = lab.disk(&["detach", "gone", "--force"]);
+    assert!(taken.status == Some(2) && taken.err.contains("still in use"), "{taken:?}");
+    let error = read_direct(&device, 8 << 20).expect_err("it is gone");
+    assert_eq!(error.raw_os_error(), Some(5), "{error}");
     arrays.must(&["detach", "over"]);
     lab.must(&["detach", "gone"]);
     arrays.assert_clean();
 }
 
-/// Writes to an array in this file page by page until its server is killed after this many writes; the
-/// acknowledged ones are in the file.
-fn kill(lab: &Lab, arrays: &Arrays<'_>, file: &Path, after: u64) {
-    let mut options = GEOMETRY.to_vec();
-    options.extend(["--name", "killed"]);
-    let device = arrays.attach(file, &options);
+/// The way of writes to an array.
+#[derive(Clone, Copy)]
+enum Way {
+    Loop,
+    Nbd,
+}
+
+/// Requests in flight while a server is killed.
+const WRITERS: u64 = 32;
+
+/// Writes to an array in this file page by page, each writer to pages of its own, until the server is killed after this
+/// many writes; the acknowledged ones are in the file.
+fn kill(lab: &Lab, arrays: &Arrays<'_>, file: &Path, after: u64, way: Way) {
+    let socket = lab.path("killed.socket");
+    let address = format!("nbd:unix:{}", text(&socket));
+    let options = ["--name", "killed", "--export", "loop", "--export", &address];
+    let device = arrays.attach(file, &[&GEOMETRY[..], &options].concat());
     let pid = arrays.list()[0]["pid"].as_u64().expect("a process").to_string();
-    const PAGES: u64 = 2048;
-    let mark = |number: u64| (number / PAGES + number + after) as u8 | 1;
-    let acknowledged = AtomicU64::new(0);
-    std::thread::scope(|scope| {
-        let writer = scope.spawn(|| {
-            let (open, mut memory) = (direct(&device), aligned());
-            for number in 0.. {
-                memory.0[..4096].fill(mark(number));
-                if open.write_all_at(&memory.0[..4096], number % PAGES * 4096).is_err() {
-                    return;
-                }
-                acknowledged.store(number + 1, Ordering::SeqCst);
+    /// Of each writer.
+    const PAGES: u64 = 64;
+    let mark = |writer: u64, number: u64| (number / PAGES + number + writer * 5 + after) as u8 | 1;
+    let acknowledged: Vec<AtomicU64> = (0..WRITERS).map(|_| AtomicU64::new(0)).collect();
+    let writes = |writer: u64, acknowledged: &AtomicU64, open: File, mut client: UnixStream| {
+        let mut memory = aligned();
+        for number in 0.. {
+            let (page, mark) = (writer * PAGES + number % PAGES, mark(writer, number));
+            memory.0[..4096].fill(mark);
+            let written = match way {
+                Way::Loop => open.write_all_at(&memory.0[..4096], page * 4096),
+                Way::Nbd => nbd::try_write_page(&mut client, page, mark, false),
+            };
+            if written.is_err() {
+                return;
             }
-        });
-        let some = until(LIMIT, || acknowledged.load(Ordering::SeqCst) > after);
+            acknowledged.store(number + 1, Ordering::SeqCst);
+        }
+    };
+    std::thread::scope(|scope| {
+        // All are connected when the first of them writes.
+        let connected = || (direct(&device), nbd::connect(text(&socket)));
+        let connections: Vec<_> = (0..WRITERS).map(|_| connected()).collect();
+        let mut writers = Vec::new();
+        for ((writer, acknowledged), (open, client)) in (0..).zip(&acknowledged).zip(connections) {
+            writers.push(scope.spawn(move || writes(writer, acknowledged, open, client)));
+        }
+        let sum = || acknowledged.iter().map(|it| it.load(Ordering::SeqCst)).sum::<u64>();
+        let some = until(LIMIT, || sum() > after);
         lab.tool("kill", &["-9", &pid]);
-        assert!(some, "it writes");
-        writer.join().expect("it ended with an error");
+        assert!(some, "they write");
+        writers.into_iter().for_each(|writer| writer.join().expect("it ended with an error"));
     });
     let dead = arrays.refused(&["status", "killed"]);
     let listed = arrays.run(&["list"]).err;
@@ -452,12 +483,15 @@ fn kill(lab: &Lab, arrays: &Arrays<'_>, file: &Path, after: u64) {
     assert_eq!(freed.status, Some(0), "{freed:?}");
     assert!(freed.err.contains("attach the array anew"), "{freed:?}");
     arrays.assert_clean();
-    let acknowledged = acknowledged.into_inner();
     let content = fs::read(file).expect("it is there");
-    // The write after the last acknowledged one may or may not have been made.
-    for number in (0..acknowledged).rev().take(PAGES as usize - 1) {
-        let page = &content[(number % PAGES * 4096) as usize..][..4096];
-        assert!(page.iter().all(|byte| *byte == mark(number)), "write {number} of {acknowledged}");
+    for (writer, acknowledged) in (0..).zip(acknowledged) {
+        let acknowledged = acknowledged.into_inner();
+        // The write after the last acknowledged one may or may not have been made.
+        for number in (0..acknowledged).rev().take(PAGES as usize - 1) {
+            let page = &content[((writer * PAGES + number % PAGES) * 4096) as usize..][..4096];
+            let is_there = page.iter().all(|byte| *byte == mark(writer, number));
+            assert!(is_there, "write {number} of {acknowledged} of writer {writer}");
+        }
     }
 }
 
@@ -467,7 +501,7 @@ fn acknowledged_writes_outlive_a_killed_server() {
     let arrays = Arrays(&lab);
     let file = lab.path("array.img");
     File::create(&file).and_then(|file| file.set_len(32 << 20)).expect("room");
-    kill(&lab, &arrays, &file, 3000);
+    [Way::Loop, Way::Nbd].into_iter().for_each(|way| kill(&lab, &arrays, &file, 3000, way));
     // It can be attached again.
     let device = arrays.attach(&file, &GEOMETRY);
     read_direct(&device, 0).expect("it reads");
@@ -483,7 +517,10 @@ fn what_was_acknowledged_outlives_a_hundred_kills() {
     let file = lab.path("array.img");
     File::create(&file).and_then(|file| file.set_len(32 << 20)).expect("room");
     let mut random = Random(1);
-    (0..100).for_each(|_| kill(&lab, &arrays, &file, random.below(5000)));
+    for round in 0..100 {
+        let way = if round % 2 == 0 { Way::Loop } else { Way::Nbd };
+        kill(&lab, &arrays, &file, random.below(5000), way);
+    }
 }
 
 /// A server that does not answer, with a file system mounted on its device and dirty data.
@@ -504,6 +541,63 @@ fn a_silent_server_is_freed_by_force() {
     assert!(held.contains(text(&point)), "{held}");
     arrays.must(&["detach", "--force", "silent"]);
     assert!(fs::read_dir(&point).expect("it is there").next().is_none(), "it is unmounted");
+    arrays.assert_clean();
+}
+
+/// A stopped process; continued when dropped.
+struct Stopped<'a>(&'a Lab, String);
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.run(Command::new("kill").args(["-CONT", &self.1]));
+    }
+}
+
+/// The disk below does not answer, so that threads of the server cannot be ended: whatever the server made is freed all
+/// the same. What remains is the process, which is named.
+#[test]
+fn a_server_that_waits_for_a_silent_disk_is_freed_but_for_its_process() {
+    let Some(lab) = Lab::new() else { return };
+    let arrays = Arrays(&lab);
+    let disk = lab.attach(&["--profile", "none", "--size", "64M", "--name", "below"]);
+    let socket = lab.path("socket");
+    let address = format!("nbd:unix:{}", text(&socket));
+    let options = ["--name", "waits", "--export", "loop", "--export", &address];
+    let device = arrays.attach(&disk, &[&GEOMETRY[..], &options].concat());
+    let pid = arrays.list()[0]["pid"].as_u64().expect("a process");
+    let below = lab.list()[0]["pid"].as_u64().expect("a process").to_string();
+    lab.tool("kill", &["-STOP", &below]);
+    let stopped = Stopped(&lab, below);
+    let mut writer = Command::new("dd")
+        .args(["if=/dev/zero", "bs=4096", "count=1", "oflag=direct"])
+        .arg(format!("of={}", device.display()))
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("dd exists");
+    let waits = || {
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let state = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        threads.map(state).any(|stat| stat.contains("(changes) D"))
+    };
+    let waiting = until(LIMIT, waits);
+    let ended = arrays.run(&["detach", "--force", "waits"]);
+    let written = wait(&mut writer, LIMIT);
+    assert!(waiting, "a thread writes below");
+    assert_eq!(ended.status, Some(2), "{ended:?}");
+    assert!(ended.err.contains(&format!("process {pid} was killed but does not end")), "{ended:?}");
+    assert_eq!(written.map(|status| status.success()), Some(false), "the write failed");
+    let run = lab.path("run/arrays");
+    let mounts = fs::read_to_string("/proc/self/mountinfo").expect("text");
+    assert!(!mounts.contains(text(&run)), "{mounts}");
+    let file =
+        Path::new("/sys/class/block").join(device.file_name().expect("a node")).join("loop/backing_file");
+    let file = fs::read_to_string(file).unwrap_or_default();
+    assert!(!file.contains(text(&run)), "{file}");
+    assert!(!socket.exists());
+    drop(stopped);
+    arrays.must(&["detach", "--force", "waits"]);
+    read_direct(&disk, 0).expect("it answers, and can be used");
+    lab.must(&["detach", "below"]);
     arrays.assert_clean();
 }
 
@@ -707,9 +801,6 @@ fn btrfs_mounts_the_array_and_never_the_device_below() {
 fn lvm_takes_the_array_where_the_device_below_is_filtered() {
     let Some(lab) = Lab::new() else { return };
     if !nbd::has(&["pvs", "pvcreate", "vgcreate", "vgchange"]) {
-        println!(
-            "SKIPPED: LVM; it is not among what scripts/setup installs, since it brings udev: apt-get install lvm2"
-        );
         return;
     }
     let arrays = Arrays(&lab);

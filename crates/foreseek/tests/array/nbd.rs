@@ -1,9 +1,12 @@
 //! The same over NBD, with other projects' clients (libnbd, QEMU, fio) and with a misbehaving one.
 
-use super::{Arrays, GEOMETRY, Lab, end_without_power, read_direct, text, until};
+use super::{Arrays, GEOMETRY, Lab, Laid, aligned, direct, end_without_power, read_direct, text, until};
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
@@ -157,7 +160,7 @@ fn checksums_hold_for_long() {
 }
 
 /// A connection after the handshake.
-fn connect(socket: &str) -> UnixStream {
+pub(crate) fn connect(socket: &str) -> UnixStream {
     let mut stream = UnixStream::connect(socket).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a limit");
     stream.read_exact(&mut [0; 18]).expect("a greeting");
@@ -187,10 +190,17 @@ fn read_page(stream: &mut UnixStream) -> Vec<u8> {
 
 /// Writes a page of this mark; with `fua` it must be durable.
 fn write_page(stream: &mut UnixStream, page: u64, mark: u8, fua: bool) {
+    try_write_page(stream, page, mark, fua).expect("written");
+}
+
+/// The same for a server that may be killed meanwhile.
+pub(crate) fn try_write_page(stream: &mut UnixStream, page: u64, mark: u8, fua: bool) -> io::Result<()> {
     let mut asked = request(1, page * 4096, 4096);
     asked[5] = u8::from(fua);
-    stream.write_all(&[asked, vec![mark; 4096]].concat()).expect("it listens");
-    take_done(stream);
+    stream.write_all(&[asked, vec![mark; 4096]].concat())?;
+    let mut reply = [0; 16];
+    stream.read_exact(&mut reply)?;
+    if reply[4..8] == [0; 4] { Ok(()) } else { Err(io::Error::other("refused")) }
 }
 
 /// The reply to a request without data.
@@ -235,6 +245,63 @@ fn data_flushed_by_a_client_outlive_a_power_failure_of_the_disk_below() {
         assert_eq!(found(page), if page <= 15 { 2 } else { 1 }, "page {page}");
     }
     lab.must(&["detach", "cached"]);
+    arrays.assert_clean();
+}
+
+/// Zeroes a device whose storage can free no space, over NBD and by the loop device: zeroes are written then. What only
+/// frees space changes nothing.
+pub(crate) fn zeroes_are_written(device: &Path, socket: &Path) {
+    const LENGTH: usize = 4 << 20;
+    let (open, mut memory) = (direct(device), aligned());
+    memory.0.fill(0xff);
+    (0..16).for_each(|part| open.write_all_at(&memory.0, part * (256 << 10)).expect("it writes"));
+    let mut expected = vec![0xff; LENGTH];
+    let mut client = connect(text(socket));
+    // The first is refused below; the second is known to be.
+    for (from, length) in [(4096, (2 << 20) + 4096), (3 << 20, 64 << 10)] {
+        client.write_all(&request(6, from, length)).expect("it listens");
+        take_done(&mut client);
+        expected[from as usize..][..length as usize].fill(0);
+    }
+    // TRIM is a hint.
+    client.write_all(&request(4, 0, 4096)).expect("it listens");
+    take_done(&mut client);
+    let (from, length) = ((3 << 20) + (512 << 10), 128 << 10);
+    let zero = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+    fallocate(&open, zero, from as u64, length as u64).expect("zeroed");
+    expected[from..from + length].fill(0);
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    assert_eq!(fallocate(&open, punch, 0, 4096), Err(Errno::OPNOTSUPP), "as a disk that cannot");
+    for (at, expected) in expected.chunks(4096).enumerate() {
+        assert!(read_direct(device, at as u64 * 4096).expect("it reads") == expected, "page {at}");
+    }
+}
+
+/// The loop driver frees no space in ramfs.
+#[test]
+fn zeroes_are_written_where_no_space_can_be_freed() {
+    let Some(lab) = Lab::new() else { return };
+    let arrays = Arrays(&lab);
+    lab.tool("mount", &["-t", "ramfs", "ramfs", text(&lab.mount_point())]);
+    let file = |name: &str| {
+        let file = lab.mount_point().join(name);
+        File::create(&file).and_then(|file| file.set_len(16 << 20)).expect("room");
+        file
+    };
+    let socket = lab.path("socket");
+    let address = format!("nbd:unix:{}", text(&socket));
+    let below = Laid::over(&lab, &file("below"), "512");
+    let options = ["--name", "full", "--export", "loop", "--export", &address];
+    let device = arrays.attach(&below.1, &[&GEOMETRY[..], &options].concat());
+    zeroes_are_written(&device, &socket);
+    arrays.must(&["detach", "full"]);
+    drop(below);
+
+    let backing = file("backing");
+    let options = ["--profile", "none", "--name", "ram", "--backing", text(&backing), "--export", &address];
+    zeroes_are_written(&lab.attach(&options), &socket);
+    lab.must(&["detach", "ram"]);
+    lab.unmount(&lab.mount_point());
     arrays.assert_clean();
 }
 
