@@ -5,9 +5,10 @@
 //! one.
 
 use crate::lab::{LIMIT, Lab, read_direct, until};
-use crate::{Arrays, Laid, text};
+use crate::{Arrays, Laid, aligned, direct, nbd, text};
 use foreseek_units::{Lba, Level, Sectors, Stripes};
 use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -286,6 +287,44 @@ fn writes_keep_parity_and_prefetching_pauses_while_md_checks_it() {
     lab.tool("mount", &["-o", "ro", text(&md.node), text(&lab.mount_point())]);
     assert!(fs::read(lab.mount_point().join("file")).expect("read") == content);
     lab.unmount(&lab.mount_point());
+    arrays.assert_clean();
+}
+
+/// A write that covers a stripe arrives at md as one, so that md computes parity without reading.
+#[test]
+fn a_write_of_a_whole_stripe_reads_no_member() {
+    let Some(lab) = Lab::new() else { return };
+    let arrays = Arrays(&lab);
+    let Some(md) = Md::create(&lab, "raid5", "left-symmetric", 4) else { return };
+    let device = arrays.attach(&md.node, &["--name", "whole"]);
+    let (open, mut memory) = (direct(&device), aligned());
+    memory.0.fill(7);
+    let stripe = 3 * STRIP;
+    let members_read = |begin: u64, length: u64| {
+        let before: u64 = md.read_sectors().iter().sum();
+        open.write_all_at(&memory.0[..length as usize], begin).expect("it writes");
+        md.read_sectors().iter().sum::<u64>() - before
+    };
+    for number in 0..16 {
+        assert_eq!(members_read(number * stripe, stripe), 0, "stripe {number}");
+    }
+    assert!(members_read(20 * stripe, STRIP) > 0, "a strip alone needs what is there");
+    drop(open);
+    arrays.must(&["detach", "whole"]);
+    arrays.assert_clean();
+}
+
+/// md's RAID-5 can free no space.
+#[test]
+fn zeroes_are_written_to_md() {
+    let Some(lab) = Lab::new() else { return };
+    let arrays = Arrays(&lab);
+    let Some(md) = Md::create(&lab, "raid5", "left-symmetric", 4) else { return };
+    let socket = lab.path("socket");
+    let address = format!("nbd:unix:{}", text(&socket));
+    let device = arrays.attach(&md.node, &["--name", "zeroed", "--export", "loop", "--export", &address]);
+    nbd::zeroes_are_written(&device, &socket);
+    arrays.must(&["detach", "zeroed"]);
     arrays.assert_clean();
 }
 
