@@ -25,6 +25,8 @@ pub(crate) enum Data {
     Archive,
     /// A git repository of 400 commits, all objects loose, 300 files in the working tree.
     Git,
+    /// A git repository of one commit, 5,000 files of 7 KB in the mean, in 250 folders.
+    Tree,
     /// Two Parquet files of six columns, 180 MB each.
     Parquet,
     /// 120 C files with headers, and a makefile.
@@ -44,6 +46,7 @@ const MANY_LARGEST: f64 = 4e6;
 const COMMITS: usize = 400;
 const GIT_FILES: usize = 300;
 const CHANGED: usize = 3;
+const TREE_FILES: usize = 5000;
 const SOURCES: usize = 120;
 const ROWS: u64 = 3_700_000;
 const PG_ROWS: u64 = 400_000;
@@ -68,6 +71,7 @@ impl Data {
             Self::Many => "many",
             Self::Archive => "archive",
             Self::Git => "git",
+            Self::Tree => "tree",
             Self::Parquet => "parquet",
             Self::Source => "source",
             Self::Video => "video",
@@ -80,7 +84,7 @@ impl Data {
     const fn line(self) -> Option<&'static str> {
         match self {
             Self::Archive => Some("cd \"$1/files\" && zip -q -1 -r ../archive.zip . && rm -r ../files"),
-            Self::Git => Some(
+            Self::Git | Self::Tree => Some(
                 "cd \"$1\" && git init -q -b main && git -c fastimport.unpackLimit=1 fast-import --quiet < stream && rm stream && \
                  mkdir packs && mv .git/objects/pack/* packs && cat packs/*.pack | git unpack-objects -q && rm -r packs && \
                  git reset -q --hard main && git status --short",
@@ -136,7 +140,16 @@ impl Data {
                 create(&folder.join("files"))?;
                 files.many(&folder.join("files"), count(MANY))?;
             }
-            Self::Git => files.history(&folder.join("stream"), count(COMMITS))?,
+            Self::Git => {
+                let history =
+                    History { commits: count(COMMITS), files: GIT_FILES, folders: 20, lines: (120, 120) };
+                files.history(&folder.join("stream"), history)?;
+            }
+            Self::Tree => {
+                let all = count(TREE_FILES);
+                let history = History { commits: 1, files: all, folders: all.div_ceil(20), lines: (1, 400) };
+                files.history(&folder.join("stream"), history)?;
+            }
             Self::Source => files.project(folder, count(SOURCES))?,
             Self::Parquet | Self::Video | Self::Postgres => (),
         }
@@ -151,6 +164,16 @@ impl Data {
         let root = File::open(folder).map_err(|error| Error::io("cannot open", folder.display(), error))?;
         rustix::fs::syncfs(root).map_err(|error| Error::io("cannot write back", folder.display(), error))
     }
+}
+
+/// A history of files of text.
+#[derive(Clone, Copy, Debug)]
+struct History {
+    commits: usize,
+    files: usize,
+    folders: usize,
+    /// The fewest and the most lines of a file at first.
+    lines: (usize, usize),
 }
 
 /// Draws contents and writes files.
@@ -202,15 +225,20 @@ impl<'a> Files<'a> {
     }
 
     /// A history for `git fast-import`: one commit of all files, then commits that change a few of them.
-    fn history(&mut self, path: &Path, commits: usize) -> Result<()> {
-        let name = |file: usize| format!("dir{:02}/file{file:03}", file % 20);
-        let mut contents: Vec<String> = (0..GIT_FILES).map(|_| self.text(120)).collect();
+    fn history(&mut self, path: &Path, history: History) -> Result<()> {
+        let History { commits, files, folders, lines: (fewest, most) } = history;
+        let name = |file: usize| format!("dir{:02}/file{file:03}", file % folders);
+        let text = |ours: &mut Self| {
+            let lines = if fewest < most { ours.random.random_range(fewest..=most) } else { fewest };
+            ours.text(lines)
+        };
+        let mut contents: Vec<String> = (0..files).map(|_| text(self)).collect();
         let mut stream = String::new();
         for commit in 0..commits {
             let changed: Vec<usize> = if commit == 0 {
-                (0..GIT_FILES).collect()
+                (0..files).collect()
             } else {
-                (0..CHANGED).map(|_| self.random.random_range(0..GIT_FILES)).collect()
+                (0..CHANGED).map(|_| self.random.random_range(0..files)).collect()
             };
             let _ = write!(
                 stream,

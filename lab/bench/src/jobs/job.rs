@@ -58,6 +58,9 @@ pub(crate) const AWAY_MS: u32 = 5;
 const SSHFS: &[Need] =
     &[Need::Program("sshfs", "sshfs"), Need::File(SFTP_SERVER, "openssh-sftp-server"), PYTHON];
 const GIT: &[Need] = &[Need::Program("git", "git")];
+/// Git makes the tree.
+const TREE: &[Need] =
+    &[Need::Program("git", "git"), Need::Program("tar", "tar"), Need::Program("find", "findutils")];
 
 const fn job(name: &'static str, data: Data, needs: &'static [Need], line: &'static str) -> Job {
     let (before, after) = (None, None);
@@ -88,10 +91,19 @@ const CAT_4: &str =
     "printf '%s\\n' 0 1 2 3 | xargs -P 4 -I{} sh -c 'cat \"$1\"/part\"$2\"/* > /dev/null' sh \"$1\" {}";
 
 /// All of them.
-pub static ALL: [Job; 25] = [
+pub static ALL: [Job; 31] = [
     Job {
         does: "one `cat` of one large file",
         ..job("cat", Data::Large, &[], "cat \"$1/first\" > /dev/null")
+    },
+    Job {
+        does: "`cat` of two large files, and of both again",
+        ..job(
+            "cat-twice",
+            Data::Large,
+            &[],
+            "cat \"$1/first\" \"$1/second\" \"$1/first\" \"$1/second\" > /dev/null",
+        )
     },
     Job { does: "four `cat` at a time, each of many files of 4 MB", ..job("cat-4", Data::Four, &[], CAT_4) },
     Job {
@@ -118,6 +130,28 @@ pub static ALL: [Job; 25] = [
         does: "`git grep` in the working tree",
         status: 1,
         ..job("git-grep", Data::Git, GIT, "git -C \"$1\" grep -q 'no such text'")
+    },
+    Job {
+        does: "`git status` over 5,000 files",
+        ..job("tree-status", Data::Tree, GIT, "git -C \"$1\" --no-optional-locks status --short")
+    },
+    Job {
+        does: "`git grep` over 5,000 files",
+        status: 1,
+        ..job("tree-grep", Data::Tree, GIT, "git -C \"$1\" grep -q 'no such text'")
+    },
+    Job {
+        does: "`tar` of 5,000 files",
+        // It reads no file where its output is /dev/null.
+        ..job("tree-tar", Data::Tree, TREE, "tar -C \"$1\" -cf - . | cat > /dev/null")
+    },
+    Job {
+        does: "`find -size` over 5,000 files",
+        ..job("tree-find", Data::Tree, TREE, "find \"$1\" -size +1000k")
+    },
+    Job {
+        does: "`cp -r` of 5,000 files to another disk",
+        ..job("tree-cp", Data::Tree, TREE, "cp -r \"$1\" \"$2/copy\"")
     },
     Job {
         does: "DuckDB, 3 of 6 columns of Parquet",

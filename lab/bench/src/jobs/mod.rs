@@ -12,8 +12,8 @@
 //! disk alone, and the sshfs process has memory of its own.
 //!
 //! Limits: the network to that server is a delay without a limit on bandwidth. What programs write goes to
-//! another disk, except for PostgreSQL's own files. Nothing is read twice, so that there is no result on cached
-//! data. The processor time of PostgreSQL's server is not counted.
+//! another disk, except for PostgreSQL's own files. One job reads something twice; of data in memory there is no
+//! result. The processor time of PostgreSQL's server is not counted.
 
 mod data;
 pub mod job;
