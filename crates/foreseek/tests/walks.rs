@@ -467,6 +467,31 @@ fn other_file_systems_are_warmed_by_address_or_by_inode() {
     }
 }
 
+/// Reading ahead lowers its own I/O priority, and not that of the command.
+#[test]
+fn a_command_has_the_priority_that_it_has_alone() {
+    let says = |command: &mut Command| {
+        command.output().ok().map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let alone = || Command::new("ionice");
+    let Some(usual) = says(&mut alone()) else {
+        println!("SKIPPED: ionice is not installed");
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("file"), "text").expect("written");
+    let foreseek = [env!("CARGO_BIN_EXE_foreseek"), "warm", "--quiet"];
+    let after = |command: &mut Command| {
+        command.arg(directory.path()).args(["--then", "--", "ionice"]);
+        says(command)
+    };
+    let warm = after(Command::new(foreseek[0]).args(&foreseek[1..]));
+    assert_eq!(warm, Some(usual));
+    let chosen = ["-c", "2", "-n", "3"];
+    let warm = after(alone().args(chosen).args(foreseek));
+    assert_eq!(warm, says(alone().args(chosen).arg("ionice")));
+}
+
 #[test]
 fn nothing_is_fetched_of_a_tree_in_memory() {
     let Ok(directory) = tempfile::tempdir_in("/dev/shm") else {

@@ -45,7 +45,7 @@ pub use memory::{Available, Bound, available, available_besides, available_to, m
 pub use opens::{OpenWatch, Opened};
 pub use page_cache::{DISK_STRIDE, KernelPageCache, Notice, Options};
 pub use pressure::PressureWatch;
-pub use priority::{batch_scheduling, lowest_io_priority};
+pub use priority::{LowIoPriority, batch_scheduling};
 pub use privilege::has_gained_rights;
 pub use process_id::{process_id, renew_process_id};
 pub use processes::{Activity, ProcessWatch, WATCHED_MOST};

@@ -13,6 +13,7 @@
 
 use crate::advice::last_error;
 use rustix::io::Errno;
+use std::marker::PhantomData;
 
 /// `IOPRIO_WHO_PROCESS`; with 0 it means the calling thread.
 const THIS_THREAD: libc::c_int = 1;
@@ -21,16 +22,45 @@ const CLASS_SHIFT: u32 = 13;
 const BEST_EFFORT: libc::c_int = 2;
 /// The lowest level of the class.
 const LOWEST: libc::c_int = 7;
+/// The priorities of a process that has chosen none: no class, and what some kernels state instead.
+const NOT_CHOSEN: [libc::c_int; 2] = [0, BEST_EFFORT << CLASS_SHIFT | 4];
 
-/// Gives the calling thread, and threads that it starts, the lowest priority of the best-effort class.
+/// While it lives, the thread that made it, and threads that it starts meanwhile, read with the lowest priority
+/// of the best-effort class. A priority that was chosen (`ionice`, `IOSchedulingClass=` of systemd) stays as it
+/// is. Without block devices the kernel has no priorities, and nothing changes.
 ///
-/// # Errors
-/// The kernel's error: ENOSYS without block devices.
-pub fn lowest_io_priority() -> Result<(), Errno> {
-    let priority = BEST_EFFORT << CLASS_SHIFT | LOWEST;
+/// A program that is started meanwhile would have that priority, too: start it outside.
+#[derive(Debug)]
+pub struct LowIoPriority {
+    before: Option<libc::c_int>,
+    /// The priority is that of a thread.
+    _thread: PhantomData<*const ()>,
+}
+
+impl LowIoPriority {
+    /// Lowers the priority of the calling thread.
+    #[must_use = "the priority is low while this lives"]
+    pub fn begin() -> Self {
+        // SAFETY: no memory is passed.
+        let before = unsafe { libc::syscall(libc::SYS_ioprio_get, THIS_THREAD, 0) };
+        let before = libc::c_int::try_from(before).ok().filter(|before| NOT_CHOSEN.contains(before));
+        let before = before.filter(|_| set_priority(BEST_EFFORT << CLASS_SHIFT | LOWEST));
+        Self { before, _thread: PhantomData }
+    }
+}
+
+impl Drop for LowIoPriority {
+    fn drop(&mut self) {
+        if let Some(before) = self.before {
+            set_priority(before);
+        }
+    }
+}
+
+/// Whether the calling thread got this priority.
+fn set_priority(priority: libc::c_int) -> bool {
     // SAFETY: no memory is passed.
-    let result = unsafe { libc::syscall(libc::SYS_ioprio_set, THIS_THREAD, 0, priority) };
-    if result == 0 { Ok(()) } else { Err(last_error()) }
+    unsafe { libc::syscall(libc::SYS_ioprio_set, THIS_THREAD, 0, priority) == 0 }
 }
 
 /// Sets `SCHED_BATCH` for the calling thread and threads that it starts. When a program on the same processor
@@ -52,11 +82,23 @@ mod tests {
 
     #[test]
     fn a_thread_gets_the_priorities_that_were_set() {
-        std::thread::spawn(|| {
-            lowest_io_priority().unwrap();
-            // SAFETY: no memory is passed.
-            let priority = unsafe { libc::syscall(libc::SYS_ioprio_get, THIS_THREAD, 0) };
-            assert_eq!(priority, libc::c_long::from(BEST_EFFORT << CLASS_SHIFT | LOWEST));
+        let lowest = libc::c_long::from(BEST_EFFORT << CLASS_SHIFT | LOWEST);
+        // SAFETY: no memory is passed.
+        let priority = || unsafe { libc::syscall(libc::SYS_ioprio_get, THIS_THREAD, 0) };
+        std::thread::spawn(move || {
+            let before = priority();
+            let low = LowIoPriority::begin();
+            assert_eq!(priority(), lowest);
+            assert_eq!(std::thread::spawn(priority).join().unwrap(), lowest, "threads have it, too");
+            drop(low);
+            assert_eq!(priority(), before);
+            // One that was chosen stays.
+            let chosen = BEST_EFFORT << CLASS_SHIFT | 2;
+            assert!(set_priority(chosen));
+            let low = LowIoPriority::begin();
+            assert_eq!(priority(), libc::c_long::from(chosen));
+            drop(low);
+            assert_eq!(priority(), libc::c_long::from(chosen));
             batch_scheduling().unwrap();
             // SAFETY: no memory is passed.
             assert_eq!(unsafe { libc::sched_getscheduler(0) }, libc::SCHED_BATCH);

@@ -25,7 +25,7 @@ use crate::trouble::ReadErrors;
 use crate::window::{Window, batches};
 use crate::{Work, parallel};
 use foreseek_places::{Cached, DiskPosition, Metadata, OrderBy, Stop, c_look};
-use foreseek_storage::{OpenWatch, SideCosts, SignalQueue, available};
+use foreseek_storage::{LowIoPriority, OpenWatch, SideCosts, SignalQueue, available};
 use foreseek_units::Bytes;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -245,7 +245,13 @@ pub fn warm(
     let work = Work { stop: &stop, progress };
     let mut report = Report::default();
     let before = SideCosts::now();
-    let prepared = until_done(signals, &stop, || prepare(source, options, &work, &mut report));
+    // The pass keeps the disk's queue full, while a program beside it waits for one read at a time: as with `watch`,
+    // that one comes first where the scheduler can see to it (BFQ). The user waits for the pass as well. Alone it
+    // takes as long as ever, and beside others `ionice -n 3 foreseek warm` keeps its share.
+    let prepared = until_done(signals, &stop, || {
+        let _low = LowIoPriority::begin();
+        prepare(source, options, &work, &mut report)
+    });
     let prepared = prepared?;
     if let Some(command) = &options.command {
         follow(prepared, command, signals, &work, &mut report)?;
@@ -494,6 +500,8 @@ fn follow(
     let status = std::thread::scope(|scope| {
         let prepared = &prepared;
         scope.spawn(move || {
+            // The program's own reads are urgent, and what is read here is for later.
+            let _low = LowIoPriority::begin();
             for batch in asked {
                 let fetched = prepared.fetch(batch, &silent, 0);
                 if results.send((batch, fetched)).is_err() {

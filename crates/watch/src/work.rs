@@ -6,7 +6,7 @@
 //! | one | inodes: through the block device on ext4; on xfs by looking them up, with [`LOOKERS`] threads while it does |
 //! | one | contents, and blocks of directories through the block device, in the order that the engine gives: `WILLNEED`, which waits while the disk's queue is full |
 //!
-//! All have the lowest ordinary I/O priority: under BFQ programs' own requests get four times their share, and
+//! All have the lowest ordinary I/O priority ([`LowIoPriority`]): under BFQ programs' own requests get four times their share, and
 //! other schedulers treat both alike. The idle class would let a fetch, and the walker with it, wait behind every
 //! other reader.
 //!
@@ -25,8 +25,7 @@ use foreseek_places::{Map, Metadata, OrderBy, entries_of, placed, xfs};
 use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_storage::fanotify::Marker;
 use foreseek_storage::{
-    HostFd, Layout, Means, batch_scheduling, lowest_io_priority, reclaimed, thread_reads, will_need,
-    xfs_directory,
+    HostFd, Layout, LowIoPriority, Means, batch_scheduling, reclaimed, thread_reads, will_need, xfs_directory,
 };
 use foreseek_units::{ByteSpan, Bytes, Lba, Pages, Sectors};
 use foreseek_walks::{DeviceNo, InDirectory, Kind, Node, Outcome, Part};
@@ -239,7 +238,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<Jo
     let work = move || {
         // It works without priorities as well.
         let _ = batch_scheduling();
-        let _ = lowest_io_priority();
+        let _low = LowIoPriority::begin();
         work();
     };
     std::thread::Builder::new().name(name.to_owned()).spawn(work)

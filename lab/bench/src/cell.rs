@@ -149,7 +149,7 @@ impl FromStr for Cell {
             let (benchmark, place) = text.split_once('@')?;
             let (concurrency, scheduler) = place.split_once('/').unwrap_or((place, "mq-deadline"));
             let benchmark = Benchmark::ALL.into_iter().find(|known| known.name() == benchmark)?;
-            let scheduler = Scheduler::ALL.into_iter().find(|known| known.name() == scheduler)?;
+            let scheduler = scheduler.parse().ok()?;
             let concurrency: u32 = concurrency.parse().ok()?;
             (1..=CONCURRENCY_LIMIT).contains(&concurrency).then_some(Self::Micro(Point {
                 benchmark,

@@ -43,6 +43,17 @@ impl Scheduler {
     pub const ALL: [Self; 2] = [Self::MqDeadline, Self::Bfq];
 }
 
+impl std::str::FromStr for Scheduler {
+    type Err = String;
+
+    fn from_str(name: &str) -> std::result::Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|scheduler| scheduler.name() == name);
+        known.ok_or_else(|| {
+            format!("'{name}' is no I/O scheduler here: {}", Self::ALL.map(Self::name).join(", "))
+        })
+    }
+}
+
 /// A device's queue; restored when dropped.
 #[derive(Debug)]
 pub struct Queue {
@@ -129,6 +140,14 @@ mod tests {
         assert_eq!((read("iosched/low_latency"), read("read_ahead_kb")), ("0".into(), "4096".into()));
         drop(queue);
         assert_eq!((read("scheduler"), read("nr_requests")), ("none".into(), "128".into()));
+    }
+
+    #[test]
+    fn schedulers_are_named_as_in_sysfs() {
+        for scheduler in Scheduler::ALL {
+            assert_eq!(scheduler.name().parse::<Scheduler>(), Ok(scheduler));
+        }
+        assert!("cfq".parse::<Scheduler>().expect_err("unknown").contains("mq-deadline, bfq"));
     }
 
     #[test]

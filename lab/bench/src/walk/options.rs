@@ -6,6 +6,7 @@ use super::tree::Tree;
 use super::way::Way;
 use crate::record::host;
 use crate::{Error, Result};
+use foreseek_rig::queue::Scheduler;
 use foreseek_units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -33,6 +34,8 @@ pub struct Options {
     pub time_scale: f64,
     /// The file system.
     pub file_system: FileSystem,
+    /// The I/O scheduler above the disk; none where it is `None`, as loop devices begin.
+    pub scheduler: Option<Scheduler>,
     /// Where the emulated disk keeps its data, and where programs write.
     pub disk_space: Option<PathBuf>,
     /// Where raw runs and the report go.
@@ -80,6 +83,7 @@ impl Default for Options {
             disk_size: Bytes::gib(64),
             time_scale: 1.0,
             file_system: FileSystem::Ext4,
+            scheduler: None,
             disk_space: None,
             out: PathBuf::from("bench-walk"),
         }
@@ -141,6 +145,8 @@ pub(crate) struct Plan {
     disk_bytes: u64,
     time_scale: f64,
     file_system: FileSystem,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scheduler: Option<Scheduler>,
     share: f64,
     seed: u64,
     host: String,
@@ -155,6 +161,7 @@ impl Plan {
             disk_bytes: options.disk_size.get(),
             time_scale: options.time_scale,
             file_system: options.file_system,
+            scheduler: options.scheduler,
             share: options.share,
             seed: options.seed,
             host: host(),
@@ -171,6 +178,15 @@ mod tests {
         let cells = Options::default().cells();
         let on = |tree| cells.iter().filter(|cell| cell.tree == tree).count();
         assert_eq!((on(Tree::Fresh), on(Tree::Aged), on(Tree::Media)), (ALL.len(), 4, 4));
+    }
+
+    #[test]
+    fn rows_without_a_scheduler_were_measured_with_none() {
+        let plan = |scheduler| Plan::of(&Options { scheduler, ..Options::default() });
+        let [none, bfq] = [None, Some(Scheduler::Bfq)]
+            .map(|scheduler| serde_json::to_string(&plan(scheduler)).expect("JSON"));
+        assert!(!none.contains("scheduler") && bfq.contains(r#""scheduler":"bfq""#), "{none} {bfq}");
+        assert_eq!(serde_json::from_str::<Plan>(&none).expect("a plan"), plan(None));
     }
 
     #[test]

@@ -112,7 +112,10 @@ impl<'a> Bench<'a> {
                 mkfs.run("making a file system", &["-q", "-f", &device], MKFS_LIMIT, interrupt)?;
             }
         }
-        let queue = Queue::of(disk.device())?;
+        let mut queue = Queue::of(disk.device())?;
+        if let Some(scheduler) = options.scheduler {
+            queue.set_scheduler(scheduler)?;
+        }
         let given = BTreeMap::new();
         let mut bench =
             Self { options, interrupt, group_parent, foreseek, given, mounted: None, queue, disk, folder };

@@ -7,6 +7,7 @@ use foreseek_bench::walk::program::NamedProgram;
 use foreseek_bench::walk::tree::Tree;
 use foreseek_bench::walk::way::Way;
 use foreseek_bench::walk::{self, FileSystem, Options, PAIRS, PROFILE};
+use foreseek_rig::queue::Scheduler;
 use foreseek_units::Bytes;
 use std::path::PathBuf;
 
@@ -74,6 +75,10 @@ pub(crate) struct WalkArgs {
     #[arg(long, value_name = "KIND", default_value = "ext4")]
     file_system: FileSystem,
 
+    /// The I/O scheduler above the disk: mq-deadline, bfq [default: none, as loop devices begin].
+    #[arg(long, value_name = "NAME")]
+    scheduler: Option<Scheduler>,
+
     /// Where the emulated disk keeps its data, and programs what they write [default: /var/tmp].
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     disk_space: Option<PathBuf>,
@@ -114,6 +119,7 @@ fn options(args: WalkArgs) -> Options {
         disk_size: args.disk_size,
         time_scale: args.time_scale,
         file_system: args.file_system,
+        scheduler: args.scheduler,
         disk_space: args.disk_space,
         out: args.output,
     };
