@@ -4,8 +4,8 @@
 //! block. The fields of a block and of an inode in it are as wide as their largest numbers need. The geometry
 //! comes from the kernel ([`XfsGeometry`]), and no block of the device is read.
 //!
-//! The kernel reads a *cluster* of 32 inodes at once (`xfs_inode_cluster_size`), whose first block counts as
-//! the address of each of them.
+//! The kernel reads a *cluster* of 32 inodes at once (`xfs_inode_cluster_size`), whose beginning is the address of
+//! each of them.
 //!
 //! Source: `XFS_INO_TO_AGNO`, `XFS_INO_TO_AGBNO` and `XFS_AGB_TO_DADDR` in `fs/xfs/libxfs`.
 //!
@@ -58,6 +58,12 @@ impl Geometry {
         })
     }
 
+    /// The length of a cluster.
+    #[must_use]
+    pub fn cluster(&self) -> Bytes {
+        Bytes(self.cluster * self.block)
+    }
+
     /// What the kernel reads for an inode; `None` for a number that no inode has.
     #[must_use]
     pub fn cluster_of(&self, inode: u64) -> Option<ByteSpan> {
@@ -100,6 +106,7 @@ mod tests {
         // Clusters are aligned within their group, and groups to nothing.
         assert_eq!(start(&geometry, (3 << 23) + 128 + 5), Some(3_000_016));
         assert_eq!(geometry.cluster_of(128).unwrap().len(), Bytes::kib(16));
+        assert_eq!(geometry.cluster(), Bytes::kib(16));
         for none in [0, 4 << 23, 1_000_000 << 3, u64::MAX] {
             assert_eq!(geometry.cluster_of(none), None, "{none}");
         }

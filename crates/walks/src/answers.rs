@@ -2,7 +2,7 @@
 
 use crate::state::{FetchKind, PendingFetch, State};
 use crate::tree::{EXTENTS_LIMIT, Key, Listing, Pieces, flag};
-use crate::{Command, Entry, Kind, Node, Outcome, Placed};
+use crate::{Command, Entry, InodeReads, Kind, Node, Outcome, Placed};
 use foreseek_seam::{Extent, FetchId};
 use foreseek_units::{Bytes, Instant, SectorSpan};
 
@@ -11,7 +11,7 @@ const REFUSED_PATIENCE: u64 = 64;
 
 impl State {
     /// A directory's entries.
-    pub(crate) fn listed(&mut self, node: Node, entries: &[Entry<'_>]) {
+    pub(crate) fn listed(&mut self, node: Node, entries: &[Entry<'_>], inodes: InodeReads) {
         let Some((at, key)) = self.answered(node) else {
             // Its walk was over before the answer came: the driver need not keep the listing.
             if self.tree.key(node).is_none() {
@@ -24,6 +24,9 @@ impl State {
         }
         let classes = &mut self.classes;
         self.tree.list(key, entries, |name| classes.of_name(name));
+        if let Some(directory) = self.tree.get_mut(key) {
+            directory.inodes = inodes;
+        }
         self.replay(at, key);
         match self.walks[at].as_ref().and_then(|walk| walk.quiet) {
             Some(_) => self.sample(at, key),

@@ -32,7 +32,7 @@ impl Walks {
             Event::FileOpened { pid, directory, file } => state.file_opened(self.now, pid, directory, file),
             Event::LookedUp { pid, directory, node } => state.looked_up(self.now, pid, directory, node),
             Event::Read { file, end } => state.read(file, end),
-            Event::Listed { directory, entries } => state.listed(directory, entries),
+            Event::Listed { directory, entries, inodes } => state.listed(directory, entries, inodes),
             Event::BlocksRead { directory, blocks } => state.blocks_read(directory, blocks),
             Event::Unlistable { directory } => state.unlistable(directory),
             Event::Placed { files } => state.placed(files),

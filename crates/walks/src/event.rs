@@ -1,6 +1,6 @@
 //! Events for the engine.
 
-use crate::{Entry, Node};
+use crate::{Entry, InodeReads, Node};
 use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_units::{Bytes, Pages};
 
@@ -51,6 +51,8 @@ pub enum Event<'a> {
         directory: Node,
         /// Its entries.
         entries: &'a [Entry<'a>],
+        /// What is read for one of their inodes.
+        inodes: InodeReads,
     },
     /// What had to be read of the device to list a directory whose blocks had no known address, from a driver that
     /// learns it then (xfs): it comes before [`Event::Listed`], in the order in which directories were read. The

@@ -53,6 +53,6 @@ mod walk;
 pub use command::{COMMANDS_LIMIT, Command, Commands, LISTS_LIMIT, NODES_LIMIT, PARTS_LIMIT, Part};
 pub use engine::Walks;
 pub use event::{Event, Outcome, Placed};
-pub use node::{DeviceNo, Entry, InDirectory, Kind, Node};
+pub use node::{DeviceNo, Entry, InDirectory, InodeReads, Kind, Node};
 pub use settings::{BUDGET, RHO, START, Settings};
 pub use status::{Status, Stopped, WalkStatus};

@@ -1,6 +1,6 @@
 //! Names of files and directories, and the entries of a listing.
 
-use foreseek_units::Lba;
+use foreseek_units::{Lba, Pages, SECTORS_PER_PAGE, SectorSpan};
 
 /// A file system on the device: `st_dev`, or any number by which the driver identifies file systems.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,6 +34,45 @@ pub enum Kind {
     Directory,
     /// Anything else. It is never fetched.
     Other,
+}
+
+/// How much of the device is read for one inode, on a file system that shows the addresses of inodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InodeReads {
+    /// By a fetch of it.
+    pub by_fetch: Pages,
+    /// By a program that looks it up: the kernel may read its neighbours as well. Not less than by a fetch.
+    pub by_program: Pages,
+}
+
+impl InodeReads {
+    /// ext4: a fetch reads one block through the device. The kernel reads 32 blocks of the table
+    /// (`inode_readahead_blks`).
+    pub const EXT4: Self = Self { by_fetch: Pages(1), by_program: Pages(32) };
+
+    /// A file system of which kernel and fetch read the same number of pages (xfs: a cluster of inodes).
+    #[must_use]
+    pub const fn together(pages: Pages) -> Self {
+        Self { by_fetch: pages, by_program: pages }
+    }
+
+    /// What a fetch of the inode at an address reads.
+    pub(crate) fn fetched(self, place: Lba) -> SectorSpan {
+        let start = Lba(place.get() / SECTORS_PER_PAGE * SECTORS_PER_PAGE);
+        SectorSpan::at(start, self.by_fetch.max(Pages(1)).sectors())
+    }
+
+    /// The beginning of what a program's look-up of it reads.
+    pub(crate) fn unit(self, place: Lba) -> Lba {
+        let unit = self.by_program.max(Pages(1)).sectors().get();
+        Lba(place.get() / unit * unit)
+    }
+}
+
+impl Default for InodeReads {
+    fn default() -> Self {
+        Self::EXT4
+    }
 }
 
 /// An entry of a directory.

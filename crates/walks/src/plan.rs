@@ -27,12 +27,12 @@
 //! that is expected is allowed soon. A round without result is repeated when the walk has cost an eighth more,
 //! so that the work of looks is a constant for each open.
 
-use crate::state::{About, FetchKind, State, block};
+use crate::state::{About, FetchKind, State};
 use crate::sweep::Sweep;
 use crate::tree::{BLOCKS_LIMIT, Listing, flag};
 use crate::walk::inode_block;
 use crate::{Command, InDirectory, Kind, LISTS_LIMIT, NODES_LIMIT, Node, PARTS_LIMIT, Part, Stopped};
-use foreseek_units::{Bytes, Lba, Nanos, PageSpan, Position, SECTORS_PER_PAGE, SectorSpan, Sectors, Span};
+use foreseek_units::{Bytes, Lba, Nanos, PageSpan, Position, SectorSpan, Span};
 use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 
@@ -67,8 +67,6 @@ const TRIAL_SHARE: u64 = 50;
 /// Directories and inodes of files are fetched if that takes at most this part of the time that the program
 /// takes for these files without prefetching: a quarter. Half then remains for contents, and a quarter as gain.
 const METADATA_DIVISOR: u64 = 4;
-/// The part of an inode table that the kernel reads at once: 32 blocks (ext4's inode_readahead_blks).
-const TABLE_UNIT: Sectors = Sectors(32 * SECTORS_PER_PAGE);
 
 /// Whether a pass is cheaper than single reads by a quarter. A smaller gain is not certain, and small batches
 /// would consume the allowance of a better larger one.
@@ -393,15 +391,17 @@ impl State {
         let (mut taken, mut nodes, mut blocks) = (Vec::new(), Vec::new(), FxHashSet::default());
         let mut charge = Nanos::ZERO;
         for about in inodes.iter().copied() {
-            let Some(item) = self.tree.item(about.directory, about.entry) else { continue };
-            match item.inode_at() {
-                Some(place) => {
-                    if blocks.contains(&block(place).start) {
+            let Some(directory) = self.tree.get(about.directory) else { continue };
+            let Some(item) = directory.items.get(about.entry as usize) else { continue };
+            let read = item.inode_at().map(|place| directory.inodes.fetched(place));
+            match read {
+                Some(read) => {
+                    if blocks.contains(&read.start) {
                         taken.push(about);
                         continue;
                     }
-                    pass.insert(self.ledger.model(), block(place));
-                    units.insert(place.get() / TABLE_UNIT.get());
+                    pass.insert(self.ledger.model(), read);
+                    units.insert(directory.inodes.unit(read.start));
                 }
                 // Their addresses are not known: each of their blocks may cost a positioning.
                 None => drop(unplaced.insert(inode_block(item.inode))),
@@ -411,7 +411,7 @@ impl State {
                 break;
             }
             charge = price;
-            blocks.extend(item.inode_at().map(|place| block(place).start));
+            blocks.extend(read.map(|read| read.start));
             nodes.extend(self.name(about));
             taken.push(about);
         }
@@ -421,7 +421,7 @@ impl State {
             _ => 1,
         };
         let files = taken.iter().map(worth).sum();
-        // One of the program's reads of a table reads a unit of it.
+        // One of the program's reads reads a unit.
         let alone = self.ledger.model().near() * (units.len() + unplaced.len()) as u64;
         if nodes.is_empty() || !self.is_worth_metadata(at, aim, files, charge, alone) {
             return false;

@@ -1,7 +1,7 @@
 //! The actions of programs: opens, look-ups and reads become walks, votes and uses.
 
 use crate::order::SLACK;
-use crate::state::{About, Reading, State, WALKS_LIMIT, block};
+use crate::state::{About, Reading, State, WALKS_LIMIT};
 use crate::tree::{EARLY_LIMIT, Key, Listing, flag};
 use crate::walk::{ACTIVE, Walk};
 use crate::{Command, InDirectory, Kind, LISTS_LIMIT, Node};
@@ -286,7 +286,9 @@ impl State {
     /// An inode is in memory and used.
     fn use_inode(&mut self, at: usize, key: Key, entry: u32) {
         let Some(walk) = &mut self.walks[at] else { return };
-        let Some(item) = self.tree.item_mut(key, entry) else { return };
+        let Some(directory) = self.tree.get_mut(key) else { return };
+        let inodes = directory.inodes;
+        let Some(item) = directory.items.get_mut(entry as usize) else { return };
         let asked = item.is(flag::INODE_ASKED);
         item.set(flag::INODE_IN);
         let (first, lba) = (item.set(flag::INODE_USED), item.inode_at());
@@ -294,7 +296,7 @@ impl State {
         if let Some(lba) = lba.filter(|_| first) {
             self.ledger.set_head(lba);
             if asked {
-                self.ledger.used(&mut walk.account, block(lba));
+                self.ledger.used(&mut walk.account, inodes.fetched(lba));
             }
         }
     }

@@ -5,7 +5,7 @@
 //! addition, 24 bytes and 24 an extent.
 
 use crate::order::{By, Order, Votes};
-use crate::{Entry, Kind, Node};
+use crate::{Entry, InodeReads, Kind, Node};
 use foreseek_seam::{Extent, ProcessId};
 use foreseek_units::{Bytes, Lba, PageIndex, Pages};
 use rustc_hash::FxHashMap;
@@ -169,6 +169,8 @@ pub(crate) struct Directory {
     /// Its walk's clock at the last open of a file.
     pub(crate) touched: u64,
     pub(crate) items: Vec<Item>,
+    /// What is read for an inode of these.
+    pub(crate) inodes: InodeReads,
     by_inode: Vec<u32>,
     by_name: Vec<u32>,
     /// Files opened before it was listed.
@@ -198,6 +200,7 @@ impl Directory {
             files: 0,
             touched: 0,
             items: Vec::new(),
+            inodes: InodeReads::default(),
             by_inode: Vec::new(),
             by_name: Vec::new(),
             early: Vec::new(),

@@ -6,25 +6,33 @@ mod common;
 
 use common::{Act, Layout, Reading, Tree, World, walk};
 use foreseek_device::Profile;
-use foreseek_units::Bytes;
-use foreseek_walks::Settings;
+use foreseek_units::{Bytes, Pages};
+use foreseek_walks::{InodeReads, Settings};
 use std::sync::Arc;
 
-/// Stock's device time over that with an engine.
-fn gain(layout: Layout, files: usize) -> f64 {
+/// A cluster of xfs.
+const CLUSTER: InodeReads = InodeReads::together(Pages(4));
+
+/// Stock's device time over that with an engine, for a program that opens all files or looks all of them up.
+fn gain(layout: Layout, files: usize, opens: bool, inodes: InodeReads) -> f64 {
     let costs = Arc::new(Profile::builtin("barracuda-500g").expect("built in"));
     let tree = Tree::new(files, layout, 1);
-    let acts: Vec<Act> = walk(&tree, Reading::Listing, false);
+    let mut acts: Vec<Act> = walk(&tree, Reading::Listing, false);
+    for act in acts.iter_mut().filter(|_| !opens) {
+        if let Act::File(at, nth) = *act {
+            *act = Act::Look(at, nth);
+        }
+    }
     let settings = Settings { budget: Bytes::gib(1), ..Settings::default() };
     let mut stock = World::new(costs.clone(), tree.clone(), None);
     let mut with_engine = World::new(costs, tree, Some(settings));
     for world in [&mut stock, &mut with_engine] {
-        (world.table_blocks, world.blind, world.tells) = (4, true, true);
+        (world.inodes, world.blind, world.tells) = (inodes, true, true);
         acts.iter().for_each(|act| world.act(*act));
     }
     let gain = stock.own.time.get() as f64 / (with_engine.own.time + with_engine.fetches.time).get() as f64;
     eprintln!(
-        "{layout:?}: stock {} ({} requests), own {} ({}), fetches {} ({}) in batches {:?}, optimum {}; gain {gain:.2}",
+        "{layout:?}, opens {opens}: stock {} ({} requests), own {} ({}), fetches {} ({}) in batches {:?}, optimum {}; gain {gain:.2}",
         stock.own.time,
         stock.own.requests,
         with_engine.own.time,
@@ -40,9 +48,22 @@ fn gain(layout: Layout, files: usize) -> f64 {
 #[test]
 fn small_directories_in_groups_far_apart_gain() {
     let [fresh, mixed, scattered] =
-        [Layout::Groups, Layout::Mixed, Layout::Scattered].map(|layout| gain(layout, 2500));
+        [Layout::Groups, Layout::Mixed, Layout::Scattered].map(|layout| gain(layout, 2500, true, CLUSTER));
     // Where a program reads in the order of the disk there is little to gain.
     assert!(fresh > 1.0, "{fresh}");
     assert!(mixed > 5.0, "{mixed}");
     assert!(scattered > 2.0, "{scattered}");
+}
+
+/// Programs that only look inodes up: a fetch of clusters is weighed against one read of the program for each of them.
+#[test]
+fn look_ups_of_clusters_gain() {
+    let as_on_ext4 = InodeReads { by_program: InodeReads::EXT4.by_program, ..CLUSTER };
+    for layout in [Layout::Groups, Layout::Mixed, Layout::Scattered] {
+        let [right, wrong] = [CLUSTER, as_on_ext4].map(|inodes| gain(layout, 2500, false, inodes));
+        assert!(right > 1.1 && right > wrong, "{layout:?}: {right}, by the reads of ext4 {wrong}");
+    }
+    // The bound allows four passes over all clusters, which is less than the program's own reads.
+    let large = gain(Layout::Mixed, 20_000, false, CLUSTER);
+    assert!(large > 1.05, "{large}");
 }

@@ -7,8 +7,8 @@ use common::{Dice, Flat, node};
 use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_units::{Bytes, Instant, Lba, Nanos, PageIndex, Pages};
 use foreseek_walks::{
-    COMMANDS_LIMIT, Command, Commands, Entry, Event, Kind, NODES_LIMIT, Node, Outcome, PARTS_LIMIT, Placed,
-    Settings, Walks,
+    COMMANDS_LIMIT, Command, Commands, Entry, Event, InodeReads, Kind, NODES_LIMIT, Node, Outcome,
+    PARTS_LIMIT, Placed, Settings, Walks,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -235,7 +235,7 @@ impl Driver {
                 Entry { node: node(*inode), kind: *kind, name: name.as_bytes(), inode_at }
             })
             .collect();
-        self.notify(Event::Listed { directory: node(directory), entries: &entries })
+        self.notify(Event::Listed { directory: node(directory), entries: &entries, inodes: InodeReads::EXT4 })
     }
 
     fn make(&mut self, action: &Action) -> Result<(), TestCaseError> {
@@ -276,7 +276,11 @@ impl Driver {
                     fetched_bytes: Bytes(1),
                     outcome: Outcome::Arrived,
                 })?;
-                self.notify(Event::Listed { directory: node(it % 20), entries: &[] })
+                self.notify(Event::Listed {
+                    directory: node(it % 20),
+                    entries: &[],
+                    inodes: InodeReads::EXT4,
+                })
             }
             Action::Changed(it) => self.notify(Event::Changed { directory: node(it) }),
             Action::Budget(bytes) => {
@@ -416,7 +420,7 @@ fn a_listing_that_comes_after_its_walk_is_forgotten() {
     walks.on(later, Event::Tick, &mut out);
     out.drain();
     assert!(walks.status().walks.is_empty());
-    walks.on(later, Event::Listed { directory, entries: &[] }, &mut out);
+    walks.on(later, Event::Listed { directory, entries: &[], inodes: InodeReads::EXT4 }, &mut out);
     let commands: Vec<Command> = out.drain().collect();
     assert!(matches!(commands[..], [Command::Forget { directory: it }] if it == directory), "{commands:?}");
 }

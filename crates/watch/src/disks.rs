@@ -8,7 +8,7 @@ use crate::{Engine, Options};
 use foreseek_storage::DeviceNumber;
 use foreseek_storage::fanotify::Marker;
 use foreseek_units::{Bytes, Instant};
-use foreseek_walks::{Command, DeviceNo, Entry, Event, Placed, Settings};
+use foreseek_walks::{Command, DeviceNo, Entry, Event, InodeReads, Placed, Settings};
 use rustc_hash::FxHashSet;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -166,7 +166,9 @@ impl Disk {
                     .zip(places)
                     .map(|((name, kind, inode), inode_at)| Entry { node: node(inode), kind, name, inode_at })
                     .collect();
-                self.notify(now, Event::Listed { directory, entries: &entries }, shared, marker);
+                let file_system = shared.file_system(directory.device);
+                let inodes = file_system.map_or(InodeReads::EXT4, |it| it.inode_reads());
+                self.notify(now, Event::Listed { directory, entries: &entries, inodes }, shared, marker);
             }
             Answer::Unlistable(directory) => {
                 self.notify(now, Event::Unlistable { directory }, shared, marker);

@@ -12,7 +12,7 @@
 use foreseek_places::{Volume, xfs};
 use foreseek_storage::fanotify::FileSystemId;
 use foreseek_storage::{DeviceNumber, FileHandle, XfsGeometry};
-use foreseek_walks::{DeviceNo, Node};
+use foreseek_walks::{DeviceNo, InodeReads, Node};
 use rustc_hash::FxHashSet;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -173,6 +173,12 @@ impl FileSystem {
     /// Whether it was unmounted.
     pub(crate) fn is_left(&self) -> bool {
         self.left.load(Ordering::Acquire)
+    }
+
+    /// What is read for one of its inodes.
+    pub(crate) fn inode_reads(&self) -> InodeReads {
+        let clusters = self.inodes.map(|geometry| InodeReads::together(geometry.cluster().pages_ceil()));
+        clusters.unwrap_or(InodeReads::EXT4)
     }
 
     /// The engine's node for an inode of it.

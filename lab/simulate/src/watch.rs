@@ -340,7 +340,8 @@ impl Worker {
                 inode_at: tree.page(*is).map(|page| foreseek_units::Lba(page.get() * SECTORS_PER_PAGE)),
             })
             .collect();
-        locked(&self.watch).notify(now, Event::Listed { directory, entries: &entries });
+        let inodes = foreseek_walks::InodeReads::EXT4;
+        locked(&self.watch).notify(now, Event::Listed { directory, entries: &entries, inodes });
     }
 
     fn placed(&mut self, now: Instant, nodes: &[Node]) {

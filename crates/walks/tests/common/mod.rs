@@ -6,10 +6,10 @@
 
 use foreseek_seam::{Extent, ProcessId};
 use foreseek_units::{
-    Bytes, DeviceCosts, Instant, Lba, Nanos, PAGE_SIZE, PageIndex, Pages, Rate, SECTORS_PER_PAGE, Sectors,
+    Bytes, DeviceCosts, Instant, Lba, Nanos, PageIndex, Pages, Rate, SECTORS_PER_PAGE, Sectors,
 };
 use foreseek_walks::{
-    Command, Commands, DeviceNo, Entry, Event, Kind, Node, Outcome, Placed, Settings, Walks,
+    Command, Commands, DeviceNo, Entry, Event, InodeReads, Kind, Node, Outcome, Placed, Settings, Walks,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -375,6 +375,8 @@ pub(crate) struct World {
     pub(crate) fetches: Work,
     /// Inodes that one read of a table reads beside its own block: the kernel reads 32 blocks.
     pub(crate) table_blocks: u64,
+    /// What is read for an inode, as the driver states it. A fetch of several blocks is of a cluster, as on xfs.
+    pub(crate) inodes: InodeReads,
     directories: HashMap<u64, usize>,
     files: HashMap<u64, (usize, usize)>,
     /// Directories with reported opens, and how many there were.
@@ -410,6 +412,7 @@ impl World {
             own: Work::default(),
             fetches: Work::default(),
             table_blocks: 1,
+            inodes: InodeReads::EXT4,
             reads: None,
             blind: false,
             tells: false,
@@ -468,8 +471,20 @@ impl World {
         self.request(lba, blocks.max(fetched_bytes), false);
     }
 
+    /// The address of an inode, as the driver states it, and the blocks that a fetch of it reads.
+    fn inode_block(&self, inode: u64) -> (u64, u64) {
+        let blocks = self.inodes.by_fetch.get();
+        let first = inode / FLEX_INODES * FLEX_INODES;
+        let (base, lba) = (inode_at(first), inode_at(inode));
+        let cluster = blocks * SECTORS_PER_PAGE;
+        (base + (lba - base) / cluster * cluster, blocks)
+    }
+
     fn use_inode(&mut self, inode: u64) {
-        let lba = inode_at(inode);
+        let (lba, blocks) = self.inode_block(inode);
+        if blocks > 1 {
+            return self.use_blocks(lba, blocks, blocks);
+        }
         if self.memory.contains(&lba) {
             return self.use_blocks(lba, 1, 1);
         }
@@ -599,8 +614,12 @@ impl World {
             Command::FetchMetadata { fetch, nodes } => {
                 assert!(nodes.is_sorted());
                 let before = self.fetches.requests;
-                nodes.iter().for_each(|it| self.request(inode_at(it.node.inode), 1, true));
-                let fetched_bytes = Bytes((self.fetches.requests - before) * PAGE_SIZE);
+                for it in nodes {
+                    let (lba, blocks) = self.inode_block(it.node.inode);
+                    self.request(lba, blocks, true);
+                }
+                let requests = self.fetches.requests - before;
+                let fetched_bytes = self.inodes.by_fetch.bytes() * requests;
                 self.pass_event(engine, Event::Done { fetch, fetched_bytes, outcome: Outcome::Arrived }, out);
             }
             Command::Place { files } => {
@@ -673,16 +692,17 @@ impl World {
                 node: node(inode),
                 kind,
                 name: name.as_bytes(),
-                inode_at: Some(Lba(inode_at(inode))),
+                inode_at: Some(Lba(self.inode_block(inode).0)),
             })
             .collect();
-        self.pass_event(engine, Event::Listed { directory, entries: &entries }, out);
+        self.pass_event(engine, Event::Listed { directory, entries: &entries, inodes: self.inodes }, out);
     }
 
     fn place(&mut self, engine: &mut Walks, files: impl Iterator<Item = Node>, out: &mut Commands) {
         let mut extents = Vec::new();
         for file in files {
-            self.request(inode_at(file.inode), 1, true);
+            let (inode, blocks) = self.inode_block(file.inode);
+            self.request(inode, blocks, true);
             let (lba, pages) = match self.files.get(&file.inode) {
                 Some((at, nth)) => {
                     let file = &self.tree.directories[*at].files[*nth];

@@ -248,7 +248,7 @@ impl Engine for Eager {
                     Wanted::List { directory: InDirectory { node: directory, directory }, passes: None },
                 ]
             }
-            Event::Listed { directory, entries } => {
+            Event::Listed { directory, entries, .. } => {
                 let of = |kind| {
                     let mut nodes: Vec<InDirectory> = entries
                         .iter()
