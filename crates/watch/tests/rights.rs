@@ -7,6 +7,7 @@ mod common;
 
 use common::{Actor, NOBODY, Setup, resident, until, write};
 use foreseek_units::Pages;
+use foreseek_watch::Options;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
 use std::ffi::OsStr;
@@ -90,6 +91,45 @@ fn nothing_is_read_that_the_walker_could_not_read() {
         "{:?}",
         watcher.counters().now()
     );
+}
+
+/// A user that lists trees and does not read them uses up an allowance of its own.
+#[test]
+fn what_is_read_for_a_user_and_never_used_is_bounded() {
+    const WINDOW: u64 = 16 << 20;
+    const LENGTH: u64 = 64 << 10;
+    let Some(setup) = Setup::new() else { return };
+    let make = |name: &str, files: u64| {
+        let directory = setup.path(name);
+        fs::create_dir(&directory).expect("made");
+        let files: Vec<PathBuf> = (0..files).map(|n| directory.join(format!("f{n}"))).collect();
+        files.iter().for_each(|path| write(path, LENGTH as usize));
+        (directory, files)
+    };
+    // Two of them are more than the window.
+    let [first, second] = ["first", "second"].map(|name| make(name, 160));
+    let [others, third] = ["others", "third"].map(|name| make(name, 40));
+    setup.cold();
+    let watcher = setup.watch_with(Options { memory_bytes: Some(WINDOW), ..Options::default() });
+    let counted = || watcher.counters().now();
+    let all_of = |files: &[PathBuf]| files.iter().all(|path| resident(path) == Pages(LENGTH / 4096));
+    let mut user = Actor::new(NOBODY);
+    assert_eq!(user.does("list", &first.0), "160");
+    assert!(until(|| all_of(&first.1)), "{:?}", counted());
+    assert_eq!(user.does("list", &second.0), "160");
+    assert!(until(|| counted().over_allowance > 0), "{:?}", counted());
+    // While the test runs, less than a tenth of the allowance comes back with time.
+    let read = counted().content_bytes;
+    assert!((WINDOW..WINDOW + WINDOW / 10).contains(&read), "{:?}", counted());
+    assert!(!all_of(&second.1));
+    // Another user has an allowance of its own.
+    assert_eq!(Actor::new(0).does("list", &others.0), "40");
+    assert!(until(|| all_of(&others.1)), "{:?}", counted());
+    // What is used comes back at once.
+    assert_eq!(user.does("walk", &first.0), "160");
+    assert!(until(|| counted().used_bytes >= 160 * LENGTH), "{:?}", counted());
+    assert_eq!(user.does("list", &third.0), "40");
+    assert!(until(|| all_of(&third.1)), "{:?}", counted());
 }
 
 #[test]

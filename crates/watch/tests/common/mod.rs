@@ -123,7 +123,12 @@ impl Setup {
     }
 
     pub(crate) fn watch(&self) -> Watcher {
-        let options = Options { paths: vec![self.point.clone()], ..Options::default() };
+        self.watch_with(Options::default())
+    }
+
+    /// The same with these options.
+    pub(crate) fn watch_with(&self, options: Options) -> Watcher {
+        let options = Options { paths: vec![self.point.clone()], ..options };
         let make = |_, _| -> Box<dyn Engine> { Box::new(Eager::default()) };
         Watcher::start_with(&options, Box::new(make)).expect("it starts")
     }
