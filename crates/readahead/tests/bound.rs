@@ -1,5 +1,5 @@
 //! The bound `rho` on devices that differ from the papers' model of one rate and one positioning cost: zones,
-//! costs that change while a stream is read, gaps, page faults. [`Trial`] keeps the account, not the policy.
+//! costs that change while a stream is read, gaps, page faults, pages that a cache in front was given. [`Trial`] keeps the account, not the policy.
 
 use foreseek_device::Profile;
 use foreseek_readahead::stream::{Prefetcher, Settings, by_name};
@@ -93,6 +93,32 @@ fn a_reader_of_every_33rd_page_of_a_network_volume_pays_for_no_gaps() {
     }
 }
 
+/// Each fetch ends in front of what another stream was given, as far as the bound lets it: that makes fetches
+/// shorter than the plan's, and none shorter than its least.
+#[test]
+fn fetches_that_end_in_front_of_delivered_pages_keep_the_bound() {
+    for rho in [2.0, 2.5, 3.0] {
+        for (every, long) in [(40, 32), (100, 64), (300, 250), (1000, 32)] {
+            let runs = |with: bool| {
+                let mut trial = trial("ibm-36g-51", rho);
+                exponential(300.0).for_each(|length| read(&mut trial, Lba::ZERO, length, 1, 0));
+                trial.forget();
+                trial.open(FILE, Lba::ZERO);
+                for start in (every..8000).step_by(every as usize).filter(|_| with) {
+                    trial.deliver(Span::at(PageIndex(start), Pages(long)));
+                }
+                (0..8000).for_each(|page| trial.call(Span::at(PageIndex(page), Pages(1))));
+                trial.close();
+                (trial.worst(), trial.spent())
+            };
+            let ((costly, spent), (_, without)) = (runs(true), runs(false));
+            assert!(costly.but_a_page <= rho + ROUNDING, "{costly:?} of {rho}, {long} of each {every}");
+            // Where the bound leaves freedom, delivered pages do change what is fetched.
+            assert!(rho == 2.0 || spent != without, "{spent} of {rho}, {long} of each {every}");
+        }
+    }
+}
+
 /// An event while a stream is read.
 #[derive(Clone, Copy, Debug)]
 enum Event {
@@ -103,6 +129,8 @@ enum Event {
     Load(f64, f64),
     /// The device is measured to have this positioning cost (ms) and rate (MB/s).
     Measured(f64, f64),
+    /// The cache in front was given pages for another stream: from this many pages ahead of the reader on, and how many.
+    Delivered(u64, u64),
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -110,6 +138,7 @@ fn event() -> impl Strategy<Value = Event> {
         4 => (1..400u64).prop_map(Event::Read),
         1 => (1e-6..1.0f64, 0.0..0.95f64).prop_map(|(far, idle)| Event::Load(far, idle)),
         1 => (0.1..30.0f64, 5.0..300.0f64).prop_map(|(positioning, rate)| Event::Measured(positioning, rate)),
+        1 => (0..500u64, 1..800u64).prop_map(|(ahead, count)| Event::Delivered(ahead, count)),
     ]
 }
 
@@ -119,7 +148,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     /// For any learnt state and address of the file, and for any load and measurement that change while it is
-    /// read, with gaps and without, by calls and by page faults.
+    /// read, with gaps and without, by calls and by page faults, whatever other streams were given.
     #[test]
     fn no_stream_costs_more_than_rho(
         device in prop::sample::select(DEVICES.to_vec()),
@@ -159,6 +188,9 @@ proptest! {
                     positioning: Nanos::from_millis_f64(positioning),
                     rate: Rate::mb_per_second(rate),
                 })),
+                Event::Delivered(ahead, count) => {
+                    trial.deliver(Span::at(page + Pages(ahead), Pages(count)));
+                }
             }
         }
         holds(trial.worst(), rho)?;

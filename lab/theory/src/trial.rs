@@ -9,7 +9,8 @@
 //! 32 pages, or goes back. The reader could also stop after each call, so that [`Trial::worst`] covers all
 //! lengths up to those that were read.
 //!
-//! Memory keeps all that was fetched. The switch estimate is a [`PositioningCost`] of the trial's own that gets the
+//! Memory keeps all that was fetched. Pages that a cache in front [was given](Trial::deliver) are read again: the worst for a
+//! policy that ends a fetch in front of them. The switch estimate is a [`PositioningCost`] of the trial's own that gets the
 //! same requests as the policy.
 
 use foreseek_readahead::depth::PositioningCost;
@@ -56,6 +57,8 @@ struct File {
     lba: Lba,
     /// What of it is in memory.
     held: Vec<PageSpan>,
+    /// What the cache in front was given, which may have dropped it since.
+    delivered: Vec<PageSpan>,
     measured: Option<Measured>,
 }
 
@@ -70,6 +73,10 @@ impl View for File {
 
     fn lba(&self, page: PageIndex) -> Option<Lba> {
         Some(self.lba + Pages(page.get()).sectors())
+    }
+
+    fn delivered(&self, page: PageIndex) -> bool {
+        self.delivered.iter().any(|delivered| delivered.contains(page))
     }
 
     fn measured(&self) -> Option<Measured> {
@@ -107,7 +114,7 @@ impl Trial {
             positioning,
             measured: None,
             now: Instant::ZERO,
-            file: File { lba: Lba::ZERO, held: Vec::new(), measured: None },
+            file: File { lba: Lba::ZERO, held: Vec::new(), delivered: Vec::new(), measured: None },
             reader: Reader::default(),
             worst: Costly::default(),
             spent: 0.0,
@@ -147,9 +154,15 @@ impl Trial {
     /// Opens a file at an address.
     pub fn open(&mut self, length: Pages, lba: Lba) {
         let (object, pid) = (ObjectId(0), ProcessId(0));
-        self.file = File { lba, held: Vec::new(), measured: self.measured };
+        self.file = File { lba, held: Vec::new(), delivered: Vec::new(), measured: self.measured };
         self.reader = Reader { skip: SKIP, ..Reader::default() };
         self.policy.opened(self.now, Opened { stream: STREAM, object, pid, length, announced: None });
+    }
+
+    /// The cache in front was given these pages of the open file for another stream, and drops them before this
+    /// one touches them: the policy sees each touch.
+    pub fn deliver(&mut self, pages: PageSpan) {
+        self.file.delivered.push(pages);
     }
 
     /// A call that reads these pages.
