@@ -340,6 +340,18 @@ fn a_file_system_without_direct_io_is_read_nevertheless() {
 }
 
 #[test]
+fn the_status_shows_what_was_learnt_of_a_disk() {
+    // Longer than a drive's buffer takes: such a read shows what a positioning costs.
+    let slow = Faults::slow(Duration::from_millis(20));
+    let lab = Lab::with(&ReaderOptions::new("on-demand", Bytes::mib(16)), "/var/tmp", Some(slow), None);
+    let bytes = contents(1 << 20, 14);
+    let file = lab.file("a", &bytes);
+    assert!(lab.read_all(lab.open(&file), 100_000) == bytes);
+    let learnt = lab.reader.status().learnt.expect("the first read was apart from others");
+    assert!(learnt.samples > 0 && learnt.positioning_ms > 1.0, "{learnt:?}");
+}
+
+#[test]
 fn a_real_run_replays_exactly_in_the_pure_engine() {
     assert_eq!(replayed("competitive", None), None);
     let learnt = replayed("adaptive", None).expect("it learns");

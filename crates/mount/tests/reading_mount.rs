@@ -128,7 +128,7 @@ fn the_status_shows_the_state_of_the_reader() {
     wait_for("the end of all fetches", || reported().fetched_bytes >= 4 << 20);
     let status = reported();
     assert_eq!((status.policy.as_str(), status.read_bytes, status.failed), ("on-demand", 4 << 20, 0));
-    assert!(status.reads > 0 && status.learnt.is_some() && status.ceiling_bytes > 0, "{status:?}");
+    assert!(status.reads > 0 && status.ceiling_bytes > 0, "{status:?}");
 }
 
 /// The file system there is unmounted when dropped.

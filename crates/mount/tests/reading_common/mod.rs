@@ -185,9 +185,16 @@ impl Memory for Scarce {
 #[derive(Clone, Default)]
 pub(crate) struct Faults {
     bad: Arc<Mutex<Vec<Range<usize>>>>,
+    /// How much longer each read takes.
+    delay: Duration,
 }
 
 impl Faults {
+    /// A disk on which each read takes so much longer.
+    pub(crate) fn slow(delay: Duration) -> Self {
+        Self { delay, ..Self::default() }
+    }
+
     /// Makes these bytes of every file unreadable.
     pub(crate) fn fail(&self, bytes: Range<usize>) {
         self.bad.lock().expect("no panic").push(bytes);
@@ -198,7 +205,10 @@ impl Faults {
     }
 
     pub(crate) fn over(self, sink: Sink) -> std::io::Result<(Arc<dyn DiskReader>, Option<String>)> {
-        let sink = move |ended: Vec<Ended>| sink(ended.into_iter().map(|one| self.spoil(one)).collect());
+        let sink = move |ended: Vec<Ended>| {
+            std::thread::sleep(self.delay);
+            sink(ended.into_iter().map(|one| self.spoil(one)).collect());
+        };
         reads::start(Box::new(sink))
     }
 
