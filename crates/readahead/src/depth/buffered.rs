@@ -7,7 +7,7 @@
 //!
 //! Limits: reads by others, as those of inodes by the file system, are not seen.
 
-use foreseek_units::{Bytes, SectorSpan};
+use foreseek_units::{Bytes, SectorSpan, Sectors};
 use std::collections::VecDeque;
 
 /// How much a drive may have beside what was read: a segment of its buffer, or a track. Segments have 0.5 to 4 MiB,
@@ -30,8 +30,7 @@ impl Buffered {
     /// A range was read. Returns whether it lies beside one of the last.
     pub(super) fn read(&mut self, range: SectorSpan) -> bool {
         let beside = BESIDE.sectors_floor();
-        let apart = |place: &SectorSpan| (range.start - place.end).max(place.start - range.end);
-        let found = self.places.iter().position(|place| apart(place) <= beside);
+        let found = self.places.iter().position(|place| apart(range, *place) <= beside);
         let place = found.and_then(|at| self.places.remove(at));
         let hull = place.map_or(range, |place| range.hull(place));
         // A segment has what was read last.
@@ -42,10 +41,15 @@ impl Buffered {
     }
 }
 
+/// The distance between two ranges.
+pub(super) fn apart(one: SectorSpan, other: SectorSpan) -> Sectors {
+    (other.start - one.end).max(one.start - other.end)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foreseek_units::{Lba, Sectors};
+    use foreseek_units::Lba;
 
     const MIB: u64 = 2048;
 

@@ -39,11 +39,11 @@
 //! the earlier costs stay.
 //!
 //! Limits: seeks of different lengths are one positioning. Where the short visits of a job are far apart and its long
-//! ones some tens of megabytes, the rate comes out too high, by up to twice with forty such visits. A visit that begins where the last one ended, but was requested later, may come out of the drive's
-//! own read-ahead, and is not used. A rate that differs from zone to zone is averaged over the zones that are
-//! read.
+//! ones some tens of megabytes, the rate comes out too high, by up to twice with forty such visits. A visit that
+//! begins where the last one ended, but was requested later, may come out of the drive's own read-ahead, and is not
+//! used. A rate that differs from zone to zone is averaged over the zones that are read.
 
-use super::buffered::{Buffered, SEGMENT};
+use super::buffered::{Buffered, SEGMENT, apart};
 use foreseek_seam::Measured;
 use foreseek_units::{Bytes, Instant, Nanos, PAGE_SIZE, Rate, SectorSpan, Sectors};
 
@@ -172,11 +172,6 @@ impl Open {
     fn bytes(&self) -> Bytes {
         Bytes(self.runs.iter().map(|run| run.len().bytes().get()).sum())
     }
-}
-
-/// The distance between two ranges.
-fn apart(one: SectorSpan, other: SectorSpan) -> Sectors {
-    (other.start - one.end).max(one.start - other.end)
 }
 
 /// How a visit begins.

@@ -90,6 +90,9 @@ const PG_STOP: &str =
 const CAT_4: &str =
     "printf '%s\\n' 0 1 2 3 | xargs -P 4 -I{} sh -c 'cat \"$1\"/part\"$2\"/* > /dev/null' sh \"$1\" {}";
 
+const GIT_STATUS: &str = "git -C \"$1\" --no-optional-locks status --short";
+const GIT_GREP: &str = "git -C \"$1\" grep -q 'no such text'";
+
 /// All of them.
 pub static ALL: [Job; 31] = [
     Job {
@@ -122,24 +125,10 @@ pub static ALL: [Job; 31] = [
         does: "`git log -p` over loose objects",
         ..job("git-log", Data::Git, GIT, "git -C \"$1\" log -p > /dev/null")
     },
-    Job {
-        does: "`git status`",
-        ..job("git-status", Data::Git, GIT, "git -C \"$1\" --no-optional-locks status --short")
-    },
-    Job {
-        does: "`git grep` in the working tree",
-        status: 1,
-        ..job("git-grep", Data::Git, GIT, "git -C \"$1\" grep -q 'no such text'")
-    },
-    Job {
-        does: "`git status` over 5,000 files",
-        ..job("tree-status", Data::Tree, GIT, "git -C \"$1\" --no-optional-locks status --short")
-    },
-    Job {
-        does: "`git grep` over 5,000 files",
-        status: 1,
-        ..job("tree-grep", Data::Tree, GIT, "git -C \"$1\" grep -q 'no such text'")
-    },
+    Job { does: "`git status`", ..job("git-status", Data::Git, GIT, GIT_STATUS) },
+    Job { does: "`git grep` in the working tree", status: 1, ..job("git-grep", Data::Git, GIT, GIT_GREP) },
+    Job { does: "`git status` over 5,000 files", ..job("tree-status", Data::Tree, GIT, GIT_STATUS) },
+    Job { does: "`git grep` over 5,000 files", status: 1, ..job("tree-grep", Data::Tree, GIT, GIT_GREP) },
     Job {
         does: "`tar` of 5,000 files",
         // It reads no file where its output is /dev/null.
