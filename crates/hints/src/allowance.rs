@@ -32,9 +32,9 @@
 //!
 //! - Own work before a step is known to be worth making, to find the position of a scan. It is counted in `C`
 //!   and therefore delays the next step, but no step is asked to cover it in advance.
-//! - Own work in a step for reads beyond it: to know four reads of a join, prediction must follow all of a key
-//!   with 25 rows. It is in `C` at once, and in the price `p` of the steps that hold those reads, in equal
-//!   shares.
+//! - Own work in a step for reads beyond it: to know four reads of a join that reads all rows of each key,
+//!   prediction must follow all of a key with 25 rows. It is in `C` at once, and in the price `p` of the steps
+//!   that hold those reads, in equal shares.
 //! - Where the device slows down during a step, the excess of this step over its expectation. Later steps add
 //!   nothing, since `p` has risen.
 //!

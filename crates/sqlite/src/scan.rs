@@ -7,7 +7,7 @@
 use crate::counters::Counters;
 use crate::ends::RowLimit;
 use crate::error::Result;
-use crate::join::{Groups, JoinReads, Reach};
+use crate::join::{Extent, Groups, JoinReads, Reach};
 use crate::keyed::KeyedReads;
 use crate::page::PageNo;
 use crate::recognise::EVIDENCE;
@@ -113,6 +113,14 @@ impl ScanReads {
         }
     }
 
+    /// How far the look-ups of a join go.
+    fn extent(&self) -> Extent {
+        match self {
+            Self::Joined(reads) => reads.extent(),
+            Self::ByIndex(_) | Self::ByKey(_) => Extent::default(),
+        }
+    }
+
     /// The program has read further: this much may be read to predict the look-ups of rows.
     fn extend_reach(&mut self, reach: Reach) {
         if let Self::Joined(reads) = self {
@@ -165,9 +173,8 @@ pub(crate) struct FollowedScan {
     rests_until: u64,
     /// The value of `passed` at which a single read far ahead was made.
     far: Option<u64>,
-    /// For the inner side of a join: how far its look-ups went, and whether only that is unknown about its end.
+    /// For the inner side of a join: how far its look-ups go.
     groups: Groups,
-    stops: bool,
     pub(crate) unpredicted: u32,
     failed: bool,
 }
@@ -185,6 +192,7 @@ impl FollowedScan {
             id,
             stream,
             index,
+            groups: Groups::new(reads.extent()),
             reads,
             ahead: VecDeque::new(),
             behind: VecDeque::new(),
@@ -197,8 +205,6 @@ impl FollowedScan {
             passed_at_plan: 0,
             rests_until: 0,
             far: None,
-            groups: Groups::default(),
-            stops: false,
             unpredicted: 0,
             failed: false,
         }
@@ -207,7 +213,7 @@ impl FollowedScan {
     /// Whether its end is visible, and the number of reads up to it if the statement has a LIMIT. Beyond the
     /// LIMIT there is nothing to read, or it counts other rows than those that were read, and shows nothing.
     pub(crate) fn end(&self) -> (End, usize) {
-        if self.stops && self.groups.are_known() {
+        if self.groups.show_end() {
             return (End::Known, usize::MAX);
         }
         let Some(rows) = self.rows else { return (self.end, usize::MAX) };
@@ -216,11 +222,6 @@ impl FollowedScan {
             0 => (End::Unknown, usize::MAX),
             left => (self.end, usize::try_from(left).unwrap_or(usize::MAX)),
         }
-    }
-
-    /// Its look-ups end at a matching row, and it continues with the next one.
-    pub(crate) fn stops(&mut self) {
-        self.stops = true;
     }
 
     /// Whether it reads only leaves of a tree.
@@ -469,8 +470,12 @@ impl FollowedScan {
         let entries = entries.min(AHEAD_LIMIT);
         while self.ahead.len() < entries && !self.failed {
             let part = if self.bulk { usize::MAX } else { entries - self.ahead.len() };
-            match self.reads.next_part(interior, source, leaves, part, self.groups.most()) {
+            let most = self.groups.most();
+            match self.reads.next_part(interior, source, leaves, part, most) {
                 Ok(Some(reads)) => {
+                    if self.outer_root().is_some() {
+                        self.groups.generated(reads.iter().filter(|access| access.mark).count(), most);
+                    }
                     counters.planned += reads.len() as u64;
                     self.ahead.extend(reads);
                 }

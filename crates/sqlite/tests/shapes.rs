@@ -60,7 +60,7 @@ const SHAPES: &[Shape] = &[
     shape("subquery", 95, "SELECT c.id, (SELECT max(note) FROM t INDEXED BY t_n WHERE t.n = c.other) FROM c"),
     shape(
         "EXISTS",
-        55,
+        85,
         "SELECT c.id FROM c WHERE EXISTS (SELECT 1 FROM t INDEXED BY t_n WHERE t.n = c.other AND t.note < 'x')",
     ),
     shape("UPDATE", 95, "UPDATE t INDEXED BY t_k SET note = upper(note) WHERE k BETWEEN 1000 AND 3000"),

@@ -125,6 +125,8 @@ struct Tree {
     root: PageNo,
     leaves: VecDeque<PageNo>,
     bytes: Arc<[u8]>,
+    /// How often a leaf was read.
+    reads: usize,
 }
 
 #[derive(Debug)]
@@ -151,7 +153,9 @@ impl JoinEvidence {
     pub(crate) fn read(&mut self, root: PageNo, leaf: PageNo, bytes: &[u8]) {
         let at = self.trees.iter().position(|tree| tree.root == root);
         let known = at.and_then(|at| self.trees.remove(at));
-        let mut tree = known.unwrap_or_else(|| Tree { root, leaves: VecDeque::new(), bytes: Arc::from([]) });
+        let mut tree =
+            known.unwrap_or_else(|| Tree { root, leaves: VecDeque::new(), bytes: Arc::from([]), reads: 0 });
+        tree.reads += 1;
         if tree.leaves.back() != Some(&leaf) || *tree.bytes != *bytes {
             tree.bytes = bytes.into();
         }
@@ -174,6 +178,12 @@ impl JoinEvidence {
     /// Whether a leaf of a tree was among the last ones.
     pub(crate) fn has(&self, root: PageNo) -> bool {
         self.trees.iter().any(|tree| tree.root == root)
+    }
+
+    /// How many leaves a look-up in an index and in its table has read on average.
+    pub(crate) fn reads_a_look_up(&self, index: PageNo, table: PageNo) -> usize {
+        let reads = |root| self.trees.iter().find(|tree| tree.root == root).map_or(0, |tree| tree.reads);
+        1 + reads(table).div_ceil(reads(index).max(1)).max(1)
     }
 
     /// Whether to judge a leaf: if it `missed`, and for a few others.

@@ -9,17 +9,27 @@ const KEPT: usize = 8;
 /// Groups that must have passed before all count as ending early: a program with fewer look-ups reads little.
 const ENOUGH: usize = 4 * KEPT;
 
+/// What a statement shows of its look-ups before any of them is followed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Extent {
+    /// Each ends at a matching row, after which the loop goes on.
+    pub(crate) stops: bool,
+    /// The reads of one, if it may end before its last row.
+    pub(crate) expected: Option<usize>,
+}
+
 /// The passed groups.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Groups {
+    extent: Extent,
+    /// The generated groups that are not over: how many there are of each limit, in their order.
+    coming: VecDeque<(usize, Option<usize>)>,
     /// Reads of the present group up to the last one that was made.
     met: usize,
     /// Reads of it that were passed.
     passed: usize,
     /// Reads in it that were not predicted: it may be longer than the known reads.
     beyond: usize,
-    /// How many reads of each are generated, if not all are.
-    limit: Option<usize>,
     /// For each of the last ones: how many of its reads were made, and whether it was left before its end.
     last: VecDeque<(usize, bool)>,
     /// The number of all groups.
@@ -27,6 +37,30 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
+    pub(crate) fn new(extent: Extent) -> Self {
+        Self { extent, ..Self::default() }
+    }
+
+    /// So many groups were generated, with at most `limit` reads each.
+    pub(crate) fn generated(&mut self, groups: usize, limit: Option<usize>) {
+        match self.coming.back_mut() {
+            Some((count, last)) if *last == limit => *count += groups,
+            _ if groups > 0 => self.coming.push_back((groups, limit)),
+            _ => {}
+        }
+    }
+
+    /// The limit of the present group, which is over.
+    fn take_limit(&mut self) -> Option<usize> {
+        let (count, limit) = self.coming.front_mut()?;
+        let limit = *limit;
+        *count -= 1;
+        if *count == 0 {
+            self.coming.pop_front();
+        }
+        limit
+    }
+
     /// These reads were passed, and then `front` was made. The first read of each group is marked.
     pub(crate) fn pass<'a>(&mut self, passed: impl Iterator<Item = &'a PageAccess>, front: &'a PageAccess) {
         for access in passed.skip(1).chain(std::iter::once(front)) {
@@ -45,9 +79,10 @@ impl Groups {
 
     /// A group is over.
     fn end(&mut self) {
+        let limit = self.take_limit();
         // A group without reads was skipped, or came from a cache.
         if self.met > 0 {
-            let is_cut = self.limit == Some(self.passed);
+            let is_cut = limit == Some(self.passed);
             let made = self.met + if is_cut { self.beyond } else { 0 };
             self.last.push_back((made, self.met < self.passed || is_cut));
             self.count += 1;
@@ -58,18 +93,19 @@ impl Groups {
         (self.met, self.passed, self.beyond) = (0, 0, 0);
     }
 
-    /// Whether enough groups have passed for an estimate.
-    pub(crate) fn are_known(&self) -> bool {
-        self.count >= ENOUGH
+    /// Whether the statement shows that look-ups stop, and enough of them have passed to show how far they go.
+    pub(crate) fn show_end(&self) -> bool {
+        self.extent.stops && self.count >= ENOUGH
     }
 
-    /// The most reads of a group that are likely to be made; `None` if all may be. As many are generated of the
-    /// next groups.
-    pub(crate) fn most(&mut self) -> Option<usize> {
+    /// The most reads of a group that are likely to be made; `None` if all may be.
+    pub(crate) fn most(&self) -> Option<usize> {
         let early = self.last.iter().filter(|(_, early)| *early).count();
-        let most = self.last.iter().map(|(made, _)| *made).max()?;
-        self.limit = (self.last.len() == KEPT && 2 * early >= KEPT).then_some(most);
-        self.limit
+        let most = self.last.iter().map(|(made, _)| *made).max();
+        if self.last.len() < KEPT {
+            return self.extent.expected.max(self.extent.expected.and(most));
+        }
+        most.filter(|_| 2 * early >= KEPT)
     }
 }
 
@@ -81,6 +117,7 @@ mod tests {
     /// The estimate after groups of four reads, of which these numbers were made.
     fn most(made: &[usize]) -> Option<usize> {
         let mut groups = Groups::default();
+        groups.generated(made.len() + 1, None);
         let all: Vec<PageAccess> = (0..4 * made.len() as u32 + 1)
             .map(|at| PageAccess { page: PageNo(at + 1), mark: at % 4 == 0 })
             .collect();
@@ -105,6 +142,7 @@ mod tests {
         let mut page = 0;
         // A look-up of so many reads, all of which are made, and then so many that were not predicted.
         let mut look_up = |groups: &mut Groups, reads: usize, beyond: usize| {
+            groups.generated(1, groups.most());
             for at in 0..reads {
                 page += 1;
                 let [last, next] = [page, page + 1].map(PageNo);
@@ -123,6 +161,23 @@ mod tests {
         }
         look_up(&mut groups, 2, 3);
         assert_eq!(groups.most(), Some(5), "one went further");
+    }
+
+    #[test]
+    fn the_first_look_ups_that_may_end_early_are_followed_as_far_as_expected() {
+        let mut groups = Groups::new(Extent { stops: true, expected: Some(3) });
+        assert_eq!(groups.most(), Some(3));
+        let reads =
+            |limit: usize| (0..=limit).map(move |at| PageAccess { page: PageNo(1), mark: at % limit == 0 });
+        for (limit, beyond, most) in [(3, 0, Some(3)), (3, 2, Some(5)), (5, 0, Some(5))] {
+            groups.generated(1, Some(limit));
+            let all: Vec<PageAccess> = reads(limit).collect();
+            groups.pass(all[..limit - 1].iter(), &all[limit - 1]);
+            (0..beyond).for_each(|_| groups.add_unpredicted());
+            groups.pass(all[limit - 1..limit].iter(), &all[limit]);
+            assert_eq!(groups.most(), most);
+        }
+        assert_eq!(Groups::default().most(), None, "each is read to its end");
     }
 
     #[test]

@@ -11,7 +11,8 @@
 //!   scan by an index.
 //! - *Which of them are looked up*: those that pass the comparisons with literals in the [text](filter).
 //! - *How far each look-up goes*: `EXISTS` stops at the first matching row. The estimate is how far the last
-//!   ones [went](groups).
+//!   ones [went](groups), and at first how many reads those before the scan took. Each row that is followed in vain
+//!   may cost an own read: of a row's page the interior page above must be known.
 //!
 //! Then keys are read ahead in batches, and the leaves of all of them, and the rows, each in disk order (ATC'09
 //! section 3.5). The reads are hinted in the order in which SQLite makes them.
@@ -36,7 +37,7 @@ mod outer;
 
 pub(crate) use evidence::{JoinEvidence, Joined, KeyRange};
 pub(crate) use filter::{Filter, compared_with};
-pub(crate) use groups::Groups;
+pub(crate) use groups::{Extent, Groups};
 use outer::Onward;
 pub(crate) use outer::OuterRows;
 
@@ -113,6 +114,7 @@ pub(crate) struct JoinReads {
     column: usize,
     filter: Filter,
     inner: Inner,
+    extent: Extent,
     /// Read ahead and not looked up yet.
     keys: VecDeque<Owned>,
     ended: bool,
@@ -135,7 +137,7 @@ impl JoinReads {
         (outer, root): (OuterRows, PageNo),
         column: usize,
         filter: Filter,
-        inner: Inner,
+        (inner, extent): (Inner, Extent),
         pages: u32,
     ) -> Self {
         let reads = if matches!(inner, Inner::Entries(..)) { READS_A_KEY } else { 1 };
@@ -145,6 +147,7 @@ impl JoinReads {
             column,
             filter,
             inner,
+            extent,
             keys: VecDeque::new(),
             ended: false,
             reach: Reach::NEAR,
@@ -155,6 +158,11 @@ impl JoinReads {
             leaves: 1,
             found: 1,
         }
+    }
+
+    /// How far its look-ups go, as far as the statement shows it.
+    pub(crate) fn extent(&self) -> Extent {
+        self.extent
     }
 
     /// Root of the tree of the outer side.

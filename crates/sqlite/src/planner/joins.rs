@@ -2,7 +2,7 @@
 
 use super::{JOINS_FROM, Planner};
 use crate::ends::{self, Loop};
-use crate::join::{Filter, Inner, JoinReads, Joined, KeyRange, OuterRows, compared_with};
+use crate::join::{Extent, Filter, Inner, JoinReads, Joined, KeyRange, OuterRows, compared_with};
 use crate::page::{Page, PageNo};
 use crate::record::Value;
 use crate::scan::{FollowedScan, ScanId, ScanReads};
@@ -180,11 +180,11 @@ impl Planner {
                 OuterRows::in_order(walk, passed, order)
             }
         };
-        let reads = JoinReads::new((outer, joined.outer), column, filter, inner, self.pages);
+        let expected =
+            (goes != Loop::All).then(|| self.stream(stream).joins.reads_a_look_up(root, table.root));
+        let extent = Extent { stops: goes == Loop::Stops, expected };
+        let reads = JoinReads::new((outer, joined.outer), column, filter, (inner, extent), self.pages);
         let begun = self.enter(source, stream, root, ScanReads::Joined(Box::new(reads)), (end, None))?;
-        if let Some(scan) = self.scans.iter_mut().find(|scan| scan.id == begun && goes == Loop::Stops) {
-            scan.stops();
-        }
         // The scans that were recognised in each look-up alone are part of it.
         for at in (0..self.scans.len()).rev() {
             let scan = &self.scans[at];
