@@ -111,13 +111,16 @@ pub(crate) struct Statement {
     pub(crate) why: Why,
 }
 
-/// A statement in progress.
+/// The transaction of a stream, and its statement in progress.
 #[derive(Debug, Default)]
 struct Open {
     run: Option<Run>,
     statement: Statement,
     /// The stream's sums when they were last added.
     base: ReadTimes,
+    /// All statements that its connection ran at its last miss. They show where one transaction ends and another
+    /// begins, as far as no BEGIN holds them together: in WAL mode and with exclusive locks nothing else does.
+    running: Vec<Run>,
 }
 
 /// The statements of one file.
@@ -139,10 +142,7 @@ impl Ledger {
         state: impl Fn() -> (ReadTimes, Why),
         running: impl FnOnce() -> Option<Running>,
     ) -> bool {
-        if self.open.len() >= STREAMS_LIMIT && !self.open.contains_key(&stream) {
-            self.open.clear();
-        }
-        let open = self.open.entry(stream).or_default();
+        let open = self.open(stream);
         open.statement.reads += 1;
         open.statement.waited += u64::from(waited);
         open.statement.prefetched += u64::from(prefetched);
@@ -154,9 +154,9 @@ impl Ledger {
         let Some(Running { run, sql }) = running() else { return false };
         let is_other = open.run.is_some_and(|before| !run.continues(before));
         if is_other {
-            self.end(stream, state());
+            self.end_statement(stream, state());
         }
-        let open = self.open.entry(stream).or_default();
+        let open = self.open(stream);
         if open.run.replace(run).is_none() {
             open.statement.sql = sql;
         }
@@ -166,15 +166,45 @@ impl Ledger {
         is_other
     }
 
-    /// The statement of a stream is over.
-    pub(crate) fn end(&mut self, stream: u64, (sums, why): (ReadTimes, Why)) {
-        let Some(mut open) = self.open.remove(&stream) else { return };
-        open.add(sums);
-        open.statement.why = why;
-        if open.statement.waited < LOOK && open.statement.prefetched == 0 {
+    fn open(&mut self, stream: u64) -> &mut Open {
+        if self.open.len() >= STREAMS_LIMIT && !self.open.contains_key(&stream) {
+            self.open.clear();
+        }
+        self.open.entry(stream).or_default()
+    }
+
+    /// Whether a stream's transaction is another one than at its last miss, if its connection runs these statements:
+    /// none of those that ran then runs on. `None` where a transaction goes on whichever of them run.
+    pub(crate) fn is_another_transaction(&self, stream: u64, running: Option<&[Run]>) -> bool {
+        let (Some(open), Some(running)) = (self.open.get(&stream), running) else { return false };
+        let goes_on = |before: &Run| running.iter().any(|run| run.continues(*before));
+        !running.is_empty() && !open.running.is_empty() && !open.running.iter().any(goes_on)
+    }
+
+    /// A stream's read has missed while its connection ran these statements.
+    pub(crate) fn missed(&mut self, stream: u64, running: Option<Vec<Run>>) {
+        if let Some(running) = running.filter(|running| !running.is_empty()) {
+            self.open(stream).running = running;
+        }
+    }
+
+    /// The transaction of a stream is over.
+    pub(crate) fn end(&mut self, stream: u64, state: (ReadTimes, Why)) {
+        self.end_statement(stream, state);
+        self.open.remove(&stream);
+    }
+
+    /// The statement of a stream is over, and its transaction goes on.
+    fn end_statement(&mut self, stream: u64, (sums, why): (ReadTimes, Why)) {
+        let Some(open) = self.open.get_mut(&stream) else { return };
+        let mut ended = std::mem::take(open);
+        open.running = std::mem::take(&mut ended.running);
+        ended.add(sums);
+        ended.statement.why = why;
+        if ended.statement.waited < LOOK && ended.statement.prefetched == 0 {
             self.short += 1;
         } else {
-            keep(&mut self.done, open.statement);
+            keep(&mut self.done, ended.statement);
         }
     }
 
@@ -195,44 +225,13 @@ impl Ledger {
             }
             let (sums, why) = state(*stream);
             let statement = open.statement.clone();
-            let mut open = Open { run: open.run, statement, base: open.base };
+            let mut open = Open { statement, base: open.base, ..Open::default() };
             open.add(sums);
             open.statement.why = why;
             keep(&mut all, open.statement);
         }
         all.sort_by(|a, b| b.sums.actual.cmp(&a.sums.actual).then_with(|| a.sql.cmp(&b.sql)));
         all
-    }
-}
-
-/// The statements that run on each stream, by their runs. They show where one transaction ends and another
-/// begins, as far as no BEGIN holds them together: in WAL mode and with exclusive locks nothing else does.
-#[derive(Debug, Default)]
-pub(crate) struct RunningStatements(HashMap<u64, Vec<Run>>);
-
-impl RunningStatements {
-    /// A stream has read a page. `running` returns the runs of all statements that its connection runs; `None` where
-    /// a transaction goes on whichever of them run. Returns whether the transaction is another one than at the last
-    /// call: none of the statements that ran then runs on.
-    pub(crate) fn is_another_transaction(
-        &mut self,
-        stream: u64,
-        running: impl FnOnce() -> Option<Vec<Run>>,
-    ) -> bool {
-        let Some(running) = running().filter(|running| !running.is_empty()) else { return false };
-        if self.0.len() >= STREAMS_LIMIT && !self.0.contains_key(&stream) {
-            self.0.clear();
-        }
-        let before = self.0.entry(stream).or_default();
-        let goes_on = |before: &Run| running.iter().any(|run| run.continues(*before));
-        let is_another = !before.is_empty() && !before.iter().any(goes_on);
-        *before = running;
-        is_another
-    }
-
-    /// A stream's transaction is over.
-    pub(crate) fn ended(&mut self, stream: u64) {
-        self.0.remove(&stream);
     }
 }
 
@@ -324,9 +323,18 @@ mod tests {
 
     #[test]
     fn a_transaction_ends_when_none_of_its_statements_runs_on() {
-        let mut running = RunningStatements::default();
+        let mut ledger = Ledger::default();
+        let state = || (ReadTimes::default(), Why::FewMisses);
+        let missed = |ledger: &mut Ledger, running: Option<Vec<Run>>| {
+            let is_another = ledger.is_another_transaction(1, running.as_deref());
+            if is_another {
+                ledger.end(1, state());
+            }
+            ledger.missed(1, running);
+            is_another
+        };
         let runs = |runs: &[(u64, u32)]| runs.iter().map(|&(run, steps)| Run::new(run, steps)).collect();
-        let mut at = |now: &[(u64, u32)]| running.is_another_transaction(1, || Some(runs(now)));
+        let mut at = |now: &[(u64, u32)]| missed(&mut ledger, Some(runs(now)));
         assert!(!at(&[]), "a schema is read");
         assert!(!at(&[(10, 5)]), "the first one");
         assert!(!at(&[(20, 0), (10, 5)]), "one within it");
@@ -334,9 +342,9 @@ mod tests {
         assert!(!at(&[(10, 9)]), "the outer one alone");
         assert!(at(&[(11, 9)]), "it is run again");
         assert!(at(&[(11, 3)]), "its text and place have another one");
-        assert!(!running.is_another_transaction(1, || None), "after BEGIN");
-        running.ended(1);
-        assert!(!running.is_another_transaction(1, || Some(runs(&[(12, 0)]))), "its beginning was seen");
+        assert!(!missed(&mut ledger, None), "after BEGIN");
+        ledger.end(1, state());
+        assert!(!missed(&mut ledger, Some(runs(&[(12, 0)]))), "its beginning was seen");
     }
 
     #[test]

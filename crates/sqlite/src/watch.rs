@@ -13,7 +13,7 @@ use crate::planner::{Cost, Counters, Lookahead, Planner, ScanId};
 use crate::sequence::PageAccess;
 use crate::settings;
 use crate::source::ReadPage;
-use crate::statements::{Ledger, Run, Running, RunningStatements, Statement};
+use crate::statements::{Ledger, Run, Running, Statement};
 use foreseek_hints::allowance::{SEEK_PAGES, SEEK_PAGES_DISK};
 use foreseek_hints::read_around::{Counters as Around, Outcome, ReadAround};
 use foreseek_libprefetch::{Client, Entry, HintMode, Settings, Stats};
@@ -106,7 +106,6 @@ pub(crate) trait Connection {
 pub(crate) struct Watch {
     planner: Planner,
     ledger: Ledger,
-    running: RunningStatements,
     call: Bytes,
     client: Option<Client>,
     bypass: CacheBypass,
@@ -148,7 +147,6 @@ impl Watch {
             planner: if on_disk { planner.on_rotational_disk() } else { planner },
             around: ReadAround::new(if on_disk { SEEK_PAGES_DISK } else { SEEK_PAGES }),
             ledger: Ledger::default(),
-            running: RunningStatements::default(),
             call: backing.call_length(),
             client: None,
             bypass: CacheBypass::default(),
@@ -174,7 +172,6 @@ impl Watch {
     /// A transaction is over.
     fn end(&mut self, stream: u64) {
         self.ledger.end(stream, self.planner.state(stream));
-        self.running.ended(stream);
     }
 
     pub(crate) fn closed(&mut self, fd: RawFd) {
@@ -306,9 +303,13 @@ impl Watch {
             self.bypass.waited(stream(fd));
         }
         // In WAL mode and with exclusive locks, SQLite reads no counter at the beginning of a transaction.
-        if cost.missed && self.running.is_another_transaction(stream(fd), || connection.runs()) {
-            self.ledger.end(stream(fd), self.planner.state(stream(fd)));
-            self.planner.begin_unseen_transaction(stream(fd));
+        if cost.missed {
+            let running = connection.runs();
+            if self.ledger.is_another_transaction(stream(fd), running.as_deref()) {
+                self.end(stream(fd));
+                self.planner.begin_unseen_transaction(stream(fd));
+            }
+            self.ledger.missed(stream(fd), running);
         }
         let texts = &mut || connection.texts();
         let scan = self.planner.observe(&mut source, stream(fd), page, bytes, cost, texts);
