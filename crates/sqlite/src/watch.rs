@@ -161,22 +161,21 @@ impl Watch {
 
     /// A descriptor was seen for the first time, and the header through it.
     pub(crate) fn adopt(&mut self, fd: HostFd, header: Header, length: Option<Bytes>) {
-        self.end(stream(fd));
-        self.planner.closed(stream(fd));
+        self.end(stream(fd), Planner::closed);
         self.bypass.closed(stream(fd));
         if *self.header() != header {
             self.changed(header, length);
         }
     }
 
-    /// A transaction is over.
-    fn end(&mut self, stream: u64) {
+    /// A transaction is over. `next`: whether another begins, and how that was seen.
+    fn end(&mut self, stream: u64, next: fn(&mut Planner, u64)) {
         self.ledger.end(stream, self.planner.state(stream));
+        next(&mut self.planner, stream);
     }
 
     pub(crate) fn closed(&mut self, fd: RawFd) {
-        self.end(fd as u64);
-        self.planner.closed(fd as u64);
+        self.end(fd as u64, Planner::closed);
         self.bypass.closed(fd as u64);
         if let Some(client) = &self.client {
             client.closed(fd);
@@ -306,8 +305,7 @@ impl Watch {
         if cost.missed {
             let running = connection.runs();
             if self.ledger.is_another_transaction(stream(fd), running.as_deref()) {
-                self.end(stream(fd));
-                self.planner.begin_unseen_transaction(stream(fd));
+                self.end(stream(fd), Planner::begin_unseen_transaction);
             }
             self.ledger.missed(stream(fd), running);
         }
@@ -351,8 +349,7 @@ impl Watch {
 
     /// SQLite has read the bytes that show whether the file was changed: a transaction begins.
     pub(crate) fn transaction(&mut self, fd: HostFd, bytes: &[u8]) {
-        self.end(stream(fd));
-        self.planner.begin_transaction(stream(fd));
+        self.end(stream(fd), Planner::begin_transaction);
         self.counter_read(fd, bytes);
     }
 
