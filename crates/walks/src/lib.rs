@@ -13,8 +13,8 @@
 //!   next.
 //! - `costs`: the model of the device; `sweep`: the cheapest order of reading a set of addresses, exactly;
 //!   `ledger`: the limit of fetches, with the bound, its proof, and what no rule can guarantee.
-//! - `recognise`: actions of programs; `answers`: answers of the driver; `plan`: the next fetch; `quiet`: walks
-//!   over files in memory.
+//! - `recognise`: actions of programs; `answers`: answers of the driver; `plan`: the next fetch; `random`: walks in
+//!   no order; `quiet`: walks over files in memory.
 //!
 //! # Duties of a driver
 //!
@@ -41,6 +41,7 @@ mod order;
 mod pace;
 mod plan;
 mod quiet;
+mod random;
 mod recognise;
 mod settings;
 mod state;

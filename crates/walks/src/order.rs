@@ -17,6 +17,10 @@
 pub(crate) const SLACK: usize = 8;
 /// Votes that a directory needs before they replace those of its walk.
 const OWN_VOTES: u32 = 8;
+/// Votes after which it is said that no order fits, and how far all of them must be behind: of random opens, one
+/// vote is -1.5 in the mean.
+const AGAINST_VOTES: u32 = 16;
+const AGAINST: i32 = -16;
 /// Votes are halved when one order has this many, so that a change of order is noticed soon.
 const SCORE_LIMIT: i32 = 64;
 /// With more entries, fts sorts by inode number.
@@ -99,6 +103,11 @@ impl Votes {
         best.map(|(_, order)| order)
     }
 
+    /// Whether enough votes were given, and all orders have lost.
+    pub(crate) fn is_against_all(&self) -> bool {
+        self.count >= AGAINST_VOTES && self.fits.iter().all(|score| *score <= AGAINST)
+    }
+
     /// The order of a directory, given the votes of its walk.
     pub(crate) fn within(&self, walk: &Self) -> Option<Order> {
         if self.count >= OWN_VOTES { self.best() } else { walk.best().or_else(|| self.best()) }
@@ -163,5 +172,6 @@ mod tests {
             votes.vote([0, 1, 2].map(|order| ranks[order][at + 1] as i64 - ranks[order][at] as i64));
         }
         assert_eq!(votes.best(), None);
+        assert!(votes.is_against_all());
     }
 }

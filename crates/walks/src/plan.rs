@@ -70,7 +70,7 @@ const METADATA_DIVISOR: u64 = 4;
 
 /// Whether a pass is cheaper than single reads by a quarter. A smaller gain is not certain, and small batches
 /// would consume the allowance of a better larger one.
-fn pays(price: Nanos, alone: Nanos) -> bool {
+pub(crate) fn pays(price: Nanos, alone: Nanos) -> bool {
     price * 4 <= alone * 3
 }
 
@@ -79,15 +79,15 @@ const KNOWN_SHARE: u64 = 8;
 
 /// The contents of one pass.
 #[derive(Debug, Default)]
-struct Batch {
-    taken: Vec<About>,
+pub(crate) struct Batch {
+    pub(crate) taken: Vec<About>,
     price: Nanos,
     bytes: Bytes,
     /// The cost of a pass over all expected files that fit into memory, and their number.
     whole: Nanos,
-    all: usize,
+    pub(crate) all: usize,
     /// The cost of reading them in the order in which they are expected.
-    alone: Nanos,
+    pub(crate) alone: Nanos,
     /// The same of all.
     all_alone: Nanos,
 }
@@ -102,18 +102,18 @@ enum Aim {
 
 /// The result of a look.
 #[derive(Debug, Default)]
-struct Found {
+pub(crate) struct Found {
     lists: Vec<InDirectory>,
     /// Directories whose blocks may have to be read, at an unknown address.
     unread: Vec<(InDirectory, About)>,
     inodes: Vec<About>,
     places: Vec<About>,
     blocks: Vec<About>,
-    files: Vec<About>,
+    pub(crate) files: Vec<About>,
     /// Expected files whose contents can, or may later, be fetched.
     ahead: u64,
     /// Earlier expected entries that cannot be fetched yet.
-    unknown: u64,
+    pub(crate) unknown: u64,
     visits: u64,
 }
 
@@ -177,7 +177,13 @@ impl State {
             }
         }
         let allowed = self.allowed(at);
-        if allowed < self.ledger.model().near() * 2 {
+        // In random order addresses are asked for even so: what is used earns nothing without them.
+        let too_little = if walk.random {
+            walk.account.cost() < self.least_pass()
+        } else {
+            allowed < self.ledger.model().near() * 2
+        };
+        if too_little {
             return Err(Stopped::Allowance);
         }
         Ok(if aim == Aim::Files { allowed / METADATA_SHARE } else { allowed })
@@ -186,6 +192,9 @@ impl State {
     /// Why contents must not be fetched, whatever the allowance.
     fn obstacle(&self, at: usize) -> Option<Stopped> {
         let walk = self.walks[at].as_ref()?;
+        if walk.random {
+            return None;
+        }
         let cursor = walk.cursor.and_then(|cursor| self.tree.get(cursor));
         if cursor.is_some_and(|it| it.listing == Listing::Known && walk.order(it).is_none()) {
             return Some(Stopped::NoOrder);
@@ -204,12 +213,13 @@ impl State {
         }
         let allowed = self.allowed(at);
         let price = walk.price.unwrap_or(self.ledger.model().near()).max(Nanos(OPTIMISM)) / OPTIMISM;
-        let horizon = (allowed.get() / price.get()).max(HORIZON_LEAST);
-        let more = self.classes.more(walk.program, walk.files);
+        let random = walk.random;
+        let horizon = if random { VISITS_LIMIT } else { (allowed.get() / price.get()).max(HORIZON_LEAST) };
+        let more = if random { u64::MAX } else { self.classes.more(walk.program, walk.files) };
         let sample = walk.sample;
         let horizon = horizon.min(sample.map_or(VISITS_LIMIT, |sample| sample.count)).min(more);
         let found = self.find(at, aim, horizon);
-        if aim == Aim::Files && sample.is_none() && self.saves_for_contents(at, &found.files) {
+        if aim == Aim::Files && sample.is_none() && !random && self.saves_for_contents(at, &found.files) {
             return Some(Stopped::Allowance);
         }
         if self.ask(at, &found)
@@ -223,13 +233,18 @@ impl State {
             walk.resident = 0;
             return Some(Stopped::Complete);
         }
-        Some(self.fetch_contents(at, &found))
+        Some(if random { self.fetch_in_any_order(at, &found) } else { self.fetch_contents(at, &found) })
     }
 
     /// Visits the expected entries.
     fn find(&self, at: usize, aim: Aim, horizon: u64) -> Found {
         let mut found = Found::default();
         let Some(walk) = &self.walks[at] else { return found };
+        let classes = walk.classes_in_any_order(&self.tree);
+        let wants = |class: u8| match &classes {
+            Some(wanted) => wanted.get(usize::from(class)).copied().unwrap_or(true),
+            None => walk.wants(class),
+        };
         walk.expect(&self.tree, |key, entry, item| {
             if walk.sample.is_some_and(|sample| sample.spread) && walk.cursor != Some(key) {
                 return false;
@@ -242,11 +257,11 @@ impl State {
             let about = About { directory: key, entry, inode: item.inode };
             if item.kind == Kind::Directory {
                 self.find_directory(about, aim, &mut found);
-            } else if aim != Aim::Directories && walk.wants(item.class) && !item.is(flag::FETCHED) {
+            } else if aim != Aim::Directories && wants(item.class) && !item.is(flag::FETCHED) {
                 let placed = item.is(flag::PLACED);
                 found.unknown += u64::from(!placed);
                 if aim == Aim::Files && placed && item.pieces != crate::tree::NO_PIECES {
-                    if found.unknown <= UNKNOWN_LIMIT + found.files.len() as u64 / 4 {
+                    if walk.random || found.unknown <= UNKNOWN_LIMIT + found.files.len() as u64 / 4 {
                         found.files.push(about);
                     }
                     found.ahead += 1;
@@ -483,14 +498,24 @@ impl State {
         if batch.taken.is_empty() {
             return if room < self.settings.budget / 8 { Stopped::Memory } else { Stopped::Allowance };
         }
-        let pace =
-            self.walks[at].as_ref().and_then(|walk| walk.time_without_fetches(batch.taken.len() as u64));
-        if !pays(batch.price, pace.map_or(batch.alone, |pace| pace.min(batch.alone))) {
+        if !self.batch_pays(at, &batch) {
             return Stopped::NoGain;
         }
         if found.unknown * KNOWN_SHARE <= batch.all as u64 && self.is_worth_waiting(at, &batch, allowed) {
             return Stopped::Allowance;
         }
+        self.fetch_batch(at, batch)
+    }
+
+    /// Whether a pass is cheaper than the program's own reads, by the model and by its pace.
+    pub(crate) fn batch_pays(&self, at: usize, batch: &Batch) -> bool {
+        let count = batch.taken.len() as u64;
+        let pace = self.walks[at].as_ref().and_then(|walk| walk.time_without_fetches(count));
+        pays(batch.price, pace.map_or(batch.alone, |pace| pace.min(batch.alone)))
+    }
+
+    /// Requests the contents of a batch.
+    pub(crate) fn fetch_batch(&mut self, at: usize, batch: Batch) -> Stopped {
         self.mark(&batch.taken, flag::FETCHED);
         let parts = self.parts(&batch.taken);
         let count = batch.taken.len() as u64;
@@ -525,7 +550,7 @@ impl State {
     }
 
     /// As many of these as one pass fits of the allowed cost and memory.
-    fn batch(&self, expected: &[About], allowed: Nanos, room: Bytes) -> Batch {
+    pub(crate) fn batch(&self, expected: &[About], allowed: Nanos, room: Bytes) -> Batch {
         let mut batch = Batch::default();
         let (mut pass, mut parts, mut waiting) = (Sweep::default(), 0, Bytes::ZERO);
         let model = self.ledger.model();

@@ -148,12 +148,14 @@ impl State {
     /// A round begins: while everything found was in memory, it examines some files before it lists directories
     /// ahead.
     pub(crate) fn first_sample(&mut self, at: usize) {
+        let entries = self.tree.counts().1 as u64;
         if let Some(walk) = &mut self.walks[at]
             && !walk.missing
             && walk.sample.is_none()
             && walk.quiet.is_none()
         {
-            walk.sample = Some(Sample { stride: 1, count: SPREAD, spread: false });
+            let stride = if walk.random { (entries / SPREAD).max(1) } else { 1 };
+            walk.sample = Some(Sample { stride, count: SPREAD, spread: false });
         }
     }
 

@@ -34,6 +34,9 @@ impl State {
         directory.parent = directory.parent.or(parent);
         let first = !std::mem::replace(&mut directory.opened, true);
         directory.opener = Some(pid);
+        if first {
+            (directory.rank, self.ranks) = (self.ranks, self.ranks + 1);
+        }
         let parent = directory.parent;
         if first {
             self.adopt(at, node);
@@ -76,10 +79,10 @@ impl State {
     pub(crate) fn file_opened(&mut self, now: Instant, pid: ProcessId, node: Node, file: Node) {
         let Some((at, key)) = self.touched(now, pid, node) else { return };
         let (Some(directory), Some(walk)) = (self.tree.get_mut(key), &mut self.walks[at]) else { return };
+        let before = (directory.files > 0).then_some(directory.touched);
         (directory.files, directory.touched) = (directory.files + 1, walk.clock);
-        if let Some(before) = walk.cursor.replace(key).filter(|before| *before != key) {
-            walk.left.push_back((before, walk.clock));
-        }
+        let left = walk.cursor.replace(key).filter(|before| *before != key);
+        walk.left.extend(left.map(|before| (before, walk.clock)));
         let entry = directory.find(file.inode);
         let cheap =
             entry.is_some_and(|entry| directory.items[entry as usize].is(flag::FETCHED | flag::RESIDENT));
@@ -98,6 +101,8 @@ impl State {
                 }
             }
         }
+        self.moved(at, left, key, before);
+        self.judge_order(at);
         self.leave(at);
         self.list_opened(at, key);
         self.advance(at);
@@ -403,6 +408,9 @@ impl State {
     fn leave(&mut self, at: usize) {
         loop {
             let Some(walk) = &mut self.walks[at] else { return };
+            if walk.random {
+                return walk.left.clear();
+            }
             let (clock, cursor) = (walk.clock, walk.cursor);
             let front = walk.left.front().copied().filter(|(_, left)| left + ACTIVE < clock);
             let Some((key, _)) = front else { return };
@@ -425,7 +433,7 @@ impl State {
     }
 
     /// Whether a directory is another, or holds it.
-    fn is_above(&self, above: Key, below: Option<Key>) -> bool {
+    pub(crate) fn is_above(&self, above: Key, below: Option<Key>) -> bool {
         let mut next = below;
         let mut steps = 0;
         while let Some(key) = next.filter(|_| steps < 2048) {
@@ -441,7 +449,7 @@ impl State {
     /// Makes room: drops directories that walks have finished.
     pub(crate) fn retire(&mut self) {
         for at in 0..WALKS_LIMIT {
-            let Some(walk) = &self.walks[at] else { continue };
+            let Some(walk) = self.walks[at].as_ref().filter(|walk| !walk.random) else { continue };
             let finished = |key: &Key| {
                 let Some(directory) = self.tree.get(*key) else { return true };
                 directory.opened

@@ -18,6 +18,9 @@ use std::sync::Arc;
 /// first. A status of this many is readable, and a search among them costs less than an event.
 pub(crate) const WALKS_LIMIT: usize = 64;
 
+/// The name of no order for the status.
+const RANDOM: &str = "random";
+
 /// The data of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FetchKind {
@@ -69,6 +72,8 @@ pub(crate) struct State {
     pub(crate) readings: VecDeque<(Node, Reading)>,
     pub(crate) classes: Classes,
     pub(crate) outbox: VecDeque<Command>,
+    /// How many directories programs have opened.
+    pub(crate) ranks: u64,
     pub(crate) held: Bytes,
     /// Of all walks: fetched, used, wasted.
     pub(crate) totals: [Bytes; 3],
@@ -90,6 +95,7 @@ impl State {
             readings: VecDeque::new(),
             classes: Classes::default(),
             outbox: VecDeque::new(),
+            ranks: 0,
             held: Bytes::ZERO,
             totals: [Bytes::ZERO; 3],
             ended: 0,
@@ -186,7 +192,7 @@ impl State {
             wasted: walk.wasted,
             fetched_bytes: walk.fetched_bytes,
             held: walk.held,
-            order: walk.usual().map(crate::order::Order::name),
+            order: if walk.random { Some(RANDOM) } else { walk.usual().map(crate::order::Order::name) },
             stopped: if walk.quiet.is_some() { Stopped::InMemory } else { walk.stopped },
         })
     }

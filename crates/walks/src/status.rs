@@ -46,7 +46,7 @@ pub struct WalkStatus {
     pub fetched_bytes: Bytes,
     /// Bytes that are held for it.
     pub held: Bytes,
-    /// The order of its opens within a directory; `None` if it is not known.
+    /// The order of its opens within a directory, or "random"; `None` if it is not known.
     pub order: Option<&'static str>,
     /// Why nothing more is fetched.
     pub stopped: Stopped,

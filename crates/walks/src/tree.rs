@@ -164,8 +164,11 @@ pub(crate) struct Directory {
     pub(crate) opened: bool,
     /// The last process that opened it.
     pub(crate) opener: Option<ProcessId>,
-    /// Files that were opened in it.
+    /// Its place among the directories that programs opened.
+    pub(crate) rank: u64,
+    /// Files that were opened in it, and that it lists.
     pub(crate) files: u32,
+    listed_files: u32,
     /// Its walk's clock at the last open of a file.
     pub(crate) touched: u64,
     pub(crate) items: Vec<Item>,
@@ -197,7 +200,9 @@ impl Directory {
             unseen: false,
             opened: false,
             opener: None,
+            rank: 0,
             files: 0,
+            listed_files: 0,
             touched: 0,
             items: Vec::new(),
             inodes: InodeReads::default(),
@@ -218,6 +223,7 @@ impl Directory {
         by_inode.sort_unstable_by_key(|at| (entries[*at as usize].node.inode, *at));
         by_name.sort_unstable_by_key(|at| entries[*at as usize].name);
         self.items = entries.iter().map(|entry| item(entry, class(entry.name))).collect();
+        self.listed_files = self.items.iter().filter(|item| item.kind == Kind::File).count() as u32;
         for (rank, at) in by_inode.iter().enumerate() {
             self.items[*at as usize].inode_rank = rank as u32;
         }
@@ -228,6 +234,11 @@ impl Directory {
         (self.reach, self.below) = (Reach::default(), Reach::default());
         (self.last, self.passed) = (None, (None, 0));
         self.listing = Listing::Known;
+    }
+
+    /// Whether as many files were opened in it as it lists, or it is not listed.
+    pub(crate) fn is_read(&self) -> bool {
+        self.listing != Listing::Known || self.files >= self.listed_files
     }
 
     /// The entry of an inode.
@@ -244,6 +255,14 @@ impl Directory {
             By::Listing => (position < self.items.len()).then_some(position as u32),
             By::Inode => self.by_inode.get(position).copied(),
             By::Name => self.by_name.get(position).copied(),
+        }
+    }
+
+    /// Files that were passed, and not fetched, are expected again.
+    pub(crate) fn take_back_passed(&mut self) {
+        self.passed = (None, 0);
+        for item in self.items.iter_mut().filter(|item| !item.is(flag::FETCHED)) {
+            item.flags &= !flag::PASSED;
         }
     }
 

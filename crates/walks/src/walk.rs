@@ -18,6 +18,7 @@ use crate::ledger::Account;
 use crate::order::{LARGE, Order, SLACK, Votes};
 use crate::pace::Pace;
 use crate::quiet::{Quiet, Sample};
+use crate::random::Jumps;
 use crate::tree::{Directory, Item, Key, Listing, Tree, flag};
 use crate::unplaced::Unplaced;
 use crate::{Kind, Node, Stopped};
@@ -64,13 +65,16 @@ pub(crate) struct Walk {
     pub(crate) cursor: Option<Key>,
     /// The directory opened last.
     pub(crate) opened: Key,
-    votes: [Votes; 2],
+    pub(crate) votes: [Votes; 2],
+    pub(crate) jumps: Jumps,
+    /// Its opens follow no order.
+    pub(crate) random: bool,
     /// Positive: files first; negative: descends in between.
     descent: i32,
     /// For each class of files: opened, and passed.
-    tallies: Vec<[u32; 2]>,
+    pub(crate) tallies: Vec<[u32; 2]>,
     /// Expected files, recently: opened, and passed.
-    recent: [u32; 2],
+    pub(crate) recent: [u32; 2],
     pub(crate) fetched: u64,
     pub(crate) used: u64,
     pub(crate) wasted: u64,
@@ -135,6 +139,8 @@ impl Walk {
             cursor: None,
             opened: top,
             votes: [Votes::default(); 2],
+            jumps: Jumps::default(),
+            random: false,
             descent: 0,
             tallies: Vec::new(),
             recent: [0; 2],
@@ -182,6 +188,8 @@ impl Walk {
         self.opened = other.opened;
         self.votes[0].join(&other.votes[0]);
         self.votes[1].join(&other.votes[1]);
+        self.jumps.join(other.jumps);
+        self.random |= other.random;
         self.descent = (self.descent + other.descent).clamp(-DESCENT_LIMIT, DESCENT_LIMIT);
         for (class, counts) in other.tallies.iter().enumerate() {
             for (way, count) in counts.iter().enumerate() {
@@ -279,6 +287,9 @@ impl Walk {
 
     /// The order of a directory's opens, if it is known.
     pub(crate) fn order(&self, directory: &Directory) -> Option<Order> {
+        if self.random {
+            return None;
+        }
         directory.votes.within(&self.votes[usize::from(directory.items.len() > LARGE)])
     }
 
@@ -305,9 +316,12 @@ impl Walk {
         self.fetched.saturating_sub(self.used + self.wasted)
     }
 
-    /// Visits the entries that the walk is expected to open, in order: files that were neither opened nor
-    /// passed, and directories. It ends when the visitor returns `false`.
+    /// Visits the entries that the walk is expected to open, in order if it has one: files that were neither
+    /// opened nor passed, and directories. It ends when the visitor returns `false`.
     pub(crate) fn expect(&self, tree: &Tree, mut visit: impl FnMut(Key, u32, &Item) -> bool) {
+        if self.random {
+            return self.expect_in_any_order(tree, visit);
+        }
         let Some((mut stack, mut met)) = self.start(tree) else { return };
         while let Some(frame) = stack.last_mut() {
             let Some(directory) = tree.get(frame.key) else {

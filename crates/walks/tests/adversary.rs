@@ -30,6 +30,10 @@ enum Move {
     Nibble(u8),
     /// Opens files that are not in memory, anywhere in listed directories or not.
     Evade(u16),
+    /// Opens files anywhere in the directories that a walk has opened, so many times.
+    Shuffle(u16),
+    /// Opens all directories of a walk.
+    Survey,
     /// Changes to another walk.
     Switch(u8),
     /// All walks advance in turns, so many rounds.
@@ -44,6 +48,8 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         3 => Just(Move::Lure),
         2 => (0u8..100).prop_map(Move::Nibble),
         2 => (1u16..40).prop_map(Move::Evade),
+        2 => (1u16..400).prop_map(Move::Shuffle),
+        1 => Just(Move::Survey),
         3 => (0u8..8).prop_map(Move::Switch),
         1 => (0u8..60).prop_map(Move::Turns),
         1 => Just(Move::Rest),
@@ -173,6 +179,8 @@ impl Adversary {
                 self.walks[self.at] = Vec::new().into_iter();
             }
             Move::Evade(count) => while_true(count, || self.evade()),
+            Move::Shuffle(count) => while_true(count, || self.open_any(|_, _, _| true)),
+            Move::Survey => self.survey(),
             Move::Turns(rounds) => {
                 for _ in 0..usize::from(rounds) * self.walks.len() {
                     self.at = (self.at + 1) % self.walks.len();
@@ -189,17 +197,30 @@ impl Adversary {
 
     /// Opens a file that is not in memory, in a directory that some walk has opened.
     fn evade(&mut self) -> bool {
+        self.open_any(|world, at, nth| !world.holds(at, nth))
+    }
+
+    /// Opens a file of these that was not opened, in a directory that some walk has opened.
+    fn open_any(&mut self, may: impl Fn(&World, usize, usize) -> bool) -> bool {
         let seen: Vec<usize> = self.seen.iter().copied().collect();
         for _ in 0..40 {
             let Some(at) = seen.get(self.dice.roll(seen.len() as u64) as usize) else { return false };
             let files = self.engine_world.tree.directories[*at].files.len() as u64;
             let nth = self.dice.roll(files) as usize;
-            if files > 0 && !self.opened.contains(&(*at, nth)) && !self.engine_world.holds(*at, nth) {
+            if files > 0 && !self.opened.contains(&(*at, nth)) && may(&self.engine_world, *at, nth) {
                 self.act(Act::File(*at, nth));
                 return true;
             }
         }
         false
+    }
+
+    /// Opens the directories that are left of a walk. Its files can be opened by shuffling alone.
+    fn survey(&mut self) {
+        let left: Vec<Act> = std::mem::take(&mut self.walks[self.at]).collect();
+        for act in left.into_iter().filter(|act| matches!(act, Act::Directory(_))) {
+            self.act(act);
+        }
     }
 }
 
@@ -303,13 +324,15 @@ fn games(layouts: [Layout; 3]) -> Vec<Game> {
         let layout = layouts[game % layouts.len()];
         let mut moves = Vec::new();
         for _ in 0..5 + dice.roll(40) {
-            moves.push(match dice.roll(9) {
+            moves.push(match dice.roll(12) {
                 0 | 1 => Move::Follow(1 + dice.roll(300) as u16),
                 2 | 3 => Move::Lure,
                 4 => Move::Nibble(dice.roll(100) as u8),
                 5 => Move::Evade(1 + dice.roll(30) as u16),
                 6 => Move::Switch(dice.roll(8) as u8),
                 7 => Move::Turns(dice.roll(60) as u8),
+                8 | 9 => Move::Shuffle(1 + dice.roll(300) as u16),
+                10 => Move::Survey,
                 _ => Move::Rest,
             });
             moves.push(Move::Switch(dice.roll(8) as u8));

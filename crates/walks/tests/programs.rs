@@ -269,17 +269,23 @@ fn a_walk_that_leaves_memory_is_prefetched_again() {
     assert!(with_engine.reported < (rest.len() + first.len() / 4) as u64, "{}", with_engine.reported);
 }
 
-/// One directory of 4,000 files, of which the first are in memory.
-#[test]
-fn the_rest_of_a_large_directory_is_sampled_before_its_reports_end() {
+/// One directory of so many files.
+fn one_directory(files: usize) -> Tree {
     let mut tree = fresh();
     let files: Vec<common::File> =
-        tree.directories.iter_mut().flat_map(|it| std::mem::take(&mut it.files)).take(4000).collect();
+        tree.directories.iter_mut().flat_map(|it| std::mem::take(&mut it.files)).take(files).collect();
     tree.directories.truncate(1);
     let top = &mut tree.directories[0];
     (top.listing, top.below) = ((0..files.len()).collect(), Vec::new());
     top.files = files;
     Dice(4).shuffle(&mut top.listing);
+    tree
+}
+
+/// One directory of 4,000 files, of which the first are in memory.
+#[test]
+fn the_rest_of_a_large_directory_is_sampled_before_its_reports_end() {
+    let tree = one_directory(4000);
     let acts = walk(&tree, Reading::Listing, false);
     let world = run_warm(&tree, &acts, &acts[..500]);
     let walk = &world.engine.as_ref().expect("an engine").status().walks[0];
@@ -356,4 +362,151 @@ fn the_driver_gets_the_process_that_may_pass_through_a_directory() {
     }
     asked.sort();
     assert_eq!(asked, [(1, Some(pid)), (2, None), (3, None)]);
+}
+
+/// A program that opens all directories, and then files in random order: a training job.
+fn in_random_order(tree: &Tree, keep: impl Fn(&common::File) -> bool) -> Vec<Act> {
+    let (mut acts, mut files): (Vec<Act>, Vec<Act>) =
+        walk(tree, Reading::Listing, false).into_iter().partition(|act| matches!(act, Act::Directory(_)));
+    files.retain(|act| matches!(act, Act::File(at, nth) if keep(&tree.directories[*at].files[*nth])));
+    Dice(9).shuffle(&mut files);
+    acts.append(&mut files);
+    acts
+}
+
+#[test]
+fn a_program_in_random_order_gets_one_pass_over_the_tree() {
+    // A pass over an aged tree takes a quarter of the program's own reads, and is made once they have cost as much.
+    for (layout, used, least) in [(Layout::Fresh, 0.9, 3.0), (Layout::Aged(10), 0.7, 1.5)] {
+        let tree = Tree::new(6000, layout, 11);
+        let ran = run(&tree, &in_random_order(&tree, |_| true));
+        show(&format!("random order, {layout:?}"), &ran);
+        let walk = &ran.status.walks[0];
+        assert_eq!((walk.order, walk.wasted), (Some("random"), 0));
+        assert!(walk.used as f64 >= used * ran.files as f64, "{walk:?}");
+        assert!(ran.gain() > least, "{}", ran.gain());
+    }
+}
+
+#[test]
+fn one_large_directory_in_random_order_is_read_in_one_pass() {
+    let tree = one_directory(4000);
+    let ran = run(&tree, &in_random_order(&tree, |_| true));
+    show("random order, one directory", &ran);
+    assert_eq!(ran.status.walks[0].order, Some("random"));
+    assert!(ran.gain() > 3.0, "{}", ran.gain());
+}
+
+/// Ten directories of 400 files: a step from one to another is never far.
+#[test]
+fn few_large_directories_in_random_order_are_read_in_one_pass() {
+    let mut tree = one_directory(4000);
+    let names: Vec<common::File> = std::mem::take(&mut tree.directories[0].files);
+    tree.directories[0].listing.clear();
+    for (at, files) in names.chunks(400).enumerate() {
+        tree.directories.push(common::Directory {
+            inode: 90_000 + at as u64,
+            name: format!("class{at}"),
+            parent: Some(0),
+            lba: 8 * at as u64,
+            files: files.to_vec(),
+            listing: (0..files.len()).collect(),
+            below: Vec::new(),
+        });
+        tree.directories[0].below.push(at + 1);
+        tree.directories[0].listing.push(common::BELOW + at + 1);
+    }
+    let ran = run(&tree, &in_random_order(&tree, |_| true));
+    show("random order, ten directories", &ran);
+    assert_eq!(ran.status.walks[0].order, Some("random"));
+    assert!(ran.gain() > 3.0, "{}", ran.gain());
+}
+
+#[test]
+fn a_program_in_random_order_gets_the_classes_that_it_opens() {
+    let tree = fresh();
+    let ran = run(&tree, &in_random_order(&tree, |file| file.name.ends_with(".c")));
+    show("random order, one extension of three", &ran);
+    let walk = &ran.status.walks[0];
+    assert_eq!(walk.order, Some("random"));
+    assert!(walk.fetched <= ran.files, "{walk:?}");
+    assert!(ran.gain() > 2.0, "{}", ran.gain());
+}
+
+/// A program that stops anywhere has cost at most twice as much, and the allowance.
+#[test]
+fn a_program_in_random_order_that_stops_costs_at_most_twice_as_much() {
+    let tree = fresh();
+    let acts = in_random_order(&tree, |_| true);
+    let directories = acts.iter().filter(|act| matches!(act, Act::Directory(_))).count();
+    for files in [8, 50, 100, 150, 200, 300, 600, 1200] {
+        let ran = run(&tree, &acts[..directories + files]);
+        show(&format!("random order, stops after {files}"), &ran);
+        assert!(ran.with_engine <= ran.stock * 2, "{files}: {} and {}", ran.with_engine, ran.stock);
+    }
+}
+
+/// A server that opens some files of a large tree at random, again and again, gets none once its walks are known.
+#[test]
+fn a_program_that_opens_few_files_in_random_order_is_left_alone() {
+    let tree = fresh();
+    let acts = in_random_order(&tree, |_| true);
+    let directories = acts.iter().filter(|act| matches!(act, Act::Directory(_))).count();
+    let mut world = World::new(Arc::new(Flat), tree.clone(), Some(Settings::default()));
+    let begin = |world: &mut World| {
+        world.evict();
+        world.notify(Event::Program { pid: ProcessId(1), name: b"imapd" });
+        acts[..directories].iter().for_each(|act| world.act(*act));
+    };
+    let mut fetched = Vec::new();
+    for walk in 0..16 {
+        begin(&mut world);
+        acts[directories + walk * 300..][..300].iter().for_each(|act| world.act(*act));
+        let status = world.engine.as_ref().expect("an engine").status();
+        fetched.push(status.walks[0].fetched);
+        world.rest();
+    }
+    eprintln!("fetched for walks of 300 files: {fetched:?}");
+    assert!(fetched[0] > 0 && fetched[12..].iter().all(|files| *files == 0), "{fetched:?}");
+}
+
+/// With memory for a quarter of the tree nothing is fetched until twice the memory is left: pages would wait for most
+/// of the program.
+#[test]
+fn a_tree_in_random_order_that_does_not_fit_into_memory_gains_at_its_end() {
+    let tree = fresh();
+    let settings = Settings { budget: tree.bytes() / 4, ..Settings::default() };
+    let ran = run_with(&tree, &in_random_order(&tree, |_| true), settings);
+    show("random order, a quarter of the tree in memory", &ran);
+    let walk = &ran.status.walks[0];
+    assert!(walk.fetched > 0 && walk.fetched * 2 < ran.files, "{walk:?}");
+    assert!(ran.gain() > 1.2, "{}", ran.gain());
+    let half = run_with(&tree, &in_random_order(&tree, |_| true)[..2000], settings);
+    assert_eq!((half.status.walks[0].fetched, half.status.walks[0].stopped), (0, Stopped::Memory));
+}
+
+/// `find | sort | xargs`: the directories follow one another in an order that no listing has, but each is read
+/// to its end.
+#[test]
+fn a_program_that_finishes_each_directory_is_in_order() {
+    let tree = fresh();
+    let mut acts = in_random_order(&tree, |_| true);
+    let path = |act: &Act| {
+        let (Act::Directory(mut at) | Act::File(mut at, _) | Act::Look(mut at, _)) = *act;
+        let mut names = match act {
+            Act::File(at, nth) => vec![tree.directories[*at].files[*nth].name.clone()],
+            _ => Vec::new(),
+        };
+        while let Some(parent) = tree.directories[at].parent {
+            names.push(tree.directories[at].name.clone());
+            at = parent;
+        }
+        names.reverse();
+        names
+    };
+    let directories = acts.iter().filter(|act| matches!(act, Act::Directory(_))).count();
+    acts[directories..].sort_by_key(path);
+    let ran = run(&tree, &acts);
+    show("find sort xargs", &ran);
+    assert_eq!(ran.status.walks[0].order, Some("name"));
 }

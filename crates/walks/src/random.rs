@@ -1,0 +1,198 @@
+//! Walks in random order: programs that list a tree and then open its files anywhere in it.
+//!
+//! Training jobs shuffle their files, and programs that look for duplicates open files of one length, wherever
+//! they lie. No order tells the next file. But each file of the tree is as likely as any other, so that what
+//! pays is one pass over all of them, in disk order, as large as memory allows.
+//!
+//! *Recognition.* Directories have ranks, in the order in which programs opened them. A program in some order
+//! goes forward, and hardly ever back to a directory that it has left before its last file. In random order it
+//! does so at every second open. Moves up and down one path do not count as such, since every walk makes them, nor
+//! do moves to a directory of which a file was opened a moment ago, which threads make. In a tree of few directories
+//! the votes of siblings ([`crate::order`]) tell the same.
+//!
+//! *The rule.* Rent or buy: the pass is made once the walk has cost as much, by the limit of every fetch
+//! ([`crate::ledger`]). No part of it is fetched sooner. A part of the files serves the same part of the opens,
+//! and would have to be paid for beside the rest.
+//!
+//! *Selection.* Nothing is passed in random order. A class of files is fetched if at least a quarter as many of
+//! it were opened as of all files, in proportion. Nothing is fetched for a program whose walks have ended before
+//! a quarter of what is left now was opened: a server that opens a file now and then.
+
+use crate::order::Votes;
+use crate::plan::{Batch, Found};
+use crate::state::{About, State};
+use crate::tree::{Item, Key, Tree, flag};
+use crate::walk::Walk;
+use crate::{Kind, Stopped};
+use foreseek_units::{Lba, Nanos, Pages, SectorSpan};
+
+/// Files are fetched if at least this part of them is expected to be opened: a quarter. In one pass a file costs
+/// less than a quarter of a single read.
+const WORTH: u64 = 4;
+/// A pass over files of which fewer than this part fits into memory is not made: a half. The pages would wait
+/// through most of the program's own reads, and the kernel would drop them.
+const FITTING_SHARE: usize = 2;
+
+/// Opens after which a program is still at work in a directory: two for each of eight threads.
+const AT_WORK: u64 = 16;
+/// The weight of a jump back, against one of any other open: in random order one open of two is such a jump.
+const JUMP: i32 = 3;
+/// The balance lies between these, and jumps are many from the third on: at least eight of them.
+const BALANCE: (i32, i32, i32) = (-32, 32, 24);
+
+/// The balance of jumps back and of other opens.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Jumps(i32);
+
+impl Jumps {
+    /// Counts an open.
+    fn count(&mut self, back: bool) {
+        let (least, most, _) = BALANCE;
+        self.0 = (self.0 + if back { JUMP } else { -1 }).clamp(least, most);
+    }
+
+    fn are_many(self) -> bool {
+        self.0 >= BALANCE.2
+    }
+
+    fn are_few(self) -> bool {
+        self.0 <= 0
+    }
+
+    /// Joins those of two walks that are one.
+    pub(crate) fn join(&mut self, other: Self) {
+        let (least, most, _) = BALANCE;
+        self.0 = (self.0 + other.0).clamp(least, most);
+    }
+}
+
+impl State {
+    /// A program opened a file of a directory, after one of the directory `from`. `before`: when the last one of this
+    /// directory was opened, if one was.
+    pub(crate) fn moved(&mut self, at: usize, from: Option<Key>, to: Key, before: Option<u64>) {
+        let Some(back) = from.map_or(Some(false), |from| self.is_jump_back(from, to)) else { return };
+        let Some(walk) = &mut self.walks[at] else { return };
+        let at_work = before.is_some_and(|before| before + AT_WORK >= walk.clock);
+        walk.jumps.count(back && !at_work);
+    }
+
+    /// Whether it goes back to an earlier directory; `None` if that tells nothing.
+    fn is_jump_back(&self, from: Key, to: Key) -> Option<bool> {
+        let (left, entered) = (self.tree.get(from)?, self.tree.get(to)?);
+        let tells = !left.is_read() && !self.is_above(from, Some(to)) && !self.is_above(to, Some(from));
+        tells.then_some(entered.rank < left.rank)
+    }
+
+    /// Takes the votes of the last open into account.
+    pub(crate) fn judge_order(&mut self, at: usize) {
+        let Some(walk) = &mut self.walks[at] else { return };
+        let random = walk.is_in_no_order();
+        let before = std::mem::replace(&mut walk.random, random);
+        if before || !random {
+            return;
+        }
+        // What was passed in an order that there is not will be opened like all the rest.
+        walk.recent = [0; 2];
+        for key in &walk.all {
+            if let Some(directory) = self.tree.get_mut(*key) {
+                directory.take_back_passed();
+            }
+        }
+    }
+
+    /// The least that a pass over the known files can cost: a block of each.
+    pub(crate) fn least_pass(&self) -> Nanos {
+        let block = SectorSpan::at(Lba(0), Pages(1).sectors());
+        self.ledger.model().transfer(block) * self.tree.counts().1 as u64
+    }
+
+    /// One pass over all files that are known and fit into memory, or nothing.
+    pub(crate) fn fetch_in_any_order(&mut self, at: usize, found: &Found) -> Stopped {
+        if self.is_to_stop(at, found.files.len() as u64) {
+            return Stopped::Selective;
+        }
+        let mut files = found.files.clone();
+        files.sort_by_cached_key(|about| self.place_of(*about));
+        let room = self.settings.budget.saturating_sub(self.held);
+        let mut batch = self.batch(&files, self.allowed(at), room);
+        if batch.all * FITTING_SHARE < files.len() {
+            return Stopped::Memory;
+        }
+        if batch.taken.len() < batch.all || found.unknown > batch.all as u64 {
+            return Stopped::Allowance;
+        }
+        if batch.taken.is_empty() {
+            return Stopped::Complete;
+        }
+        batch.alone = self.alone_in_any_order(&batch);
+        if !self.batch_pays(at, &batch) {
+            return Stopped::NoGain;
+        }
+        self.fetch_batch(at, batch)
+    }
+
+    /// Whether earlier walks of the program ended before they would have opened enough of these files.
+    fn is_to_stop(&self, at: usize, files: u64) -> bool {
+        let walk = self.walks[at].as_ref();
+        walk.is_some_and(|walk| self.classes.more(walk.program, walk.files).saturating_mul(WORTH) < files)
+    }
+
+    /// What the program's own reads of these files cost at least: a positioning each.
+    fn alone_in_any_order(&self, batch: &Batch) -> Nanos {
+        let model = self.ledger.model();
+        let items = batch.taken.iter().filter_map(|about| self.tree.item(about.directory, about.entry));
+        let pieces = items.flat_map(|item| self.tree.pieces(item));
+        let spans = pieces.map(|piece| SectorSpan::at(piece.lba, piece.pages.sectors()));
+        model.near() * batch.taken.len() as u64 + spans.map(|span| model.transfer(span)).sum::<Nanos>()
+    }
+
+    fn place_of(&self, about: About) -> Option<Lba> {
+        let item = self.tree.item(about.directory, about.entry)?;
+        Some(self.tree.pieces(item).first()?.lba)
+    }
+}
+
+impl Walk {
+    /// Whether its opens follow no order, by its votes.
+    fn is_in_no_order(&self) -> bool {
+        let votes_against = self.votes.iter().any(Votes::is_against_all);
+        votes_against || self.jumps.are_many() || (self.random && !self.jumps.are_few())
+    }
+
+    /// Visits all files that were neither opened nor passed, and all directories.
+    pub(crate) fn expect_in_any_order(&self, tree: &Tree, mut visit: impl FnMut(Key, u32, &Item) -> bool) {
+        for key in &self.all {
+            let items = tree.get(*key).map_or(&[][..], |directory| &directory.items);
+            for (entry, item) in items.iter().enumerate() {
+                let wanted = match item.kind {
+                    Kind::File => !item.is(flag::OPENED | flag::PASSED),
+                    Kind::Directory => true,
+                    Kind::Other => false,
+                };
+                if wanted && !visit(*key, entry as u32, item) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Of each class, whether its files are worth fetching; `None` if the order decides.
+    pub(crate) fn classes_in_any_order(&self, tree: &Tree) -> Option<Vec<bool>> {
+        if !self.random {
+            return None;
+        }
+        let mut known = vec![0u64; self.tallies.len()];
+        let directories = self.all.iter().filter_map(|key| tree.get(*key));
+        for item in directories.flat_map(|directory| &directory.items).filter(|item| item.kind == Kind::File)
+        {
+            if let Some(count) = known.get_mut(usize::from(item.class)) {
+                *count += 1;
+            }
+        }
+        let opened = |class: usize| u64::from(self.tallies[class][0]);
+        let all_opened: u64 = (0..known.len()).map(opened).sum();
+        let all_known: u64 = known.iter().sum();
+        let wanted = |class: usize| (opened(class) + 1) * WORTH * all_known >= known[class] * all_opened;
+        Some((0..known.len()).map(wanted).collect())
+    }
+}
