@@ -81,6 +81,8 @@ pub enum ReadingOrder {
     Inode,
     /// By name.
     Name,
+    /// None: all directories are listed first, and then their files are used anywhere.
+    Random,
 }
 
 /// How a tree is walked, and how it was written.

@@ -108,6 +108,27 @@ fn every_workload_keeps_the_rules() {
     }
 }
 
+/// Two programs that walk in random order: each file of the tree is opened by one of them, once, and hardly one
+/// lies in the directory of the file before.
+#[test]
+fn a_walk_in_random_order_opens_each_file_once() {
+    let walk = Walk { order: ReadingOrder::Random, threads: 2, ..Walk::default() };
+    let parameters =
+        Parameters { walk: Some(walk), data_size: Some(Bytes::mib(12)), ..Parameters::default() };
+    let mut workload = by_name("walk", &parameters).expect("a walk");
+    let files = workload.files();
+    let mut random = Pcg64Mcg::seed_from_u64(3);
+    let mut opened: Vec<u32> = Vec::new();
+    for number in 0..2 {
+        opened.extend(trail(&mut *workload, number, &mut random).opens.iter().map(|(file, _)| file.0));
+    }
+    let directory = |file: u32| files[file as usize].directory;
+    let near = opened.windows(2).filter(|two| directory(two[0]) == directory(two[1])).count();
+    assert!(near * 10 < opened.len(), "{near} of {}", opened.len());
+    opened.sort_unstable();
+    assert!(opened.iter().copied().eq(0..files.len() as u32));
+}
+
 #[test]
 fn unknown_names_and_foreign_parameters_are_refused() {
     let error = by_name("one-half-0", &Parameters::default()).err().expect("unknown").to_string();

@@ -3,8 +3,9 @@
 //! No paper has it. Sizes, counts and think times are assumptions: directories of 12 files, with exponentially
 //! distributed sizes of 12 KiB on average, as in a source or documentation tree. A program lists a directory
 //! and then uses its files, one after the other, in the order of the listing (on ext4 by hash: grep -r, tar,
-//! find, du), of inodes (cp, borg) or of names (rsync, git), each forwards or backwards. With several threads
-//! each takes the next directory in turn (rg). Of a file that is not opened the attributes are read (`stat`);
+//! find, du), of inodes (cp, borg) or of names (rsync, git), each forwards or backwards. In random order it lists
+//! all of its directories first, and then uses their files anywhere (a training job). With several threads each
+//! takes the next directory in turn (rg). Of a file that is not opened the attributes are read (`stat`);
 //! of one that is opened a share is read from its start.
 
 use super::WorkloadError;
@@ -14,6 +15,7 @@ use super::script::{Script, Source, Steps};
 use crate::program::{Drive, FileNumber, FileSpec, Handle, Program, ROOT, Workload};
 use foreseek_units::{ByteOffset, Bytes};
 use rand::RngExt;
+use rand::seq::SliceRandom;
 use rand_core::Rng;
 use std::sync::Arc;
 
@@ -87,6 +89,7 @@ impl Workload for Walks {
             directories: Arc::clone(&self.directories),
             walk: self.walk,
             left: mine,
+            shuffled: None,
             begun: false,
         })
     }
@@ -99,7 +102,7 @@ impl Workload for Walks {
 /// Sorts names into the order in which a program reads them; the number is the order of inodes.
 fn sort<T>(names: &mut [T], walk: Walk, number: impl Fn(&T) -> u64) {
     names.sort_by_key(|name| match walk.order {
-        ReadingOrder::Listing => hash(number(name)),
+        ReadingOrder::Listing | ReadingOrder::Random => hash(number(name)),
         ReadingOrder::Inode => number(name),
         ReadingOrder::Name => hash(number(name) ^ NAMES),
     });
@@ -127,6 +130,8 @@ struct Walker {
     directories: Directories,
     walk: Walk,
     left: std::collections::VecDeque<u32>,
+    /// In random order: the files that are left, once all directories are listed.
+    shuffled: Option<Vec<FileNumber>>,
     begun: bool,
 }
 
@@ -152,10 +157,39 @@ impl Walker {
     }
 }
 
+impl Walker {
+    /// The next files of all directories, in random order: as many as a directory has.
+    fn next_of_all(&mut self, random: &mut dyn Rng, steps: &mut Steps) {
+        if self.shuffled.is_none() {
+            let mut files: Vec<FileNumber> = Vec::new();
+            for directory in std::mem::take(&mut self.left) {
+                steps.list(directory);
+                files.extend(&self.directories[directory as usize]);
+            }
+            files.shuffle(random);
+            self.shuffled = Some(files);
+        }
+        let files = self
+            .shuffled
+            .as_mut()
+            .map_or(Vec::new(), |left| left.split_off(left.len().saturating_sub(FILES as usize)));
+        if files.is_empty() {
+            return;
+        }
+        for file in files {
+            self.file(file, random, steps);
+        }
+        steps.finished();
+    }
+}
+
 impl Source for Walker {
     fn more(&mut self, random: &mut dyn Rng, steps: &mut Steps) {
         if !std::mem::replace(&mut self.begun, true) {
             steps.list(ROOT);
+        }
+        if self.walk.order == ReadingOrder::Random {
+            return self.next_of_all(random, steps);
         }
         let Some(directory) = self.left.pop_front() else { return };
         steps.list(directory);
