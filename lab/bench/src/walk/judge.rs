@@ -188,10 +188,10 @@ fn worst<'a>(aim: String, bound: Bound, values: impl Iterator<Item = (&'a Cell, 
     Aim::of(aim + &place, bound, worst.map(|(_, value)| value))
 }
 
-/// Pair by pair over all programs that read contents, except peers; only pairs in which every one of them was
+/// Pair by pair over the programs that read contents and count; only pairs in which every one of them was
 /// measured count.
 fn geometric_mean(runs: &[WalkRun], cells: &[Cell], tree: Tree, way: Way) -> Option<Summary> {
-    let counts = |cell: &Cell| cell.tree == tree && cell.program.0.reads_alone() && !cell.program.0.peer;
+    let counts = |cell: &Cell| cell.tree == tree && cell.program.0.reads_alone() && cell.program.0.counts;
     let programs = entries(cells, way).filter(|(cell, _)| counts(cell));
     let seconds = |program, way| by_pair(runs, On { tree, program }, Some(way), SECONDS);
     let gains =

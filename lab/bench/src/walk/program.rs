@@ -33,16 +33,19 @@ pub struct Program {
     pub(crate) beside: Option<Beside>,
     /// Whether it is a peer: it reads in an order of its own, and the others are compared with it.
     pub(crate) peer: bool,
+    /// Whether it counts in the means of the aims.
+    pub(crate) counts: bool,
 }
 
 const fn reads(name: &'static str, package: &'static str, line: &'static str) -> Program {
     let binary = name;
-    let (prepare, status, contents, everywhere, beside, peer) = (None, 0, true, false, None, false);
-    Program { name, binary, package, prepare, line, status, contents, everywhere, beside, peer }
+    let (prepare, status, contents, everywhere) = (None, 0, true, false);
+    let (beside, peer, counts) = (None, false, true);
+    Program { name, binary, package, prepare, line, status, contents, everywhere, beside, peer, counts }
 }
 
 /// All of them.
-pub static ALL: [Program; 17] = [
+pub static ALL: [Program; 18] = [
     Program { everywhere: true, ..reads("tar", "tar", "tar cf - -C \"$1\" . | cat > /dev/null") },
     reads("cp", "coreutils", "cp -a \"$1\" \"$2/copy\""),
     Program { status: 1, everywhere: true, ..reads("grep", "grep", "grep -r 'no such text' \"$1\"") },
@@ -63,6 +66,13 @@ pub static ALL: [Program; 17] = [
     Program { contents: false, ..reads("du", "coreutils", "du -s \"$1\"") },
     reads("sha256sum", "coreutils", "find \"$1\" -type f -print0 | xargs -0 sha256sum"),
     reads("jdupes", "jdupes", "jdupes -q -r \"$1\""),
+    // Lists all, and then opens files in random order, as a training job does.
+    Program {
+        name: "shuffled",
+        everywhere: true,
+        counts: false,
+        ..reads("shuf", "coreutils", "find \"$1\" -type f -print0 | shuf -z | xargs -0 cat > /dev/null")
+    },
     Program {
         everywhere: true,
         prepare: Some(
@@ -98,7 +108,11 @@ pub static ALL: [Program; 17] = [
         status: 1,
         ..reads("git", "git", "cd \"$1\" && git --git-dir=\"$2/git\" --work-tree=. grep 'no such text'")
     },
-    Program { peer: true, ..reads("fclones", "cargo install fclones", "fclones group \"$1\"") },
+    Program {
+        peer: true,
+        counts: false,
+        ..reads("fclones", "cargo install fclones", "fclones group \"$1\"")
+    },
     Program {
         name: "two-tars",
         beside: Some(Beside::Program),
