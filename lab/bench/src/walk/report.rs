@@ -39,7 +39,7 @@ impl Report {
         Ok(Self::of(plan, &runs, &options, Vec::new()))
     }
 
-    /// The gains and the aims as tables for a page.
+    /// The gains, and the aims that were measured, as tables for a page.
     #[must_use]
     pub fn to_markdown(&self) -> String {
         let mut ways: Vec<Way> =
@@ -73,13 +73,11 @@ impl Report {
             );
         }
         text += "\n| aim | | measured |\n|---|---|---|\n";
-        for aim in &self.aims {
+        for (aim, value) in self.aims.iter().filter_map(|aim| Some((aim, aim.value.as_ref()?))) {
             let verdict =
                 if aim.verdict == Verdict::Fails { "**fails**".to_owned() } else { aim.verdict.to_string() };
-            let value = aim.value.as_ref().map_or("not measured".to_owned(), |value| {
-                format!("{:.2} ({})", value.mean, range(value).replace("..", " to "))
-            });
-            text += &format!("| {} | {verdict} | {value} |\n", aim.aim);
+            let (mean, range) = (value.mean, range(value).replace("..", " to "));
+            text += &format!("| {} | {verdict} | {mean:.2} ({range}) |\n", aim.aim);
         }
         text
     }
