@@ -1,4 +1,6 @@
-//! What a drive may have in its own buffer, by what was read of it.
+//! Whether a drive may have a read in its own buffer, by the places that were read last.
+//!
+//! [`RecentPlaces`] remembers some ranges that were read, and tells of each read whether it lies beside one of them.
 //!
 //! A drive keeps what it has read in a dozen or more segments, and reads on behind a request until a segment is
 //! full or another request comes. Many drives keep what passed under the head before the request as well. A read
@@ -22,23 +24,26 @@ const PLACES: usize = 16;
 
 /// The places that were read last, the latest one first.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Buffered {
+pub(super) struct RecentPlaces {
     places: VecDeque<SectorSpan>,
 }
 
-impl Buffered {
+impl RecentPlaces {
     /// A range was read. Returns whether it lies beside one of the last.
     pub(super) fn read(&mut self, range: SectorSpan) -> bool {
         let beside = BESIDE.sectors_floor();
-        let found = self.places.iter().position(|place| apart(range, *place) <= beside);
-        let place = found.and_then(|at| self.places.remove(at));
-        let hull = place.map_or(range, |place| range.hull(place));
-        // A segment has what was read last.
-        let kept = SectorSpan::new(hull.start.max(range.start - beside), hull.end.min(range.end + beside));
-        self.places.push_front(kept);
+        let known = self.places.iter().position(|place| apart(range, *place) <= beside);
+        let place = known.and_then(|at| self.places.remove(at)).map_or(range, |place| range.hull(place));
+        self.places.push_front(around(range, place));
         self.places.truncate(PLACES);
-        found.is_some()
+        known.is_some()
     }
+}
+
+/// The part of a place that lies beside a read: a segment has what was read last.
+fn around(range: SectorSpan, place: SectorSpan) -> SectorSpan {
+    let beside = BESIDE.sectors_floor();
+    SectorSpan::new(place.start.max(range.start - beside), place.end.min(range.end + beside))
 }
 
 /// The distance between two ranges.
@@ -53,13 +58,13 @@ mod tests {
 
     const MIB: u64 = 2048;
 
-    fn read(buffered: &mut Buffered, mib: u64) -> bool {
+    fn read(buffered: &mut RecentPlaces, mib: u64) -> bool {
         buffered.read(SectorSpan::at(Lba(mib * MIB), Sectors(8)))
     }
 
     #[test]
     fn what_lies_beside_one_of_the_last_places_may_be_in_the_buffer() {
-        let mut buffered = Buffered::default();
+        let mut buffered = RecentPlaces::default();
         assert!(!read(&mut buffered, 100));
         assert!(read(&mut buffered, 108) && read(&mut buffered, 93) && read(&mut buffered, 100));
         assert!(!read(&mut buffered, 200) && read(&mut buffered, 101));
@@ -70,7 +75,7 @@ mod tests {
 
     #[test]
     fn the_place_that_was_read_longest_ago_is_forgotten() {
-        let mut buffered = Buffered::default();
+        let mut buffered = RecentPlaces::default();
         for place in 0..PLACES as u64 {
             assert!(!read(&mut buffered, 100 * place));
         }

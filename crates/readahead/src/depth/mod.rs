@@ -13,12 +13,14 @@
 
 mod account;
 mod announced;
+mod bins;
 mod buffered;
 mod competitive;
 mod depths;
 mod fixed;
 pub(crate) mod grid;
 mod idle;
+mod line;
 mod measured;
 mod plan;
 mod planned;
@@ -27,6 +29,7 @@ mod ramp;
 mod rule;
 mod survival;
 mod unloaded;
+mod visits;
 mod zero;
 
 pub use account::Account;
@@ -36,7 +39,7 @@ pub use depths::Depths;
 pub use fixed::Fixed;
 pub use grid::LENGTH_LIMIT;
 pub use idle::Idle;
-pub use measured::{CostLearner, Visit};
+pub use measured::CostLearner;
 pub use plan::{Plan, RatioBound};
 pub use planned::{CONTINUING, Planned};
 pub use positioning_cost::{Averaging, POSITIONING_WEIGHT, PositioningCost};
@@ -44,4 +47,5 @@ pub use ramp::{Ramp, SLOW_START};
 pub use rule::{Depth, DepthQuery, Served};
 pub use survival::Survival;
 pub use unloaded::UnloadedCosts;
+pub use visits::Visit;
 pub use zero::Zero;

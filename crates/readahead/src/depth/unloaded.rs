@@ -18,7 +18,8 @@
 //! has no such visits. The cost is then the initial guess, limited to between the cost measured under the
 //! queue and [`SAVED`] times that.
 
-use super::measured::{CostLearner, Visit};
+use super::measured::CostLearner;
+use super::visits::Visit;
 use foreseek_seam::Measured;
 
 /// A queue makes a positioning cheaper by at most this factor. Over a disk's surface 64 requests in order are a
