@@ -260,11 +260,9 @@ impl FetchTable {
 
     /// Issues the next fetch, if one may go.
     pub(super) fn issue(&mut self, now: Instant, pace: &Pace) -> Option<Dispatch<'_>> {
-        let held = if self.needs_more(pace) { self.held.front().copied() } else { None };
         self.drop_front(Queue::Demand);
         self.drop_front(Queue::Ahead);
-        let first = |line| self.first(now, line);
-        let id = first(Queue::Demand).or_else(|| first(Queue::Ahead)).or(held)?;
+        let id = self.next_to_go(now, pace)?;
         let single = self.streams.len() == 1;
         let fetch = self.fetches.get_mut(&id)?;
         // A visit is not split, unless it is longer than the limit in flight.
@@ -281,7 +279,7 @@ impl FetchTable {
         let apart = self.under_way == 0;
         self.crowded = !apart && (self.crowded || !goes_on);
         self.under_way += 1;
-        if held == Some(id) {
+        if self.held.front() == Some(&id) {
             self.held.pop_front();
         }
         let fetch = self.fetches.get(&id)?;
@@ -296,13 +294,21 @@ impl FetchTable {
 
     /// When a fetch can be issued, if none ends before.
     pub(super) fn next_turn(&self, now: Instant, pace: &Pace) -> Option<Instant> {
-        let held = !self.held.is_empty() && self.needs_more(pace);
         if self.under_way >= self.limit {
             return None;
         }
-        let first = |line| self.pressing() > 0 && self.first(now, line).is_some();
-        let goes = held || first(Queue::Demand) || first(Queue::Ahead);
-        if goes { Some(now) } else { self.turns.ends().filter(|end| *end > now) }
+        match self.next_to_go(now, pace) {
+            Some(_) => Some(now),
+            None => self.turns.ends().filter(|end| *end > now),
+        }
+    }
+
+    /// The fetch that goes next, if one may go: a deferred one goes after all others, and only to keep the device
+    /// reading.
+    fn next_to_go(&self, now: Instant, pace: &Pace) -> Option<FetchId> {
+        let first = |line| if self.pressing() > 0 { self.first(now, line) } else { None };
+        let deferred = || self.held.front().copied().filter(|_| self.needs_more(pace));
+        first(Queue::Demand).or_else(|| first(Queue::Ahead)).or_else(deferred)
     }
 
     /// A stream ends: what reads still wait for goes at once.
