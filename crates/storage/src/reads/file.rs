@@ -75,15 +75,17 @@ impl ReadFile {
             Err(error) => return Err(error),
         };
         let fuse = rustix::fs::fstatfs(fd).is_ok_and(|stat| stat.f_type == FUSE);
-        let (refused, kept) = (AtomicBool::new(false), OnceLock::new());
-        Ok(Self { direct, buffered, refused, kept, fuse })
+        Ok(Self::new(direct, buffered, fuse))
     }
 
     /// A file that is open already, to be read through the page cache.
     #[must_use]
     pub fn buffered_over(file: Arc<File>) -> Self {
-        let (refused, kept) = (AtomicBool::new(false), OnceLock::new());
-        Self { direct: None, buffered: OnceLock::from(file), refused, kept, fuse: false }
+        Self::new(None, OnceLock::from(file), false)
+    }
+
+    fn new(direct: Option<(OwnedFd, Bytes)>, buffered: OnceLock<Arc<File>>, fuse: bool) -> Self {
+        Self { direct, buffered, refused: AtomicBool::new(false), kept: OnceLock::new(), fuse }
     }
 
     /// Has the page cache keep what is read from now on, since a program may write to the file. Without effect
