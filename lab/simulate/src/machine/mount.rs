@@ -4,7 +4,8 @@
 //! [`REQUEST`]. Its fetches go to the block layer as those of one process, the server: at most [`AT_A_TIME`];
 //! the others wait in two queues, those that a process waits for first. When the driver serves a request, the
 //! pages are in the page cache and its frames are free. A request costs [`CROSSING`] of processor time in
-//! addition.
+//! addition. A file that a program has closed is closed at the server once all of its requests are answered,
+//! those of read-ahead too: a request of FUSE holds its file open.
 //!
 //! Limits: writes go to the device past the server, which gets them as changes by others. The engine gets no
 //! descriptions of files, nothing that was learnt before, and no changes of its budget. The caller must take
@@ -45,6 +46,7 @@ const AT_A_TIME: usize = 256;
 /// A request of the kernel.
 #[derive(Clone, Copy, Debug)]
 struct Request {
+    stream: StreamId,
     file: FileNo,
     pages: PageSpan,
 }
@@ -99,11 +101,21 @@ impl Backing for Work {
     fn drop_frames(&mut self, _frames: &[FrameId]) {}
 }
 
+/// A stream that is open at the server.
+#[derive(Clone, Copy, Debug, Default)]
+struct Open {
+    /// The number of its requests that are not answered.
+    unanswered: u32,
+    /// Whether its program has closed it.
+    closed: bool,
+}
+
 /// The server.
 pub(super) struct Mount {
     driver: ServingDriver<Work>,
     /// The names that the driver gave the machine's streams.
     streams: FxHashMap<u32, StreamId>,
+    open: FxHashMap<StreamId, Open>,
     fetches: FxHashMap<FetchId, Pieces>,
     /// The fetch of each submission.
     pieces: FxHashMap<usize, FetchId>,
@@ -125,6 +137,29 @@ impl Mount {
         }
         self.lines.iter_mut().find_map(VecDeque::pop_front)
     }
+
+    /// Hands the server a request.
+    fn ask(&mut self, now: Instant, pid: ProcessId, request: Request) {
+        self.open.entry(request.stream).or_default().unanswered += 1;
+        // A read of an open stream is always taken.
+        let _ = self.driver.read(now, request.stream, request.pages.bytes(), pid, request);
+    }
+
+    /// A request of a stream is answered.
+    fn answered(&mut self, now: Instant, stream: StreamId) {
+        if let Some(open) = self.open.get_mut(&stream) {
+            open.unanswered -= 1;
+        }
+        self.close_if_over(now, stream);
+    }
+
+    /// Closes a stream at the server that is closed and has no request left.
+    fn close_if_over(&mut self, now: Instant, stream: StreamId) {
+        if self.open.get(&stream).is_some_and(|open| open.closed && open.unanswered == 0) {
+            self.open.remove(&stream);
+            self.driver.close(now, stream);
+        }
+    }
 }
 
 impl Machine {
@@ -134,6 +169,7 @@ impl Machine {
         self.mount = Some(Box::new(Mount {
             driver: ServingDriver::new(engine, None, Work::default()),
             streams: FxHashMap::default(),
+            open: FxHashMap::default(),
             fetches: FxHashMap::default(),
             pieces: FxHashMap::default(),
             lines: Default::default(),
@@ -147,14 +183,17 @@ impl Machine {
         let (Some(mount), Some(file)) = (&mut self.mount, self.files.get(object.0 as usize)) else { return };
         let (version, placed) = (file.length, Some(file.extents()));
         let opening = Opening { object, version, file: FileNo(object.0 as u32), pid, about: None, placed };
-        mount.streams.insert(stream.0 as u32, mount.driver.open(self.now, opening));
+        let at_server = mount.driver.open(self.now, opening);
+        mount.streams.insert(stream.0 as u32, at_server);
+        mount.open.insert(at_server, Open::default());
         self.serve_mount();
     }
 
     pub(super) fn mount_closed(&mut self, stream: u32) {
         let Some(mount) = &mut self.mount else { return };
         if let Some(stream) = mount.streams.remove(&stream) {
-            mount.driver.close(self.now, stream);
+            mount.open.entry(stream).or_default().closed = true;
+            mount.close_if_over(self.now, stream);
         }
         self.serve_mount();
     }
@@ -188,9 +227,8 @@ impl Machine {
             start = part.end;
             self.bill += CROSSING;
             let Some(mount) = &mut self.mount else { return };
-            let Some(stream) = mount.streams.get(&touched.stream) else { return };
-            // A read of an open stream is always taken.
-            let _ = mount.driver.read(self.now, *stream, part.bytes(), pid, Request { file, pages: part });
+            let Some(&stream) = mount.streams.get(&touched.stream) else { return };
+            mount.ask(self.now, pid, Request { stream, file, pages: part });
         }
         self.serve_mount();
     }
@@ -219,7 +257,7 @@ impl Machine {
     pub(super) fn serve_completed(&mut self) -> Result<(), MachineError> {
         self.serve_mount();
         let failed = self.mount.as_mut().and_then(|mount| mount.driver.below_mut().failed.take());
-        let Some(Request { file, pages }) = failed else { return Ok(()) };
+        let Some(Request { file, pages, .. }) = failed else { return Ok(()) };
         Err(MachineError::Device { file: file.0, first: pages.start.get(), end: pages.end.get() })
     }
 
@@ -229,16 +267,17 @@ impl Machine {
             let work = mount.driver.below_mut();
             let (fetches, passes) = (std::mem::take(&mut work.fetches), std::mem::take(&mut work.passes));
             let replies = std::mem::take(&mut work.replies);
+            let is_idle = fetches.is_empty() && passes.is_empty() && replies.is_empty();
             for fetch in fetches {
                 mount.lines[usize::from(fetch.urgency != Urgency::Demand)].push_back(fetch);
             }
             self.make_fetches();
             passes.into_iter().for_each(|request| self.pass(request));
             let unpinned: Vec<FrameId> = replies.into_iter().flat_map(|reply| self.served(reply)).collect();
-            if unpinned.is_empty() {
+            if is_idle {
                 break;
             }
-            if let Some(mount) = &mut self.mount {
+            if let Some(mount) = self.mount.as_mut().filter(|_| !unpinned.is_empty()) {
                 mount.driver.unpinned(self.now, &unpinned);
             }
         }
@@ -308,9 +347,12 @@ impl Machine {
 
     /// A request is answered: its pages are in the page cache. Returns the frames that are no longer in use.
     fn served(&mut self, reply: Reply<Request>) -> Vec<FrameId> {
-        let Request { file, pages } = reply.answer;
+        let Request { stream, file, pages } = reply.answer;
         for page in pages.iter() {
             self.arrived(file, page);
+        }
+        if let Some(mount) = &mut self.mount {
+            mount.answered(self.now, stream);
         }
         reply.frames
     }
@@ -318,8 +360,10 @@ impl Machine {
     /// The server reads for a request and keeps nothing of it.
     fn pass(&mut self, request: RequestId) {
         let asked = self.mount.as_mut().and_then(|mount| mount.driver.take(request));
-        if let Some(WaitingRead { answer: Request { file, pages }, .. }) = asked {
-            self.submit(Op::Read, file, pages, SERVER, true);
+        let Some(WaitingRead { answer: Request { stream, file, pages }, .. }) = asked else { return };
+        self.submit(Op::Read, file, pages, SERVER, true);
+        if let Some(mount) = &mut self.mount {
+            mount.answered(self.now, stream);
         }
     }
 }

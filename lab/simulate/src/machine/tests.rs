@@ -7,10 +7,12 @@ use crate::program::{FileNumber, FileSpec, Handle, Program, Question, Step};
 use crate::workload::{FileSystem, Layout, LayoutSettings};
 use foreseek_device::{Build, Profile};
 use foreseek_readahead::stream::{Found, Opened, Served, Touch, View};
+use foreseek_readahead::{ServingEngine, serving};
 use foreseek_seam::StreamId;
-use foreseek_units::{ByteOffset, ByteSpan, Bytes, PAGE_SIZE, Pages, Span};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes, DeviceCosts, PAGE_SIZE, Pages, Span};
 use proptest::prelude::*;
 use rand_core::Rng;
+use std::sync::Arc;
 
 /// Files of the random workload.
 const FILES: u32 = 4;
@@ -228,6 +230,31 @@ proptest! {
         let (first, second) = (run(), run());
         prop_assert!(first.is_ok(), "{first:?}");
         prop_assert_eq!(first, second);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Programs close files while their read-ahead waits at the server, which has few fetches in flight.
+    #[test]
+    fn behind_a_mount_all_jobs_end_and_no_read_fails(
+        cache in 40..400u64,
+        jobs in 1..12u32,
+        steps in 1..60u32,
+        in_flight in 1..4u32,
+        policy in prop::sample::select(vec!["none", "competitive", "adaptive"]),
+        seed: u64,
+    ) {
+        let settings = serving::Settings { in_flight, ..serving::Settings::of_mount(policy, Pages(256), Pages(2048), false) };
+        let costs: Arc<dyn DeviceCosts> = Arc::new(Profile::builtin("ibm-36g-51").expect("a profile"));
+        let engine = ServingEngine::new(settings, &costs).expect("a policy");
+        let machine = machine(cache, 32, Jobs { jobs, steps }, "deadline", seed).behind(engine);
+        let report = machine.run(Period { warm_up: Nanos::ZERO, duration: Nanos::from_secs(1000) }, &mut |_| {});
+        let report = report.unwrap_or_else(|error| panic!("{error}"));
+        let stats = report.mount.expect("a mount");
+        prop_assert_eq!(report.jobs.len() as u32, jobs);
+        prop_assert_eq!((stats.failed_reads, stats.internal_errors), (0, 0));
     }
 }
 
