@@ -48,7 +48,7 @@ impl Chart {
         let results = results?;
         match self.kind {
             Kind::Lines => self.lines(results.first()?),
-            Kind::Sweep => self.sweep(&results),
+            Kind::Sweep => self.sweep(&results, runs),
             Kind::Bars => self.bars(&results),
             Kind::Sizes => self.sizes(results.first()?),
             Kind::Use => self.processor_use(results.first()?),
@@ -116,9 +116,13 @@ impl Chart {
         Some(Lines { title: self.title.clone(), across, scale: Across::Steps, upright, series }.to_svg())
     }
 
-    /// The metric over the swept sizes; if normalized, the speed-up over that policy.
-    fn sweep(&self, results: &[&Results]) -> Option<String> {
+    /// The metric over the swept sizes; if normalized, the speed-up over that policy, or over that run.
+    fn sweep(&self, results: &[&Results], runs: &Runs) -> Option<String> {
         let metric = Metric::by_name(&self.metric)?;
+        let other_run = match &self.normalized_to_run {
+            Some(name) => Some(runs.get(name)?),
+            None => None,
+        };
         let mut series: Vec<Series> = Vec::new();
         let several = |what: &dyn Fn(&experiment::Point) -> String| {
             let mut all: Vec<String> =
@@ -137,14 +141,14 @@ impl Chart {
                 let policy = policies.then(|| point.policy.to_string());
                 let parts: Vec<String> = named.into_iter().chain(device).chain(policy).collect();
                 let name = if parts.is_empty() { run.workload.clone() } else { parts.join(", ") };
-                let value = match &self.normalized_to {
-                    None => point.summary(metric),
-                    Some(other) => {
-                        let other = Policy::from(other.as_str());
+                let value = match (&self.normalized_to, other_run) {
+                    (None, None) => point.summary(metric),
+                    (policy, other_run) => {
+                        let other = policy.as_deref().map_or_else(|| point.policy.clone(), Policy::from);
                         let same = |one: &&experiment::Point| {
                             one.value == point.value && one.device == point.device && one.policy == other
                         };
-                        run.points.iter().find(same)?.ratio(point, metric)
+                        other_run.unwrap_or(run).points.iter().find(same)?.ratio(point, metric)
                     }
                 };
                 let size = point.value.as_ref()?.parse::<Bytes>().ok()?.get() as f64;
@@ -157,7 +161,8 @@ impl Chart {
             }
         }
         series.extend(self.read.then(|| transfer(results.first()?, &series)).flatten());
-        let upright = self.normalized_to.as_ref().map(|other| format!("times as fast as {other}"));
+        let other = self.normalized_to.as_ref().or(self.normalized_to_run.as_ref());
+        let upright = other.map(|other| format!("times as fast as {other}"));
         let (title, across) = (self.title.clone(), self.across.clone());
         let upright = upright.unwrap_or_else(|| unit(metric));
         // Curves of policies have the colours of their policies.

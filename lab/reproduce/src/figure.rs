@@ -104,6 +104,8 @@ pub(crate) struct Chart {
     pub(crate) device: Option<String>,
     /// The policy whose value divides the others'.
     pub(crate) normalized_to: Option<String>,
+    /// For a sweep: the run in which the value that divides is found, where that is another than the one shown.
+    pub(crate) normalized_to_run: Option<String>,
     /// Only this concurrency level.
     pub(crate) concurrency: Option<u32>,
     /// Only the concurrency levels from the first to the second.

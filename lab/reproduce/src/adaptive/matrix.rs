@@ -41,6 +41,7 @@ fn curve(run: &Experiment, device: &str) -> Chart {
         device: Some(device.to_owned()),
         metric: Metric::THROUGHPUT.name.to_owned(),
         normalized_to: None,
+        normalized_to_run: None,
         concurrency: None,
         levels: None,
         across: String::new(),

@@ -6,6 +6,8 @@
 //!   pages. It is over when all of them are.
 //! - *Merging.* A piece that begins where a waiting request of its kind ends (or the reverse) becomes
 //!   part of it if the sum is not too long; if that closes a gap, the two requests become one.
+//! - *Infill.* A read that cannot be merged joins the nearest waiting read across a short gap, which is read and
+//!   discarded (ATC'09 section 4.7). A read that overlaps such a gap of a waiting request is served from it.
 //! - *Pool.* There is a fixed number of requests for each direction. A submitter that finds none sleeps, and
 //!   the queue is unplugged for it. If a submission gets only some of the requests that it needs, it is taken,
 //!   and its other pieces follow as requests become free. Nobody else of that direction gets a request before,
@@ -21,6 +23,7 @@
 //! one). A process that a free request wakes uses its batch for one submission only; a kernel lets it use the
 //! rest of the batch for its next ones.
 
+use super::infill::Infill;
 use super::merge::Neighbours;
 use super::{Completed, Full, Metrics, Request, RequestId, Scheduler, Settings, Submission, Tag};
 use foreseek_device::{Counters, Device, Finished, Io, IoId, Op, Outcome, Submitter};
@@ -56,6 +59,24 @@ struct Rest {
     range: SectorSpan,
 }
 
+/// What a piece of a submission joins.
+#[derive(Clone, Copy, Debug)]
+enum Join {
+    /// A waiting request that it touches.
+    Neighbour(RequestId),
+    /// The nearest waiting request, with a dummy between.
+    AcrossGap(RequestId),
+    /// A waiting request, a dummy of which it lies in.
+    Dummy(RequestId),
+}
+
+/// The next piece of a submission.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    request: Request,
+    join: Option<Join>,
+}
+
 /// The block layer of one device.
 pub struct BlockLayer {
     settings: Settings,
@@ -66,6 +87,7 @@ pub struct BlockLayer {
     free: Vec<RequestId>,
     open: Slab<Open>,
     neighbours: Neighbours,
+    infill: Infill,
     /// Requests in use, by direction.
     used: [usize; 2],
     congested: [bool; 2],
@@ -102,6 +124,7 @@ impl BlockLayer {
             free: Vec::new(),
             open: Slab::new(),
             neighbours: Neighbours::default(),
+            infill: Infill::new(settings.infill),
             used: [0; 2],
             congested: [false; 2],
             rest: [VecDeque::new(), VecDeque::new()],
@@ -125,17 +148,16 @@ impl BlockLayer {
     pub fn submit(&mut self, now: Instant, submission: Submission) -> Result<(), Full> {
         let Submission { tag, op, range, pid, synchronous } = submission;
         let template = Request { id: RequestId(u32::MAX), op, range, pid, synchronous, at: now };
-        let first = Request { range: self.cut(range).0, ..template };
+        let first = self.next_piece(&template);
         let room = self.room(op) || self.awaits(pid);
-        if !room && (!self.rest[side(op)].is_empty() || self.neighbour(&first).is_none()) {
+        if !room && (!self.rest[side(op)].is_empty() || first.join.is_none()) {
             self.metrics.refused += 1;
             self.unplug(now);
             return Err(Full);
         }
-        let pieces = range.len().get().div_ceil(self.piece().get()).max(1);
+        let left = self.pieces(range);
         self.metrics.submissions += 1;
-        self.metrics.splits += pieces - 1;
-        let left = usize::try_from(pieces).unwrap_or(usize::MAX);
+        self.metrics.splits += left as u64 - 1;
         let owner = self.open.insert(Open { tag, submitted: now, outcome: Outcome::Done, left });
         if let Some(rest) = self.feed(now, Rest { owner, template, range }) {
             self.rest[side(op)].push_back(rest);
@@ -260,8 +282,27 @@ impl BlockLayer {
         Sectors(if pages == 0 { largest.max(1) } else { pages })
     }
 
-    fn cut(&self, range: SectorSpan) -> (SectorSpan, SectorSpan) {
-        range.split(range.start + self.piece())
+    /// Into how many pieces a submission is cut, where no dummy cuts it.
+    fn pieces(&self, range: SectorSpan) -> usize {
+        let pieces = range.len().get().div_ceil(self.piece().get()).max(1);
+        usize::try_from(pieces).unwrap_or(usize::MAX)
+    }
+
+    /// The first piece of what is left of a submission, and what it joins. A piece lies in one dummy or in none.
+    fn next_piece(&self, rest: &Request) -> Piece {
+        let (longest, _) = rest.range.split(rest.range.start + self.piece());
+        let whole = Request { range: longest, ..*rest };
+        let Some((dummy, id)) = self.infill.overlapped(rest.op, longest) else { return self.joining(whole) };
+        if dummy.contains(longest.start) {
+            let request = Request { range: longest.intersection(dummy), ..*rest };
+            return Piece { request, join: Some(Join::Dummy(id)) };
+        }
+        self.joining(Request { range: SectorSpan::new(longest.start, dummy.start), ..*rest })
+    }
+
+    fn joining(&self, request: Request) -> Piece {
+        let touched = self.neighbour(&request).map(Join::Neighbour);
+        Piece { request, join: touched.or_else(|| self.across_a_gap(&request).map(Join::AcrossGap)) }
     }
 
     /// How many requests a new submitter may bring the pool to: one that finds a free request takes up to a
@@ -275,12 +316,13 @@ impl BlockLayer {
     fn feed(&mut self, now: Instant, mut rest: Rest) -> Option<Rest> {
         let limit = self.limit(rest.template.op);
         loop {
-            let (piece, after) = self.cut(rest.range);
-            let piece = Request { range: piece, at: now, ..rest.template };
+            let piece = self.next_piece(&Request { range: rest.range, at: now, ..rest.template });
+            let (_, after) = rest.range.split(piece.request.range.end);
             if !self.place(now, rest.owner, piece, limit) {
                 self.unplug(now);
                 return Some(rest);
             }
+            self.cut_by_a_dummy(&rest, after);
             rest.range = after;
             if after.is_empty() {
                 return None;
@@ -288,12 +330,19 @@ impl BlockLayer {
         }
     }
 
+    /// A piece that a dummy made shorter leaves more of them to its submission.
+    fn cut_by_a_dummy(&mut self, rest: &Rest, after: SectorSpan) {
+        let left = if after.is_empty() { 0 } else { self.pieces(after) };
+        let more = left + 1 - self.pieces(rest.range);
+        self.open[rest.owner].left += more;
+        self.metrics.splits += more as u64;
+    }
+
     /// Puts a piece into a waiting request or a new one, if there is any.
-    fn place(&mut self, now: Instant, owner: usize, piece: Request, limit: usize) -> bool {
-        if let Some(id) = self.neighbour(&piece) {
-            self.metrics.merges += 1;
-            self.slots[id.0 as usize].owners.push(owner);
-            self.grow(now, id, piece.range);
+    fn place(&mut self, now: Instant, owner: usize, piece: Piece, limit: usize) -> bool {
+        let Piece { request: piece, join } = piece;
+        if let Some(join) = join {
+            self.join(now, owner, piece.range, join);
             return true;
         }
         if self.used[side(piece.op)] >= limit && !self.awaits(piece.pid) {
@@ -303,12 +352,31 @@ impl BlockLayer {
             self.plugged = Some(now + self.settings.unplug_after);
         }
         let request = self.make(owner, piece);
-        self.neighbours.insert(&request);
+        self.insert(&request);
         self.scheduler.add(now, request);
         if self.plugged.is_some() && self.scheduler.waiting() >= self.settings.unplug_at {
             self.unplug(now);
         }
         true
+    }
+
+    /// A piece becomes part of a waiting request.
+    fn join(&mut self, now: Instant, owner: usize, range: SectorSpan, join: Join) {
+        let (Join::Neighbour(id) | Join::AcrossGap(id) | Join::Dummy(id)) = join;
+        self.slots[id.0 as usize].owners.push(owner);
+        match join {
+            Join::Neighbour(_) => self.metrics.merges += 1,
+            Join::AcrossGap(_) => {
+                let with = self.slots[id.0 as usize].request.range;
+                self.metrics.infilled += 1;
+                self.metrics.infill += self.infill.fill(id, with, range);
+            }
+            Join::Dummy(_) => {
+                self.metrics.served_by_infill += 1;
+                return;
+            }
+        }
+        self.grow(now, id, range);
     }
 
     fn make(&mut self, owner: usize, piece: Request) -> Request {
@@ -337,9 +405,28 @@ impl BlockLayer {
         behind.into_iter().chain(before).find(|id| self.fits(*id, piece))
     }
 
+    /// The nearest waiting request of those that the scheduler would merge this one with, if the two and a short
+    /// gap between them are no longer than a request may be.
+    fn across_a_gap(&self, piece: &Request) -> Option<RequestId> {
+        let nearest = self.infill.nearest(piece, |id| self.scheduler.may_merge(id, piece));
+        nearest.filter(|id| self.fits(*id, piece))
+    }
+
     fn fits(&self, id: RequestId, piece: &Request) -> bool {
-        let length = self.slots[id.0 as usize].request.range.len() + piece.range.len();
+        let length = self.slots[id.0 as usize].request.range.hull(piece.range).len();
         length <= self.settings.largest && self.scheduler.may_merge(id, piece)
+    }
+
+    /// A request waits.
+    fn insert(&mut self, request: &Request) {
+        self.neighbours.insert(request);
+        self.infill.insert(request);
+    }
+
+    /// A request waits no more, or not with this range.
+    fn remove(&mut self, request: &Request) {
+        self.neighbours.remove(request);
+        self.infill.remove(request);
     }
 
     /// Adds a range to a waiting request; if it now touches another, the two become one.
@@ -363,17 +450,19 @@ impl BlockLayer {
     }
 
     fn widen(&mut self, id: RequestId, by: SectorSpan) -> Request {
-        let request = &mut self.slots[id.0 as usize].request;
-        self.neighbours.remove(request);
-        request.range = request.range.hull(by);
-        self.neighbours.insert(request);
-        *request
+        let old = self.slots[id.0 as usize].request;
+        let request = Request { range: old.range.hull(by), ..old };
+        self.remove(&old);
+        self.slots[id.0 as usize].request = request;
+        self.insert(&request);
+        request
     }
 
     fn absorb(&mut self, now: Instant, kept: RequestId, gone: RequestId) {
         let absorbed = self.slots[gone.0 as usize].request;
         let mut owners = std::mem::take(&mut self.slots[gone.0 as usize].owners);
-        self.neighbours.remove(&absorbed);
+        self.remove(&absorbed);
+        self.infill.absorbed(kept, &absorbed);
         self.slots[kept.0 as usize].owners.append(&mut owners);
         let request = self.widen(kept, absorbed.range);
         self.scheduler.absorbed(now, kept, gone, request.range);
@@ -409,7 +498,8 @@ impl BlockLayer {
 
     fn taken(&mut self, now: Instant) -> Option<Request> {
         let request = self.scheduler.dispatch(now)?;
-        self.neighbours.remove(&request);
+        self.remove(&request);
+        self.infill.leave(&request);
         Some(request)
     }
 

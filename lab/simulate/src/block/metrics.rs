@@ -16,6 +16,12 @@ pub struct Metrics {
     pub splits: u64,
     /// Pieces that became part of a waiting request.
     pub merges: u64,
+    /// Pieces that joined a waiting request across a gap.
+    pub infilled: u64,
+    /// Sectors of those gaps.
+    pub infill: Sectors,
+    /// Pieces that lay in the gap of a waiting request.
+    pub served_by_infill: u64,
     /// Submissions that found no free request.
     pub refused: u64,
     /// Requests handed to the device.

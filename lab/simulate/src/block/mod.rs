@@ -5,6 +5,7 @@
 //! requests at a time as the driver keeps in it. The rules and their numbers are those of Linux 2.6.
 //! [`Settings`] names each with its source; `docs/internals/simulator.md` explains them.
 
+mod infill;
 mod layer;
 mod merge;
 mod metrics;

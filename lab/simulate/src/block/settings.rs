@@ -23,6 +23,9 @@ pub struct Settings {
     pub uncongested_below: usize,
     /// The longest request; a longer submission is split, at page boundaries of itself.
     pub largest: Sectors,
+    /// The longest gap between two reads that is read with them and discarded: none in any kernel but that of
+    /// ATC'09 (section 4.7).
+    pub infill: Sectors,
     /// This many waiting requests unplug the queue.
     pub unplug_at: usize,
     /// The longest time that a queue stays plugged.
@@ -49,6 +52,7 @@ impl Settings {
         congested_above: 113,
         uncongested_below: 111,
         largest: Sectors(255),
+        infill: Sectors::ZERO,
         unplug_at: 4,
         unplug_after: Nanos::from_millis(3),
         batch: 1,

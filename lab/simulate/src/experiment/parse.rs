@@ -198,6 +198,7 @@ struct WrittenBlock {
     congested_above: Option<usize>,
     uncongested_below: Option<usize>,
     largest_sectors: Option<u64>,
+    infill: Option<Size>,
     unplug_at: Option<usize>,
     unplug_after_ms: Option<f64>,
     batch: Option<usize>,
@@ -506,6 +507,7 @@ impl Reader<'_> {
         to.congested_above = given.congested_above.unwrap_or(to.congested_above);
         to.uncongested_below = given.uncongested_below.unwrap_or(to.uncongested_below);
         to.largest = given.largest_sectors.map_or(to.largest, Sectors);
+        to.infill = given.infill.map_or(to.infill, |size| size.0.sectors_floor());
         to.unplug_at = given.unplug_at.unwrap_or(to.unplug_at);
         to.unplug_after = self.time("block.unplug_after_ms", given.unplug_after_ms, 1e6, to.unplug_after)?;
         to.batch = given.batch.unwrap_or(to.batch);

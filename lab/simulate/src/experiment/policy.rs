@@ -61,7 +61,8 @@ pub(crate) type MakeSettings = fn(&Profile) -> Settings;
 /// The ways in which processes use libprefetch: as in ATC'09, and with the defaults.
 pub const CLIENTS: &[(&str, MakeSettings)] = &[
     ("libprefetch", |_| Settings::paper()),
-    // "Infill amounts up to 32KB can help" (section 3.3). Here the library reads gaps, and they take memory.
+    // "Infill amounts up to 32KB can help" (section 3.3). Here the library reads gaps, and
+    // they take memory; `block.infill` is the paper's kernel.
     ("libprefetch-infill", |_| Settings { infill: INFILL, ..Settings::paper() }),
     ("libprefetch-uncontrolled", |_| Settings { controlled: false, ..Settings::paper() }),
     ("libprefetch-shipped", |device| Settings {

@@ -395,6 +395,9 @@ fn block_since(mut now: block::Metrics, earlier: &block::Metrics) -> block::Metr
     now.submissions -= earlier.submissions;
     now.splits -= earlier.splits;
     now.merges -= earlier.merges;
+    now.infilled -= earlier.infilled;
+    now.infill -= earlier.infill;
+    now.served_by_infill -= earlier.served_by_infill;
     now.refused -= earlier.refused;
     now.dispatched -= earlier.dispatched;
     now.requests -= earlier.requests;

@@ -5,6 +5,7 @@ mod anticipatory;
 mod bfq;
 mod cfq;
 mod elevators;
+mod infill;
 mod layer;
 mod properties;
 mod rig;
