@@ -6,9 +6,11 @@
 
 use crate::Error;
 use crate::overrides::Overrides;
+use foreseek_device::Profile;
 use foreseek_simulate::experiment::{Experiment, SET_UPS};
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use toml::{Table, Value};
 
 macro_rules! figures {
@@ -175,7 +177,8 @@ impl Figure {
     /// # Errors
     /// A built-in file is damaged, or one of the runs has no such key.
     pub(crate) fn with(set: &Overrides, concerns: &dyn Fn(&str) -> bool) -> Result<Vec<Self>, Error> {
-        FILES.iter().map(|(file, text)| Self::parse(file, text, set, concerns)).collect()
+        let devices = DevicesOfRuns::new(set);
+        FILES.iter().map(|(file, text)| Self::parse(file, text, &devices, concerns)).collect()
     }
 
     /// The figures that declare one of these runs, with overrides in those runs.
@@ -185,7 +188,8 @@ impl Figure {
     pub(crate) fn of_runs(set: &Overrides, runs: &BTreeSet<&str>) -> Result<Vec<Self>, Error> {
         let declares = |text: &str| runs.iter().any(|run| text.contains(&format!("\"{run}\"")));
         let files = FILES.iter().filter(|(_, text)| declares(text));
-        files.map(|(file, text)| Self::parse(file, text, set, &|run| runs.contains(run))).collect()
+        let devices = DevicesOfRuns::new(set);
+        files.map(|(file, text)| Self::parse(file, text, &devices, &|run| runs.contains(run))).collect()
     }
 
     /// The figures of the policy `adaptive`.
@@ -193,15 +197,15 @@ impl Figure {
     /// # Errors
     /// A built-in file is damaged.
     pub(crate) fn adaptive() -> Result<Vec<Self>, Error> {
-        let parse =
-            |(file, text): &(&'static str, &str)| Self::parse(file, text, &Overrides::default(), &|_| false);
-        ADAPTIVE.iter().map(parse).collect()
+        let nothing = Overrides::default();
+        let devices = DevicesOfRuns::new(&nothing);
+        ADAPTIVE.iter().map(|(file, text)| Self::parse(file, text, &devices, &|_| false)).collect()
     }
 
     fn parse(
         file: &'static str,
         text: &str,
-        set: &Overrides,
+        devices: &DevicesOfRuns<'_>,
         concerns: &dyn Fn(&str) -> bool,
     ) -> Result<Self, Error> {
         let wrong = |reason: String| Error::Figure { file, reason };
@@ -210,13 +214,33 @@ impl Figure {
         let runs = written.run.iter().map(|run| {
             let own = merged(&written.common, run);
             let name = own.get("name").and_then(Value::as_str).unwrap_or_default();
-            let set = if concerns(name) { set } else { &nothing };
+            let concerned = concerns(name);
+            let set = if concerned { devices.set } else { &nothing };
             let whole = with_device(merged(&own, set.experiment()));
             let text = toml::to_string(&whole).map_err(|error| wrong(error.to_string()))?;
-            Ok(Experiment::parse(file, &text, &|name| set.device(name))?)
+            Ok(Experiment::parse(file, &text, &|name| devices.of(name, concerned))?)
         });
         let runs = runs.collect::<Result<Vec<_>, Error>>()?;
         Ok(Self { file, title: written.title, caption: written.caption, runs, charts: written.chart })
+    }
+}
+
+/// The devices of runs, with and without overrides. Each is read once: computing the figures of a profile takes
+/// milliseconds, and most runs have the same few devices.
+struct DevicesOfRuns<'a> {
+    set: &'a Overrides,
+    read: RefCell<BTreeMap<(String, bool), Result<Profile, String>>>,
+}
+
+impl<'a> DevicesOfRuns<'a> {
+    fn new(set: &'a Overrides) -> Self {
+        Self { set, read: RefCell::default() }
+    }
+
+    /// The device of this name, with the overrides or without.
+    fn of(&self, name: &str, overridden: bool) -> Result<Profile, String> {
+        let read = || if overridden { self.set.device(name) } else { Overrides::default().device(name) };
+        self.read.borrow_mut().entry((name.to_owned(), overridden)).or_insert_with(read).clone()
     }
 }
 
@@ -246,7 +270,6 @@ fn merged(common: &Table, own: &Table) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foreseek_device::Profile;
     use foreseek_simulate::experiment::Metric;
 
     #[test]
