@@ -17,8 +17,8 @@ fn contrib(name: &str) -> (PathBuf, String) {
 /// The arguments of this setting of the array's unit, for the device of this path, as systemd would make them.
 fn of_unit(setting: &str, device: &Path, options: &str) -> Vec<String> {
     let (_, unit) = contrib("foreseek-array@.service");
-    let line =
-        unit.lines().find_map(|line| line.strip_prefix(setting)?.strip_prefix('=')).expect("a setting");
+    let mut lines = unit.lines().filter_map(|line| line.strip_prefix(setting)?.strip_prefix('='));
+    let line = lines.find(|line| line.contains("foreseek array")).expect("a setting");
     let words = line.split_whitespace().map(|word| word.replace("/%I", text(device)));
     let words = words.flat_map(|word| match &*word {
         "$OPTIONS" => options.split_whitespace().map(str::to_owned).collect(),
@@ -89,6 +89,9 @@ cat /run/udev/data/* 2>/dev/null || true
     // As in its data base; later versions show it differently.
     let has_priority = ended.out.lines().any(|line| line == "L:100" || line.contains("priority=100"));
     assert!(has_priority, "{}", ended.out);
+    let has_link =
+        ended.out.lines().any(|line| line == "S:foreseek/data" || line.contains("/dev/foreseek/data"));
+    assert!(has_link, "{}", ended.out);
 }
 
 #[test]
