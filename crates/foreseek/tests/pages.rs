@@ -11,6 +11,7 @@
 mod lab;
 
 use lab::{Ended, Lab};
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -275,31 +276,43 @@ fn the_commands_of_the_other_pages_run() {
     follow_all("README.md", 6);
 }
 
-/// Commands whose first argument is a command again.
-const GROUPS: [&str; 7] = ["", "lab", "lab trace", "lab device", "lab bench", "disk", "array"];
+/// The help of commands, each asked for once.
+#[derive(Default)]
+struct Helps(HashMap<String, Option<String>>);
 
-/// The help of a command; `None` where the program does not know it.
-fn help(command: &[&str]) -> Option<String> {
-    let output = Command::new(env!("CARGO_BIN_EXE_foreseek")).args(command).arg("--help").output();
-    let output = output.expect("the program runs");
-    output.status.success().then(|| String::from_utf8(output.stdout).expect("UTF-8"))
+impl Helps {
+    /// The help of a command; `None` where the program does not know it.
+    fn of(&mut self, command: &[&str]) -> Option<&str> {
+        let ask = || {
+            let output = Command::new(env!("CARGO_BIN_EXE_foreseek")).args(command).arg("--help").output();
+            let output = output.expect("the program runs");
+            output.status.success().then(|| String::from_utf8(output.stdout).expect("UTF-8"))
+        };
+        self.0.entry(command.join(" ")).or_insert_with(ask).as_deref()
+    }
+
+    /// Whether a command's first argument is a command again, by its usage.
+    fn is_group(&mut self, command: &[&str]) -> bool {
+        let usage = self.of(command).and_then(|help| help.lines().find(|line| line.starts_with("Usage:")));
+        usage.is_some_and(|usage| usage.ends_with(" <COMMAND>"))
+    }
 }
 
 /// What is wrong with a command line that begins with `foreseek`: a command or an option that the program does not know.
-fn unknown(line: &str) -> Vec<String> {
+fn unknown(line: &str, helps: &mut Helps) -> Vec<String> {
     let mut words = line
         .split_whitespace()
         .skip(1)
         .take_while(|word| !["--", "#", "|", "&&", "2>"].contains(word))
         .peekable();
     let mut command: Vec<&str> = Vec::new();
-    while GROUPS.contains(&command.join(" ").as_str()) {
+    while helps.is_group(&command) {
         let Some(word) = words.next_if(|word| word.starts_with(|c: char| c.is_ascii_lowercase())) else {
             break;
         };
         command.push(word.trim_end_matches([',', '.']));
     }
-    let Some(help) = help(&command) else { return vec![format!("no command {}", command.join(" "))] };
+    let Some(help) = helps.of(&command) else { return vec![format!("no command {}", command.join(" "))] };
     let is_name = |c: char| c.is_ascii_lowercase() || c == '-';
     let options = words.filter_map(|word| word.find("--").map(|at| &word[at..]));
     let options = options.map(|word| word.split(|c| !is_name(c)).next().unwrap_or_default());
@@ -315,7 +328,7 @@ fn the_program_knows_every_command_and_option_of_every_page() {
     let listed = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("a folder of pages"));
     let listed = listed.map(|entry| entry.expect("readable").path());
     let pages = listed.chain(["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|page| root().join(page)));
-    let (mut lines, mut wrong) = (0, Vec::new());
+    let (mut lines, mut wrong, mut helps) = (0, Vec::new(), Helps::default());
     for page in pages {
         let text = fs::read_to_string(&page).expect("a page");
         let outside: Vec<&str> = text.split("\n```").step_by(2).collect();
@@ -323,7 +336,9 @@ fn the_program_knows_every_command_and_option_of_every_page() {
         for line in spans.chain(blocks(&text).flat_map(|(_, lines)| lines)) {
             if line.starts_with("foreseek ") {
                 lines += 1;
-                wrong.extend(unknown(line).iter().map(|why| format!("{}: {line}: {why}", page.display())));
+                wrong.extend(
+                    unknown(line, &mut helps).iter().map(|why| format!("{}: {line}: {why}", page.display())),
+                );
             }
         }
     }
@@ -359,6 +374,8 @@ fn names_are_replaced_in_one_pass() {
 
 #[test]
 fn unknown_commands_and_options_are_found() {
+    let mut helps = Helps::default();
+    let mut unknown = |line| unknown(line, &mut helps);
     assert_eq!(unknown("foreseek warm --metadata DIR --then -- grep --no-such"), [""; 0]);
     assert_eq!(unknown("foreseek watch [OPTIONS] PATH...|--all"), [""; 0]);
     assert_eq!(unknown("foreseek lab reproduce --no-such=3"), ["no option --no-such"]);

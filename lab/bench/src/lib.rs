@@ -26,6 +26,7 @@ pub mod jobs;
 pub mod judge;
 mod measure;
 mod modelled;
+mod named;
 mod options;
 mod outcome;
 pub mod pairs;

@@ -4,11 +4,9 @@ use super::judge::{Cell, aims, cells};
 use super::options::{Options, Plan};
 use super::record::ArrayRun;
 use crate::Result;
-use crate::judge::{Aim, Verdict};
+use crate::judge::Aim;
 use crate::record::parse;
-use crate::report::{aims_and_notes, json, range, write_both};
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{CellAlignment, Table};
+use crate::report::{aims_and_notes, all_hold, json, range, terminal_table, write_both};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -48,7 +46,7 @@ impl Report {
     /// Whether every aim is reached with certainty.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.aims.iter().all(|aim| aim.verdict == Verdict::Holds)
+        all_hold(&self.aims)
     }
 
     /// All of it as JSON.
@@ -60,21 +58,10 @@ impl Report {
     /// A table for a terminal.
     #[must_use]
     pub fn to_table(&self) -> String {
-        let mut table = Table::new();
-        table.load_preset(UTF8_FULL_CONDENSED);
-        table.set_header([
-            "load",
-            "way",
-            "MB/s",
-            "x raw",
-            "95 %",
-            "disk / read",
-            "server ms / MB",
-            "server load",
-        ]);
+        let mut rows = Vec::new();
         for cell in &self.cells {
             for (number, entry) in cell.entries.iter().enumerate() {
-                table.add_row([
+                rows.push([
                     if number == 0 { cell.load.to_string() } else { String::new() },
                     entry.way.to_string(),
                     format!("{:.1}", entry.mb_per_s.mean),
@@ -86,9 +73,8 @@ impl Report {
                 ]);
             }
         }
-        for column in table.column_iter_mut().skip(2) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
+        let header = ["load", "way", "MB/s", "x raw", "95 %", "disk / read", "server ms / MB", "server load"];
+        let table = terminal_table(header, 2, rows);
         format!("{table}\n\n{}", aims_and_notes(&self.aims, &self.notes))
     }
 }

@@ -6,11 +6,9 @@ use super::options::{Options, Plan};
 use super::record::JobRun;
 use super::way::Way;
 use crate::Result;
-use crate::judge::{Aim, Verdict};
+use crate::judge::Aim;
 use crate::record::parse;
-use crate::report::{aims_and_notes, json, range, write_both};
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{CellAlignment, Table};
+use crate::report::{aims_and_notes, all_hold, json, range, terminal_table, with_interval, write_both};
 use foreseek_simulate::experiment::Summary;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -96,7 +94,7 @@ impl Report {
     /// Whether every aim is reached with certainty.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.aims.iter().all(|aim| aim.verdict == Verdict::Holds)
+        all_hold(&self.aims)
     }
 
     /// All of it as JSON.
@@ -108,25 +106,12 @@ impl Report {
     /// A table for a terminal.
     #[must_use]
     pub fn to_table(&self) -> String {
-        let mut table = Table::new();
-        table.load_preset(UTF8_FULL_CONDENSED);
-        table.set_header([
-            "job",
-            "way",
-            "seconds",
-            "x stock",
-            "95 %",
-            "x best static",
-            "cpu ns / B",
-            "reads",
-            "seeks",
-            "MiB",
-        ]);
+        let mut rows = Vec::new();
         for cell in &self.cells {
             for (number, entry) in cell.entries.iter().enumerate() {
                 let mean =
                     |value: Option<&Summary>| value.map_or(String::new(), |it| format!("{:.2}", it.mean));
-                table.add_row([
+                rows.push([
                     if number == 0 { cell.job.to_string() } else { String::new() },
                     entry.way.to_string(),
                     format!("{:.2}", entry.seconds.mean),
@@ -140,15 +125,21 @@ impl Report {
                 ]);
             }
         }
-        for column in table.column_iter_mut().skip(2) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
+        let header = [
+            "job",
+            "way",
+            "seconds",
+            "x stock",
+            "95 %",
+            "x best static",
+            "cpu ns / B",
+            "reads",
+            "seeks",
+            "MiB",
+        ];
+        let table = terminal_table(header, 2, rows);
         format!("{table}\n\n{}", aims_and_notes(&self.aims, &self.notes))
     }
-}
-
-fn with_interval(value: &Summary) -> String {
-    format!("{:.2} ({})", value.mean, range(value).replace("..", " to "))
 }
 
 /// Writes table and JSON beside the raw runs. Returns the path of the JSON.

@@ -1,6 +1,7 @@
 //! The ways in which a job is run: over stock Linux, at some static settings of `read_ahead_kb`, through a
 //! mount that only passes reads on, and through the mount with its defaults.
 
+use crate::named::by_name;
 use crate::{Error, Result};
 use foreseek_storage::loop_device::DEFAULT_READ_AHEAD;
 use foreseek_units::Bytes;
@@ -65,10 +66,7 @@ impl FromStr for Way {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|way| way.name() == name).ok_or_else(|| {
-            let known = Self::ALL.map(Self::name).join(", ");
-            Error::Option { what: format!("'{name}' is not a way to run a job: {known}") }
-        })
+        by_name(name, Self::ALL, Self::name, "a way to run a job")
     }
 }
 

@@ -3,9 +3,11 @@
 mod charts;
 mod table;
 
-use crate::judge::Aim;
+use crate::judge::{Aim, Verdict};
 use crate::outcome::Outcome;
 use crate::{Error, Result};
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{CellAlignment, Table};
 use foreseek_simulate::experiment::Summary;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -33,6 +35,25 @@ fn put(folder: &Path, name: &str, text: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// Whether every aim is reached with certainty.
+pub(crate) fn all_hold(aims: &[Aim]) -> bool {
+    aims.iter().all(|aim| aim.verdict == Verdict::Holds)
+}
+
+/// A table for a terminal. The columns behind the first `names` are numbers.
+pub(crate) fn terminal_table<const COLUMNS: usize>(
+    header: [&str; COLUMNS],
+    names: usize,
+    rows: Vec<[String; COLUMNS]>,
+) -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED).set_header(header).add_rows(rows);
+    for column in table.column_iter_mut().skip(names) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
 /// The aims with their verdicts, a line each, and the remarks.
 pub(crate) fn aims_and_notes(aims: &[Aim], notes: &[String]) -> String {
     let told = |aim: &Aim| {
@@ -51,6 +72,11 @@ pub(crate) fn range(value: &Summary) -> String {
     } else {
         format!("{:.2}..{:.2}", value.low, value.high)
     }
+}
+
+/// A ratio with its interval, for a page.
+pub(crate) fn with_interval(value: &Summary) -> String {
+    format!("{:.2} ({})", value.mean, range(value).replace("..", " to "))
 }
 
 /// Plain data as JSON; field names are the keys.

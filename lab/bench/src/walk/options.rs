@@ -177,7 +177,7 @@ mod tests {
     fn programs_run_on_the_trees_that_they_are_meant_for() {
         let cells = Options::default().cells();
         let on = |tree| cells.iter().filter(|cell| cell.tree == tree).count();
-        assert_eq!((on(Tree::Fresh), on(Tree::Aged), on(Tree::Media)), (ALL.len(), 4, 4));
+        assert_eq!((on(Tree::Fresh), on(Tree::Aged), on(Tree::Media)), (ALL.len(), 5, 5));
     }
 
     #[test]

@@ -7,9 +7,7 @@ use super::way::Way;
 use crate::Result;
 use crate::judge::{Aim, Verdict};
 use crate::record::parse;
-use crate::report::{aims_and_notes, json, range, write_both};
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{CellAlignment, Table};
+use crate::report::{aims_and_notes, all_hold, json, range, terminal_table, with_interval, write_both};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -76,8 +74,7 @@ impl Report {
         for (aim, value) in self.aims.iter().filter_map(|aim| Some((aim, aim.value.as_ref()?))) {
             let verdict =
                 if aim.verdict == Verdict::Fails { "**fails**".to_owned() } else { aim.verdict.to_string() };
-            let (mean, range) = (value.mean, range(value).replace("..", " to "));
-            text += &format!("| {} | {verdict} | {mean:.2} ({range}) |\n", aim.aim);
+            text += &format!("| {} | {verdict} | {} |\n", aim.aim, with_interval(value));
         }
         text
     }
@@ -85,7 +82,7 @@ impl Report {
     /// Whether every aim is reached with certainty.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.aims.iter().all(|aim| aim.verdict == Verdict::Holds)
+        all_hold(&self.aims)
     }
 
     /// All of it as JSON.
@@ -97,31 +94,12 @@ impl Report {
     /// A table for a terminal.
     #[must_use]
     pub fn to_table(&self) -> String {
-        let mut table = Table::new();
-        table.load_preset(UTF8_FULL_CONDENSED);
-        table.set_header([
-            "tree",
-            "program",
-            "way",
-            "seconds",
-            "x stock",
-            "95 %",
-            "pass s",
-            "cached s",
-            "x oracle",
-            "again / stock",
-            "beside s",
-            "reads",
-            "seeks",
-            "evicted MiB",
-            "processor s",
-            "FIEMAP calls",
-        ]);
+        let mut rows = Vec::new();
         for cell in &self.cells {
             for (number, entry) in cell.entries.iter().enumerate() {
                 let first = |text: String| if number == 0 { text } else { String::new() };
                 let side = |of: fn(&SideCosts) -> String| entry.side_costs.as_ref().map_or(String::new(), of);
-                table.add_row([
+                rows.push([
                     first(cell.tree.name().to_owned()),
                     first(cell.program.to_string()),
                     entry.way.to_string(),
@@ -144,9 +122,25 @@ impl Report {
                 ]);
             }
         }
-        for column in table.column_iter_mut().skip(3) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
+        let header = [
+            "tree",
+            "program",
+            "way",
+            "seconds",
+            "x stock",
+            "95 %",
+            "pass s",
+            "cached s",
+            "x oracle",
+            "again / stock",
+            "beside s",
+            "reads",
+            "seeks",
+            "evicted MiB",
+            "processor s",
+            "FIEMAP calls",
+        ];
+        let table = terminal_table(header, 3, rows);
         format!("{table}\n\n{}", aims_and_notes(&self.aims, &self.notes))
     }
 }

@@ -6,6 +6,7 @@
 
 use super::program::Program;
 use super::record::SideCosts;
+use crate::named::by_name;
 use crate::server::Server;
 use crate::{Error, Result};
 use foreseek_rig::Interrupt;
@@ -59,10 +60,7 @@ impl FromStr for Way {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|way| way.name() == name).ok_or_else(|| {
-            let known = Self::ALL.map(Self::name).join(", ");
-            Error::Option { what: format!("'{name}' is not a way to run a program: {known}") }
-        })
+        by_name(name, Self::ALL, Self::name, "a way to run a program")
     }
 }
 
