@@ -70,7 +70,7 @@ const METADATA_DIVISOR: u64 = 4;
 
 /// Whether a pass is cheaper than single reads by a quarter. A smaller gain is not certain, and small batches
 /// would consume the allowance of a better larger one.
-pub(crate) fn pays(price: Nanos, alone: Nanos) -> bool {
+fn pays(price: Nanos, alone: Nanos) -> bool {
     price * 4 <= alone * 3
 }
 
@@ -214,10 +214,14 @@ impl State {
         let allowed = self.allowed(at);
         let price = walk.price.unwrap_or(self.ledger.model().near()).max(Nanos(OPTIMISM)) / OPTIMISM;
         let random = walk.random;
-        let horizon = if random { VISITS_LIMIT } else { (allowed.get() / price.get()).max(HORIZON_LEAST) };
-        let more = if random { u64::MAX } else { self.classes.more(walk.program, walk.files) };
+        let horizon = if random {
+            VISITS_LIMIT
+        } else {
+            let more = self.classes.more(walk.program, walk.files);
+            (allowed.get() / price.get()).max(HORIZON_LEAST).min(more)
+        };
         let sample = walk.sample;
-        let horizon = horizon.min(sample.map_or(VISITS_LIMIT, |sample| sample.count)).min(more);
+        let horizon = horizon.min(sample.map_or(VISITS_LIMIT, |sample| sample.count));
         let found = self.find(at, aim, horizon);
         if aim == Aim::Files && sample.is_none() && !random && self.saves_for_contents(at, &found.files) {
             return Some(Stopped::Allowance);
@@ -233,7 +237,7 @@ impl State {
             walk.resident = 0;
             return Some(Stopped::Complete);
         }
-        Some(if random { self.fetch_in_any_order(at, &found) } else { self.fetch_contents(at, &found) })
+        Some(if random { self.fetch_in_any_order(at, found) } else { self.fetch_contents(at, &found) })
     }
 
     /// Visits the expected entries.

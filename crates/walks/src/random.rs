@@ -1,14 +1,14 @@
 //! Walks in random order: programs that list a tree and then open its files anywhere in it.
 //!
 //! Training jobs shuffle their files, and programs that look for duplicates open files of one length, wherever
-//! they lie. No order tells the next file. But each file of the tree is as likely as any other, so that what
+//! they lie. No order predicts the next file. But each file of the tree is as likely as any other, so that what
 //! pays is one pass over all of them, in disk order, as large as memory allows.
 //!
 //! *Recognition.* Directories have ranks, in the order in which programs opened them. A program in some order
 //! goes forward, and hardly ever back to a directory that it has left before its last file. In random order it
 //! does so at every second open. Moves up and down one path do not count as such, since every walk makes them, nor
 //! do moves to a directory of which a file was opened a moment ago, which threads make. In a tree of few directories
-//! the votes of siblings ([`crate::order`]) tell the same.
+//! the votes of siblings ([`crate::order`]) show the same.
 //!
 //! *The rule.* Rent or buy: the pass is made once the walk has cost as much, by the limit of every fetch
 //! ([`crate::ledger`]). No part of it is fetched sooner. A part of the files serves the same part of the opens,
@@ -37,8 +37,10 @@ const FITTING_SHARE: usize = 2;
 const AT_WORK: u64 = 16;
 /// The weight of a jump back, against one of any other open: in random order one open of two is such a jump.
 const JUMP: i32 = 3;
-/// The balance lies between these, and jumps are many from the third on: at least eight of them.
-const BALANCE: (i32, i32, i32) = (-32, 32, 24);
+/// The balance lies between this and its negative.
+const BALANCE_LIMIT: i32 = 32;
+/// From here on jumps are many: at least eight of them.
+const MANY: i32 = 24;
 
 /// The balance of jumps back and of other opens.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,12 +49,11 @@ pub(crate) struct Jumps(i32);
 impl Jumps {
     /// Counts an open.
     fn count(&mut self, back: bool) {
-        let (least, most, _) = BALANCE;
-        self.0 = (self.0 + if back { JUMP } else { -1 }).clamp(least, most);
+        self.add(if back { JUMP } else { -1 });
     }
 
     fn are_many(self) -> bool {
-        self.0 >= BALANCE.2
+        self.0 >= MANY
     }
 
     fn are_few(self) -> bool {
@@ -61,8 +62,11 @@ impl Jumps {
 
     /// Joins those of two walks that are one.
     pub(crate) fn join(&mut self, other: Self) {
-        let (least, most, _) = BALANCE;
-        self.0 = (self.0 + other.0).clamp(least, most);
+        self.add(other.0);
+    }
+
+    fn add(&mut self, weight: i32) {
+        self.0 = (self.0 + weight).clamp(-BALANCE_LIMIT, BALANCE_LIMIT);
     }
 }
 
@@ -107,11 +111,11 @@ impl State {
     }
 
     /// One pass over all files that are known and fit into memory, or nothing.
-    pub(crate) fn fetch_in_any_order(&mut self, at: usize, found: &Found) -> Stopped {
+    pub(crate) fn fetch_in_any_order(&mut self, at: usize, found: Found) -> Stopped {
         if self.is_to_stop(at, found.files.len() as u64) {
             return Stopped::Selective;
         }
-        let mut files = found.files.clone();
+        let mut files = found.files;
         files.sort_by_cached_key(|about| self.place_of(*about));
         let room = self.settings.budget.saturating_sub(self.held);
         let mut batch = self.batch(&files, self.allowed(at), room);

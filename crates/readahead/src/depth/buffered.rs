@@ -1,6 +1,6 @@
 //! Whether a drive may have a read in its own buffer, by the places that were read last.
 //!
-//! [`RecentPlaces`] remembers some ranges that were read, and tells of each read whether it lies beside one of them.
+//! [`RecentPlaces`] remembers some ranges that were read, and says for each read whether it lies beside one of them.
 //!
 //! A drive keeps what it has read in a dozen or more segments, and reads on behind a request until a segment is
 //! full or another request comes. Many drives keep what passed under the head before the request as well. A read

@@ -11,7 +11,7 @@
 //!   scan by an index.
 //! - *Which of them are looked up*: those that pass the comparisons with literals in the [text](filter).
 //! - *How far each look-up goes*: `EXISTS` stops at the first matching row. The estimate is how far the last
-//!   ones [went](groups), and at first how many reads those before the scan took. Each row that is followed in vain
+//!   ones [went](groups), and at first how many reads those before the scan took. Each row that is followed and not used
 //!   may cost an own read: of a row's page the interior page above must be known.
 //!
 //! Then keys are read ahead in batches, and the leaves of all of them, and the rows, each in disk order (ATC'09
