@@ -13,8 +13,9 @@
 //!   next.
 //! - `costs`: the model of the device; `sweep`: the cheapest order of reading a set of addresses, exactly;
 //!   `ledger`: the limit of fetches, with the bound, its proof, and what no rule can guarantee.
-//! - `recognise`: actions of programs; `answers`: answers of the driver; `plan`: the next fetch; `random`: walks in
-//!   no order; `quiet`: walks over files in memory.
+//! - `recognise`: actions of programs; `answers`: answers of the driver; `plan`: the next fetch; `contents`: batches
+//!   of files, which `ordered` and `random` plan, for walks in an order and in none; `quiet`: walks over files in
+//!   memory.
 //!
 //! # Duties of a driver
 //!
@@ -32,12 +33,14 @@
 mod answers;
 mod classes;
 mod command;
+mod contents;
 mod costs;
 mod engine;
 mod event;
 mod ledger;
 mod node;
 mod order;
+mod ordered;
 mod pace;
 mod plan;
 mod quiet;

@@ -10,29 +10,21 @@
 //! 2. inodes,
 //! 3. blocks of directories.
 //!
-//! When nothing of these is left, it fetches contents. It takes files in the order in which they are expected,
-//! until one pass over them costs what [`crate::ledger`] allows or memory is full, and sorts them by address.
-//! The next batch is made when half of the last one is used or passed, so that a few large batches follow one
-//! another without a pause.
+//! When nothing of these is left, it fetches contents, as [`crate::ordered`] or [`crate::random`] plans them. The
+//! next batch is made when half of the last one is used or passed, so that a few large batches follow one another
+//! without a pause.
 //!
 //! All that is one *round*. In a round that is to fetch contents, half of the allowance is for directories and
 //! inodes. They are fetched if that takes at most a quarter of the time that the program takes for their files
-//! without prefetching ([`crate::pace`]).
-//!
-//! If the contents of all known files are worth a pass, and those that are allowed are not, directories and inodes
-//! wait as well: they would take what is saved for it.
-//!
-//! The allowance is kept for a larger batch in two cases. A pass over the found files may cost hardly less than
-//! the program's own reads in their order, or than the program's time for them at its pace. Or a pass over all
-//! that is expected is allowed soon. A round without result is repeated when the walk has cost an eighth more,
-//! so that the work of looks is a constant for each open.
+//! without prefetching ([`crate::pace`]). A round without result is repeated when the walk has cost an eighth
+//! more, so that the work of looks is a constant for each open.
 
 use crate::state::{About, FetchKind, State};
 use crate::sweep::Sweep;
 use crate::tree::{BLOCKS_LIMIT, Listing, flag};
 use crate::walk::inode_block;
-use crate::{Command, InDirectory, Kind, LISTS_LIMIT, NODES_LIMIT, Node, PARTS_LIMIT, Part, Stopped};
-use foreseek_units::{Bytes, Lba, Nanos, PageSpan, Position, SectorSpan, Span};
+use crate::{Command, InDirectory, Kind, LISTS_LIMIT, NODES_LIMIT, Node, Stopped};
+use foreseek_units::{Bytes, Nanos};
 use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 
@@ -41,13 +33,8 @@ pub(crate) const FILES_FIRST: u64 = 8;
 /// Directories opened, or look-ups, before directories and inodes are fetched for a walk that opens no files.
 const DIRECTORIES_FIRST: u64 = 8;
 const LOOKUPS_FIRST: u64 = 16;
-/// The least number of expected files that a look searches for: the size of the smallest batches.
-const HORIZON_LEAST: u64 = 32;
 /// The most entries that one look visits: a look takes some milliseconds at most.
-const VISITS_LIMIT: u64 = 1 << 17;
-/// Files that cannot be fetched yet and that a batch may skip, in addition to a quarter of its size. The
-/// program reads them itself, and must not take long to reach the fetched ones.
-const UNKNOWN_LIMIT: u64 = 16;
+pub(crate) const VISITS_LIMIT: u64 = 1 << 17;
 /// How many of these a directory counts for that is not listed: its subtree may be large.
 const SUBTREE_WORTH: u64 = 64;
 /// How many expected files a directory counts for that is not listed yet: the median of source trees.
@@ -58,39 +45,12 @@ const DIRECTORY_WORTH: u64 = 4;
 const METADATA_SHARE: u64 = 2;
 /// A round without result is repeated when the walk has cost an eighth more.
 const PATIENCE: u64 = 8;
-/// How much cheaper a file may be than in the last round, for the range of a look.
-const OPTIMISM: u64 = 16;
-
 /// For a walk that opens no files, fetches that do not halve the cost of single reads may take this part of the
 /// walk's cost: a fiftieth. Without them the first levels of a tree, which are narrow, would never be read.
 const TRIAL_SHARE: u64 = 50;
 /// Directories and inodes of files are fetched if that takes at most this part of the time that the program
 /// takes for these files without prefetching: a quarter. Half then remains for contents, and a quarter as gain.
 const METADATA_DIVISOR: u64 = 4;
-
-/// Whether a pass is cheaper than single reads by a quarter. A smaller gain is not certain, and small batches
-/// would consume the allowance of a better larger one.
-fn pays(price: Nanos, alone: Nanos) -> bool {
-    price * 4 <= alone * 3
-}
-
-/// If more than an eighth of the expected entries is unknown, a pass over all of them cannot be priced.
-const KNOWN_SHARE: u64 = 8;
-
-/// The contents of one pass.
-#[derive(Debug, Default)]
-pub(crate) struct Batch {
-    pub(crate) taken: Vec<About>,
-    price: Nanos,
-    bytes: Bytes,
-    /// The cost of a pass over all expected files that fit into memory, and their number.
-    whole: Nanos,
-    pub(crate) all: usize,
-    /// The cost of reading them in the order in which they are expected.
-    pub(crate) alone: Nanos,
-    /// The same of all.
-    all_alone: Nanos,
-}
 
 /// The kind of data that is fetched for a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,53 +137,24 @@ impl State {
             }
         }
         let allowed = self.allowed(at);
-        // In random order addresses are asked for even so: what is used earns nothing without them.
-        let too_little = if walk.random {
-            walk.account.cost() < self.least_pass()
-        } else {
-            allowed < self.ledger.model().near() * 2
-        };
-        if too_little {
+        if walk.manner().is_too_early(self, walk, allowed) {
             return Err(Stopped::Allowance);
         }
         Ok(if aim == Aim::Files { allowed / METADATA_SHARE } else { allowed })
     }
 
-    /// Why contents must not be fetched, whatever the allowance.
-    fn obstacle(&self, at: usize) -> Option<Stopped> {
-        let walk = self.walks[at].as_ref()?;
-        if walk.random {
-            return None;
-        }
-        let cursor = walk.cursor.and_then(|cursor| self.tree.get(cursor));
-        if cursor.is_some_and(|it| it.listing == Listing::Known && walk.order(it).is_none()) {
-            return Some(Stopped::NoOrder);
-        }
-        walk.selects().then_some(Stopped::Selective)
-    }
-
     /// The next step of a round. `None` while answers are outstanding; at the end, why nothing more is fetched.
     fn next_step(&mut self, at: usize, aim: Aim) -> Option<Stopped> {
         let walk = self.walks[at].as_ref()?;
-        if aim == Aim::Files
-            && walk.sample.is_none()
-            && let Some(obstacle) = self.obstacle(at)
-        {
+        let (manner, sample) = (walk.manner(), walk.sample);
+        let for_contents = aim == Aim::Files && sample.is_none();
+        if for_contents && let Some(obstacle) = manner.obstacle(self, walk) {
             return Some(obstacle);
         }
-        let allowed = self.allowed(at);
-        let price = walk.price.unwrap_or(self.ledger.model().near()).max(Nanos(OPTIMISM)) / OPTIMISM;
-        let random = walk.random;
-        let horizon = if random {
-            VISITS_LIMIT
-        } else {
-            let more = self.classes.more(walk.program, walk.files);
-            (allowed.get() / price.get()).max(HORIZON_LEAST).min(more)
-        };
-        let sample = walk.sample;
+        let horizon = manner.horizon(self, walk, self.allowed(at));
         let horizon = horizon.min(sample.map_or(VISITS_LIMIT, |sample| sample.count));
         let found = self.find(at, aim, horizon);
-        if aim == Aim::Files && sample.is_none() && !random && self.saves_for_contents(at, &found.files) {
+        if for_contents && manner.saves_for(self, at, &found.files) {
             return Some(Stopped::Allowance);
         }
         if self.ask(at, &found)
@@ -237,18 +168,16 @@ impl State {
             walk.resident = 0;
             return Some(Stopped::Complete);
         }
-        Some(if random { self.fetch_in_any_order(at, found) } else { self.fetch_contents(at, &found) })
+        Some(manner.fetch(self, at, found))
     }
 
     /// Visits the expected entries.
     fn find(&self, at: usize, aim: Aim, horizon: u64) -> Found {
         let mut found = Found::default();
         let Some(walk) = &self.walks[at] else { return found };
-        let classes = walk.classes_in_any_order(&self.tree);
-        let wants = |class: u8| match &classes {
-            Some(wanted) => wanted.get(usize::from(class)).copied().unwrap_or(true),
-            None => walk.wants(class),
-        };
+        let manner = walk.manner();
+        let wanted = manner.classes(walk, &self.tree);
+        let wants = |class: u8| wanted.get(usize::from(class)).copied().unwrap_or(true);
         walk.expect(&self.tree, |key, entry, item| {
             if walk.sample.is_some_and(|sample| sample.spread) && walk.cursor != Some(key) {
                 return false;
@@ -265,7 +194,7 @@ impl State {
                 let placed = item.is(flag::PLACED);
                 found.unknown += u64::from(!placed);
                 if aim == Aim::Files && placed && item.pieces != crate::tree::NO_PIECES {
-                    if walk.random || found.unknown <= UNKNOWN_LIMIT + found.files.len() as u64 / 4 {
+                    if manner.may_skip(found.unknown, found.files.len() as u64) {
                         found.files.push(about);
                     }
                     found.ahead += 1;
@@ -363,7 +292,7 @@ impl State {
         key.is_some_and(|key| self.list(at, key, None))
     }
 
-    fn name(&self, about: About) -> Option<InDirectory> {
+    pub(crate) fn name(&self, about: About) -> Option<InDirectory> {
         let directory = self.tree.get(about.directory)?.node;
         Some(InDirectory { node: Node { device: directory.device, inode: about.inode }, directory })
     }
@@ -476,144 +405,11 @@ impl State {
         true
     }
 
-    /// Whether the contents of all known files are worth a pass, but not those that are allowed by now. Directories
-    /// and inodes would take what is saved for it.
-    fn saves_for_contents(&self, at: usize, files: &[About]) -> bool {
-        let allowed = self.allowed(at);
-        let room = self.settings.budget.saturating_sub(self.held);
-        let batch = self.batch(files, allowed, room);
-        let pace =
-            |count: usize| self.walks[at].as_ref().and_then(|walk| walk.time_without_fetches(count as u64));
-        let gains = |price: Nanos, alone: Nanos, count: usize| {
-            pays(price, pace(count).map_or(alone, |pace| pace.min(alone)))
-        };
-        gains(batch.whole, batch.all_alone, batch.all) && !gains(batch.price, batch.alone, batch.taken.len())
-    }
-
-    /// Fetches the contents of files.
-    fn fetch_contents(&mut self, at: usize, found: &Found) -> Stopped {
-        let files = &found.files[..];
-        let allowed = self.allowed(at);
-        let room = self.settings.budget.saturating_sub(self.held);
-        if files.is_empty() {
-            return Stopped::Complete;
-        }
-        let batch = self.batch(files, allowed, room);
-        if batch.taken.is_empty() {
-            return if room < self.settings.budget / 8 { Stopped::Memory } else { Stopped::Allowance };
-        }
-        if !self.batch_pays(at, &batch) {
-            return Stopped::NoGain;
-        }
-        if found.unknown * KNOWN_SHARE <= batch.all as u64 && self.is_worth_waiting(at, &batch, allowed) {
-            return Stopped::Allowance;
-        }
-        self.fetch_batch(at, batch)
-    }
-
-    /// Whether a pass is cheaper than the program's own reads, by the model and by its pace.
-    pub(crate) fn batch_pays(&self, at: usize, batch: &Batch) -> bool {
-        let count = batch.taken.len() as u64;
-        let pace = self.walks[at].as_ref().and_then(|walk| walk.time_without_fetches(count));
-        pays(batch.price, pace.map_or(batch.alone, |pace| pace.min(batch.alone)))
-    }
-
-    /// Requests the contents of a batch.
-    pub(crate) fn fetch_batch(&mut self, at: usize, batch: Batch) -> Stopped {
-        self.mark(&batch.taken, flag::FETCHED);
-        let parts = self.parts(&batch.taken);
-        let count = batch.taken.len() as u64;
-        self.held += batch.bytes;
-        if let Some(walk) = &mut self.walks[at] {
-            walk.held += batch.bytes;
-            walk.fetched += count;
-            walk.batch = count;
-            walk.files_at_batch = walk.files.saturating_sub(walk.used);
-            walk.price = Some(batch.price / count);
-        }
-        let fetch = self.start_fetch(at, FetchKind::Contents, batch.taken, batch.price);
-        self.outbox.push_back(Command::Fetch { fetch, parts });
-        Stopped::No
-    }
-
-    /// Whether to wait because one pass over all of it is allowed soon. The wait costs the program's own reads
-    /// until then. A pass over a part costs itself, and shortens the later pass by half of the part's share.
-    /// The program's reads raise the allowance by `rho` times their share of the optimum, while a pass over a
-    /// part also consumes allowance.
-    fn is_worth_waiting(&self, at: usize, batch: &Batch, allowed: Nanos) -> bool {
-        let taken = batch.taken.len();
-        let Some(walk) = self.walks[at].as_ref().filter(|_| (batch.all - taken) * 2 >= taken) else {
-            return false;
-        };
-        let count = taken as u64;
-        let alone = walk.pace.cost_of(count).unwrap_or(batch.alone).min(batch.alone) / count;
-        let optimum = Nanos((batch.price.get() / count).saturating_mul(self.settings.rho as u64));
-        let files = batch.whole.saturating_sub(allowed).get() / alone.min(optimum).get().max(1);
-        let spared = batch.whole / (2 * batch.all as u64) * count;
-        Nanos(alone.get().saturating_mul(files)) + spared <= batch.price
-    }
-
-    /// As many of these as one pass fits of the allowed cost and memory.
-    pub(crate) fn batch(&self, expected: &[About], allowed: Nanos, room: Bytes) -> Batch {
-        let mut batch = Batch::default();
-        let (mut pass, mut parts, mut waiting) = (Sweep::default(), 0, Bytes::ZERO);
-        let model = self.ledger.model();
-        let mut head: Option<Lba> = None;
-        for about in expected {
-            let Some(item) = self.tree.item(about.directory, about.entry) else { continue };
-            let pieces = self.tree.pieces(item);
-            let size = self.tree.missing(item);
-            parts += pieces.len();
-            waiting += size;
-            if waiting > room || parts > PARTS_LIMIT {
-                // More does not fit at once, after any wait.
-                break;
-            }
-            batch.all += 1;
-            let mut alone = Nanos::ZERO;
-            for piece in pieces {
-                let span = SectorSpan::at(piece.lba, piece.pages.sectors());
-                pass.insert(model, span);
-                alone +=
-                    head.map_or(model.near(), |head| model.step(head, span.start)) + model.transfer(span);
-                head = Some(span.end);
-            }
-            batch.all_alone += alone;
-            let price = self.ledger.price(&pass);
-            batch.whole = price;
-            if price > allowed {
-                continue;
-            }
-            batch.price = price;
-            batch.bytes += size;
-            batch.alone += alone;
-            batch.taken.push(*about);
-        }
-        batch
-    }
-
-    fn mark(&mut self, items: &[About], flag: u16) {
+    pub(crate) fn mark(&mut self, items: &[About], flag: u16) {
         for about in items {
             if let Some(item) = self.tree.item_mut(about.directory, about.entry) {
                 item.set(flag);
             }
         }
-    }
-
-    /// Their pieces in disk order.
-    fn parts(&self, taken: &[About]) -> Vec<Part> {
-        let mut parts = Vec::with_capacity(taken.len());
-        for about in taken {
-            let (Some(file), Some(item)) = (self.name(*about), self.tree.item(about.directory, about.entry))
-            else {
-                continue;
-            };
-            parts.extend(self.tree.pieces(item).iter().map(|piece| {
-                let pages: PageSpan = Span::new(piece.page, piece.page.after(piece.pages));
-                Part { file, pages, lba: piece.lba }
-            }));
-        }
-        parts.sort_unstable_by_key(|part| (part.lba, part.file));
-        parts
     }
 }

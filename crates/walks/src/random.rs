@@ -18,8 +18,9 @@
 //! it were opened as of all files, in proportion. Nothing is fetched for a program whose walks have ended before
 //! a quarter of what is left now was opened: a server that opens a file now and then.
 
+use crate::contents::{Batch, Manner};
 use crate::order::Votes;
-use crate::plan::{Batch, Found};
+use crate::plan::{Found, VISITS_LIMIT};
 use crate::state::{About, State};
 use crate::tree::{Item, Key, Tree, flag};
 use crate::walk::Walk;
@@ -70,6 +71,77 @@ impl Jumps {
     }
 }
 
+/// Opens follow no order.
+pub(crate) struct InRandomOrder;
+
+impl Manner for InRandomOrder {
+    /// Visits all files that were neither opened nor passed, and all directories.
+    fn expect(&self, walk: &Walk, tree: &Tree, visit: &mut dyn FnMut(Key, u32, &Item) -> bool) {
+        for key in &walk.all {
+            let items = tree.get(*key).map_or(&[][..], |directory| &directory.items);
+            for (entry, item) in items.iter().enumerate() {
+                let wanted = match item.kind {
+                    Kind::File => !item.is(flag::OPENED | flag::PASSED),
+                    Kind::Directory => true,
+                    Kind::Other => false,
+                };
+                if wanted && !visit(*key, entry as u32, item) {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn classes(&self, walk: &Walk, tree: &Tree) -> Vec<bool> {
+        let mut known = vec![0u64; walk.tallies.len()];
+        let directories = walk.all.iter().filter_map(|key| tree.get(*key));
+        for item in directories.flat_map(|directory| &directory.items).filter(|item| item.kind == Kind::File)
+        {
+            if let Some(count) = known.get_mut(usize::from(item.class)) {
+                *count += 1;
+            }
+        }
+        let opened = |class: usize| u64::from(walk.tallies[class][0]);
+        let all_opened: u64 = (0..known.len()).map(opened).sum();
+        let all_known: u64 = known.iter().sum();
+        let wanted = |class: usize| (opened(class) + 1) * WORTH * all_known >= known[class] * all_opened;
+        (0..known.len()).map(wanted).collect()
+    }
+
+    /// Addresses are asked for without an allowance: what is used earns nothing without them.
+    fn is_too_early(&self, state: &State, walk: &Walk, _: Nanos) -> bool {
+        walk.account.cost() < state.least_pass()
+    }
+
+    fn horizon(&self, _: &State, _: &Walk, _: Nanos) -> u64 {
+        VISITS_LIMIT
+    }
+
+    /// One pass over all files that are known and fit into memory, or nothing.
+    fn fetch(&self, state: &mut State, at: usize, found: Found) -> Stopped {
+        if state.is_to_stop(at, found.files.len() as u64) {
+            return Stopped::Selective;
+        }
+        let mut files = found.files;
+        files.sort_by_cached_key(|about| state.place_of(*about));
+        let mut batch = state.batch_of(at, &files);
+        if batch.all * FITTING_SHARE < files.len() {
+            return Stopped::Memory;
+        }
+        if batch.taken.len() < batch.all || found.unknown > batch.all as u64 {
+            return Stopped::Allowance;
+        }
+        if batch.taken.is_empty() {
+            return Stopped::Complete;
+        }
+        batch.alone = state.alone_in_any_order(&batch);
+        if !state.batch_pays(at, &batch) {
+            return Stopped::NoGain;
+        }
+        state.fetch_batch(at, batch)
+    }
+}
+
 impl State {
     /// A program opened a file of a directory, after one of the directory `from`. `before`: when the last one of this
     /// directory was opened, if one was.
@@ -105,34 +177,9 @@ impl State {
     }
 
     /// The least that a pass over the known files can cost: a block of each.
-    pub(crate) fn least_pass(&self) -> Nanos {
+    fn least_pass(&self) -> Nanos {
         let block = SectorSpan::at(Lba(0), Pages(1).sectors());
         self.ledger.model().transfer(block) * self.tree.counts().1 as u64
-    }
-
-    /// One pass over all files that are known and fit into memory, or nothing.
-    pub(crate) fn fetch_in_any_order(&mut self, at: usize, found: Found) -> Stopped {
-        if self.is_to_stop(at, found.files.len() as u64) {
-            return Stopped::Selective;
-        }
-        let mut files = found.files;
-        files.sort_by_cached_key(|about| self.place_of(*about));
-        let room = self.settings.budget.saturating_sub(self.held);
-        let mut batch = self.batch(&files, self.allowed(at), room);
-        if batch.all * FITTING_SHARE < files.len() {
-            return Stopped::Memory;
-        }
-        if batch.taken.len() < batch.all || found.unknown > batch.all as u64 {
-            return Stopped::Allowance;
-        }
-        if batch.taken.is_empty() {
-            return Stopped::Complete;
-        }
-        batch.alone = self.alone_in_any_order(&batch);
-        if !self.batch_pays(at, &batch) {
-            return Stopped::NoGain;
-        }
-        self.fetch_batch(at, batch)
     }
 
     /// Whether earlier walks of the program ended before they would have opened enough of these files.
@@ -161,42 +208,5 @@ impl Walk {
     fn is_in_no_order(&self) -> bool {
         let votes_against = self.votes.iter().any(Votes::is_against_all);
         votes_against || self.jumps.are_many() || (self.random && !self.jumps.are_few())
-    }
-
-    /// Visits all files that were neither opened nor passed, and all directories.
-    pub(crate) fn expect_in_any_order(&self, tree: &Tree, mut visit: impl FnMut(Key, u32, &Item) -> bool) {
-        for key in &self.all {
-            let items = tree.get(*key).map_or(&[][..], |directory| &directory.items);
-            for (entry, item) in items.iter().enumerate() {
-                let wanted = match item.kind {
-                    Kind::File => !item.is(flag::OPENED | flag::PASSED),
-                    Kind::Directory => true,
-                    Kind::Other => false,
-                };
-                if wanted && !visit(*key, entry as u32, item) {
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Of each class, whether its files are worth fetching; `None` if the order decides.
-    pub(crate) fn classes_in_any_order(&self, tree: &Tree) -> Option<Vec<bool>> {
-        if !self.random {
-            return None;
-        }
-        let mut known = vec![0u64; self.tallies.len()];
-        let directories = self.all.iter().filter_map(|key| tree.get(*key));
-        for item in directories.flat_map(|directory| &directory.items).filter(|item| item.kind == Kind::File)
-        {
-            if let Some(count) = known.get_mut(usize::from(item.class)) {
-                *count += 1;
-            }
-        }
-        let opened = |class: usize| u64::from(self.tallies[class][0]);
-        let all_opened: u64 = (0..known.len()).map(opened).sum();
-        let all_known: u64 = known.iter().sum();
-        let wanted = |class: usize| (opened(class) + 1) * WORTH * all_known >= known[class] * all_opened;
-        Some((0..known.len()).map(wanted).collect())
     }
 }

@@ -1,34 +1,24 @@
-//! One walk, and the entries that it is expected to open next.
+//! One walk.
 //!
 //! State is kept by tree and not by process: `find | xargs` is two programs and one walk. A walk is the topmost
 //! directory that was opened and all directories below it that were reached through opened ones.
-//!
-//! # The expected entries
-//!
-//! From the directory of the file opened last, up to the top: in each directory the entries behind the reached
-//! one in the order of that directory ([`crate::order`]), and with each subdirectory its whole subtree. If the
-//! walk opens the files of a directory before it descends (fts, du), files come first. If it descends in
-//! between (find, tar, grep -r), they come in one order. This is decided by votes, too. For a walk that has
-//! opened no file, only directories are followed.
-//!
-//! Entries that the walk has passed by more than the slack are not expected.
 
+use crate::Stopped;
 use crate::classes::CLASSES_LIMIT;
+use crate::contents::Manner;
 use crate::ledger::Account;
-use crate::order::{LARGE, Order, SLACK, Votes};
+use crate::order::{LARGE, Order, Votes};
+use crate::ordered::InOrder;
 use crate::pace::Pace;
 use crate::quiet::{Quiet, Sample};
-use crate::random::Jumps;
-use crate::tree::{Directory, Item, Key, Listing, Tree, flag};
+use crate::random::{InRandomOrder, Jumps};
+use crate::tree::{Directory, Item, Key, Tree, flag};
 use crate::unplaced::Unplaced;
-use crate::{Kind, Node, Stopped};
 use foreseek_seam::FetchId;
 use foreseek_units::{Bytes, Instant, Nanos};
 use rustc_hash::FxHashSet;
 use std::collections::VecDeque;
 
-/// The most nested directories that are followed: paths of 4,096 bytes hold 2,048 names.
-const DEPTH_LIMIT: usize = 2048;
 /// After so many opens elsewhere a directory counts as left: several threads work in as many directories.
 pub(crate) const ACTIVE: u64 = 64;
 /// The most votes for one way to descend that count.
@@ -70,7 +60,7 @@ pub(crate) struct Walk {
     /// Its opens follow no order.
     pub(crate) random: bool,
     /// Positive: files first; negative: descends in between.
-    descent: i32,
+    pub(crate) descent: i32,
     /// For each class of files: opened, and passed.
     pub(crate) tallies: Vec<[u32; 2]>,
     /// Expected files, recently: opened, and passed.
@@ -316,110 +306,14 @@ impl Walk {
         self.fetched.saturating_sub(self.used + self.wasted)
     }
 
-    /// Visits the entries that the walk is expected to open, in order if it has one: files that were neither
-    /// opened nor passed, and directories. It ends when the visitor returns `false`.
+    /// How its contents are planned.
+    pub(crate) fn manner(&self) -> &'static dyn Manner {
+        if self.random { &InRandomOrder } else { &InOrder }
+    }
+
+    /// Visits the entries that the walk is expected to open: files that were neither opened nor passed, and
+    /// directories. It ends when the visitor returns `false`.
     pub(crate) fn expect(&self, tree: &Tree, mut visit: impl FnMut(Key, u32, &Item) -> bool) {
-        if self.random {
-            return self.expect_in_any_order(tree, visit);
-        }
-        let Some((mut stack, mut met)) = self.start(tree) else { return };
-        while let Some(frame) = stack.last_mut() {
-            let Some(directory) = tree.get(frame.key) else {
-                stack.pop();
-                continue;
-            };
-            let Some(entry) = directory.nth(frame.order, frame.at) else {
-                if frame.phase == Phase::Files {
-                    (frame.phase, frame.at) = (Phase::Directories, 0);
-                } else {
-                    stack.pop();
-                }
-                continue;
-            };
-            frame.at += 1;
-            let (item, key, phase) = (&directory.items[entry as usize], frame.key, frame.phase);
-            let wanted = match item.kind {
-                Kind::File => phase != Phase::Directories && !item.is(flag::OPENED | flag::PASSED),
-                Kind::Directory => phase != Phase::Files,
-                Kind::Other => false,
-            };
-            if wanted && !visit(key, entry, item) {
-                return;
-            }
-            if wanted && item.kind == Kind::Directory {
-                let node = Node { device: directory.node.device, inode: item.inode };
-                // A directory is visited once, even if listings repeat it. The files of a directory that
-                // belongs to another walk are that walk's: its account includes their held bytes.
-                let below = tree.key(node).filter(|below| {
-                    tree.get(*below).is_some_and(|below| below.walk == directory.walk)
-                        && stack.len() < DEPTH_LIMIT
-                        && met.insert(*below)
-                });
-                stack.extend(below.and_then(|below| self.frame(tree, below)));
-            }
-        }
+        self.manner().expect(self, tree, &mut visit);
     }
-
-    /// The frames from the top to the walk's position, and the directories on that path.
-    fn start(&self, tree: &Tree) -> Option<(Vec<Frame>, FxHashSet<Key>)> {
-        let cursor = self.cursor.filter(|cursor| tree.get(*cursor).is_some()).unwrap_or(self.opened);
-        let mut stack = Vec::new();
-        let mut chain = FxHashSet::default();
-        let directory = tree.get(cursor)?;
-        let order = self.order_or_listing(directory);
-        let at = directory.reached(order).saturating_sub(SLACK);
-        stack.push(Frame { key: cursor, order, at, phase: self.first_phase() });
-        chain.insert(cursor);
-        let mut below = directory;
-        while let Some(key) = below.parent.and_then(|parent| tree.key(parent)) {
-            let Some(above) = tree.get(key).filter(|above| above.walk == below.walk) else { break };
-            if stack.len() >= DEPTH_LIMIT || !chain.insert(key) {
-                break;
-            }
-            if let Some(entry) = above.find(below.node.inode) {
-                let order = self.order_or_listing(above);
-                let phase = if self.descent > 0 { Phase::Directories } else { Phase::Both };
-                stack.push(Frame { key, order, at: above.position(order, entry) + 1, phase });
-            }
-            below = above;
-        }
-        stack.reverse();
-        Some((stack, chain))
-    }
-
-    fn first_phase(&self) -> Phase {
-        if self.descent > 0 { Phase::Files } else { Phase::Both }
-    }
-
-    fn order_or_listing(&self, directory: &Directory) -> Order {
-        self.order(directory).unwrap_or(Order { by: crate::order::By::Listing, reversed: false })
-    }
-
-    /// The frame of a directory below, unless the walk has finished it.
-    fn frame(&self, tree: &Tree, key: Key) -> Option<Frame> {
-        let directory = tree.get(key)?;
-        let finished = directory.files > 0 && directory.touched + ACTIVE < self.clock;
-        if directory.listing != Listing::Known || finished {
-            return None;
-        }
-        let order = self.order_or_listing(directory);
-        let at = directory.reached(order).saturating_sub(SLACK);
-        Some(Frame { key, order, at, phase: self.first_phase() })
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Files,
-    Directories,
-    Both,
-}
-
-/// The position of the prediction in one directory.
-#[derive(Clone, Copy, Debug)]
-struct Frame {
-    key: Key,
-    order: Order,
-    at: usize,
-    phase: Phase,
 }

@@ -1,0 +1,157 @@
+//! Contents of files: batches, and what depends on whether a walk's opens follow an order.
+
+use crate::plan::Found;
+use crate::state::{About, FetchKind, State};
+use crate::sweep::Sweep;
+use crate::tree::{Item, Key, Tree, flag};
+use crate::walk::Walk;
+use crate::{Command, PARTS_LIMIT, Part, Stopped};
+use foreseek_units::{Bytes, Lba, Nanos, PageSpan, Position, SectorSpan, Span};
+
+/// Whether a pass is cheaper than single reads by a quarter. A smaller gain is not certain, and small batches
+/// would consume the allowance of a better larger one.
+pub(crate) fn pays(price: Nanos, alone: Nanos) -> bool {
+    price * 4 <= alone * 3
+}
+
+/// The plan for a walk's contents: [`crate::ordered`] or [`crate::random`].
+pub(crate) trait Manner {
+    /// Visits the entries that the walk is expected to open: files that were neither opened nor passed, and
+    /// directories. It ends when the visitor returns `false`.
+    fn expect(&self, walk: &Walk, tree: &Tree, visit: &mut dyn FnMut(Key, u32, &Item) -> bool);
+
+    /// Of each class, whether its files are worth fetching.
+    fn classes(&self, walk: &Walk, tree: &Tree) -> Vec<bool>;
+
+    /// Whether a walk that is allowed so much has cost too little for a round.
+    fn is_too_early(&self, state: &State, walk: &Walk, allowed: Nanos) -> bool;
+
+    /// Why contents must not be fetched, whatever the allowance.
+    fn obstacle(&self, _state: &State, _walk: &Walk) -> Option<Stopped> {
+        None
+    }
+
+    /// The most expected files that a look searches for.
+    fn horizon(&self, state: &State, walk: &Walk, allowed: Nanos) -> u64;
+
+    /// Whether a batch of so many files may skip so many that cannot be fetched yet.
+    fn may_skip(&self, _unknown: u64, _files: u64) -> bool {
+        true
+    }
+
+    /// Whether directories and inodes are to wait for these contents.
+    fn saves_for(&self, _state: &State, _at: usize, _files: &[About]) -> bool {
+        false
+    }
+
+    /// Fetches the contents of found files; returns why nothing more is fetched.
+    fn fetch(&self, state: &mut State, at: usize, found: Found) -> Stopped;
+}
+
+/// The contents of one pass.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) taken: Vec<About>,
+    pub(crate) price: Nanos,
+    bytes: Bytes,
+    /// The cost of a pass over all expected files that fit into memory, and their number.
+    pub(crate) whole: Nanos,
+    pub(crate) all: usize,
+    /// The cost of reading them in the order in which they are expected.
+    pub(crate) alone: Nanos,
+    /// The same of all.
+    pub(crate) all_alone: Nanos,
+}
+
+impl State {
+    /// As many of these files as the walk is allowed and memory holds.
+    pub(crate) fn batch_of(&self, at: usize, files: &[About]) -> Batch {
+        self.batch(files, self.allowed(at), self.memory_left())
+    }
+
+    /// The bytes that may be held in addition.
+    pub(crate) fn memory_left(&self) -> Bytes {
+        self.settings.budget.saturating_sub(self.held)
+    }
+
+    /// As many of these as one pass fits of the allowed cost and memory.
+    pub(crate) fn batch(&self, expected: &[About], allowed: Nanos, room: Bytes) -> Batch {
+        let mut batch = Batch::default();
+        let (mut pass, mut parts, mut waiting) = (Sweep::default(), 0, Bytes::ZERO);
+        let model = self.ledger.model();
+        let mut head: Option<Lba> = None;
+        for about in expected {
+            let Some(item) = self.tree.item(about.directory, about.entry) else { continue };
+            let pieces = self.tree.pieces(item);
+            let size = self.tree.missing(item);
+            parts += pieces.len();
+            waiting += size;
+            if waiting > room || parts > PARTS_LIMIT {
+                // More does not fit at once, after any wait.
+                break;
+            }
+            batch.all += 1;
+            let mut alone = Nanos::ZERO;
+            for piece in pieces {
+                let span = SectorSpan::at(piece.lba, piece.pages.sectors());
+                pass.insert(model, span);
+                alone +=
+                    head.map_or(model.near(), |head| model.step(head, span.start)) + model.transfer(span);
+                head = Some(span.end);
+            }
+            batch.all_alone += alone;
+            let price = self.ledger.price(&pass);
+            batch.whole = price;
+            if price > allowed {
+                continue;
+            }
+            batch.price = price;
+            batch.bytes += size;
+            batch.alone += alone;
+            batch.taken.push(*about);
+        }
+        batch
+    }
+
+    /// Whether a pass is cheaper than the program's own reads, by the model and by its pace.
+    pub(crate) fn batch_pays(&self, at: usize, batch: &Batch) -> bool {
+        let count = batch.taken.len() as u64;
+        let pace = self.walks[at].as_ref().and_then(|walk| walk.time_without_fetches(count));
+        pays(batch.price, pace.map_or(batch.alone, |pace| pace.min(batch.alone)))
+    }
+
+    /// Requests the contents of a batch.
+    pub(crate) fn fetch_batch(&mut self, at: usize, batch: Batch) -> Stopped {
+        self.mark(&batch.taken, flag::FETCHED);
+        let parts = self.parts(&batch.taken);
+        let count = batch.taken.len() as u64;
+        self.held += batch.bytes;
+        if let Some(walk) = &mut self.walks[at] {
+            walk.held += batch.bytes;
+            walk.fetched += count;
+            walk.batch = count;
+            walk.files_at_batch = walk.files.saturating_sub(walk.used);
+            walk.price = Some(batch.price / count);
+        }
+        let fetch = self.start_fetch(at, FetchKind::Contents, batch.taken, batch.price);
+        self.outbox.push_back(Command::Fetch { fetch, parts });
+        Stopped::No
+    }
+
+    /// Their pieces in disk order.
+    pub(crate) fn parts(&self, taken: &[About]) -> Vec<Part> {
+        let mut parts = Vec::with_capacity(taken.len());
+        for about in taken {
+            let (Some(file), Some(item)) = (self.name(*about), self.tree.item(about.directory, about.entry))
+            else {
+                continue;
+            };
+            parts.extend(self.tree.pieces(item).iter().map(|piece| {
+                let pages: PageSpan = Span::new(piece.page, piece.page.after(piece.pages));
+                Part { file, pages, lba: piece.lba }
+            }));
+        }
+        parts.sort_unstable_by_key(|part| (part.lba, part.file));
+        parts
+    }
+}
