@@ -12,6 +12,11 @@
 //! The slack allows for several threads, which open almost in order. Votes are counted for each directory,
 //! since some programs sort only large directories (fts: above 10,000 entries). A directory without enough
 //! votes uses those of the walk, which are separate for small and large directories.
+//!
+//! Files and subdirectories vote apart ([`Orders`]): rsync reads files as they are listed, and then descends by
+//! name.
+
+use crate::Kind;
 
 /// How far from its position in an order an entry may be opened: two entries for each of four threads.
 pub(crate) const SLACK: usize = 8;
@@ -103,23 +108,68 @@ impl Votes {
         best.map(|(_, order)| order)
     }
 
+    fn are_enough(&self) -> bool {
+        self.count >= OWN_VOTES
+    }
+
     /// Whether enough votes were given, and all orders have lost.
     pub(crate) fn is_against_all(&self) -> bool {
         self.count >= AGAINST_VOTES && self.fits.iter().all(|score| *score <= AGAINST)
     }
 
     /// The order of a directory, given the votes of its walk.
-    pub(crate) fn within(&self, walk: &Self) -> Option<Order> {
-        if self.count >= OWN_VOTES { self.best() } else { walk.best().or_else(|| self.best()) }
+    fn within(&self, walk: &Self) -> Option<Order> {
+        if self.are_enough() { self.best() } else { walk.best().or_else(|| self.best()) }
     }
 
     /// Joins the votes of two walks that are one.
-    pub(crate) fn join(&mut self, other: &Self) {
+    fn join(&mut self, other: &Self) {
         for at in 0..ALL.len() {
             self.fits[at] += other.fits[at];
             self.drift[at] += other.drift[at];
         }
         self.count += other.count;
+    }
+}
+
+/// The votes on files and on subdirectories.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Orders {
+    pub(crate) files: Votes,
+    below: Votes,
+}
+
+impl Orders {
+    /// An entry was opened after another one of its kind.
+    pub(crate) fn vote(&mut self, kind: Kind, distances: [i64; 3]) {
+        let votes = if kind == Kind::Directory { &mut self.below } else { &mut self.files };
+        votes.vote(distances);
+    }
+
+    /// The order of a directory's files. Without votes on files it is that of subdirectories.
+    pub(crate) fn of_files(&self, walk: &Self) -> Option<Order> {
+        if self.files.count + walk.files.count == 0 {
+            return self.below.within(&walk.below);
+        }
+        self.files.within(&walk.files)
+    }
+
+    /// The order of a directory's subdirectories. Without enough votes on them it is that of files.
+    pub(crate) fn of_directories(&self, walk: &Self) -> Option<Order> {
+        let enough = self.below.are_enough() || walk.below.are_enough();
+        let own = if enough { self.below.within(&walk.below) } else { None };
+        own.or_else(|| self.of_files(walk))
+    }
+
+    /// The order that fits best, of files if there are votes on them.
+    pub(crate) fn usual(&self) -> Option<Order> {
+        self.of_files(&Self::default())
+    }
+
+    /// Joins those of two walks that are one.
+    pub(crate) fn join(&mut self, other: &Self) {
+        self.files.join(&other.files);
+        self.below.join(&other.below);
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! *Expected* are, from the directory of the file opened last, up to the top: in each directory the entries behind the reached
 //! one in the order of that directory ([`crate::order`]), and with each subdirectory its whole subtree. If the
-//! walk opens the files of a directory before it descends (fts, du), files come first. If it descends in
-//! between (find, tar, grep -r), they come in one order. This is decided by votes, too. For a walk that has
+//! walk opens the files of a directory before it descends (fts, du, rsync), files come first, and subdirectories
+//! may have an order of their own. If it descends in between (find, tar, grep -r), they come in one order. This is
+//! decided by votes, too. For a walk that has
 //! opened no file, only directories are followed.
 //!
 //! Entries that the walk has passed by more than the slack are not expected.
@@ -48,7 +49,8 @@ impl Manner for InOrder {
             };
             let Some(entry) = directory.nth(frame.order, frame.at) else {
                 if frame.phase == Phase::Files {
-                    (frame.phase, frame.at) = (Phase::Directories, 0);
+                    let order = walk.order_or_listing(directory, Phase::Directories);
+                    *frame = Frame { order, at: 0, phase: Phase::Directories, ..*frame };
                 } else {
                     stack.pop();
                 }
@@ -160,9 +162,7 @@ impl Walk {
         let mut stack = Vec::new();
         let mut chain = FxHashSet::default();
         let directory = tree.get(cursor)?;
-        let order = self.order_or_listing(directory);
-        let at = directory.reached(order).saturating_sub(SLACK);
-        stack.push(Frame { key: cursor, order, at, phase: self.first_phase() });
+        stack.push(self.first_frame(cursor, directory));
         chain.insert(cursor);
         let mut below = directory;
         while let Some(key) = below.parent.and_then(|parent| tree.key(parent)) {
@@ -171,8 +171,8 @@ impl Walk {
                 break;
             }
             if let Some(entry) = above.find(below.node.inode) {
-                let order = self.order_or_listing(above);
                 let phase = if self.descent > 0 { Phase::Directories } else { Phase::Both };
+                let order = self.order_or_listing(above, phase);
                 stack.push(Frame { key, order, at: above.position(order, entry) + 1, phase });
             }
             below = above;
@@ -181,12 +181,19 @@ impl Walk {
         Some((stack, chain))
     }
 
-    fn first_phase(&self) -> Phase {
-        if self.descent > 0 { Phase::Files } else { Phase::Both }
+    fn order_or_listing(&self, directory: &Directory, phase: Phase) -> Order {
+        let order = match phase {
+            Phase::Directories => self.order_of_directories(directory),
+            Phase::Files | Phase::Both => self.order(directory),
+        };
+        order.unwrap_or(Order { by: By::Listing, reversed: false })
     }
 
-    fn order_or_listing(&self, directory: &Directory) -> Order {
-        self.order(directory).unwrap_or(Order { by: By::Listing, reversed: false })
+    /// The frame of a directory, from a little before the furthest opened file.
+    fn first_frame(&self, key: Key, directory: &Directory) -> Frame {
+        let phase = if self.descent > 0 { Phase::Files } else { Phase::Both };
+        let order = self.order_or_listing(directory, phase);
+        Frame { key, order, at: directory.reached(order).saturating_sub(SLACK), phase }
     }
 
     /// The frame of a directory below, unless the walk has finished it.
@@ -196,9 +203,7 @@ impl Walk {
         if directory.listing != Listing::Known || finished {
             return None;
         }
-        let order = self.order_or_listing(directory);
-        let at = directory.reached(order).saturating_sub(SLACK);
-        Some(Frame { key, order, at, phase: self.first_phase() })
+        Some(self.first_frame(key, directory))
     }
 }
 

@@ -19,7 +19,6 @@
 //! a quarter of what is left now was opened: a server that opens a file now and then.
 
 use crate::contents::{Batch, Manner};
-use crate::order::Votes;
 use crate::plan::{Found, VISITS_LIMIT};
 use crate::state::{About, State};
 use crate::tree::{Item, Key, Tree, flag};
@@ -206,7 +205,7 @@ impl State {
 impl Walk {
     /// Whether its opens follow no order, by its votes.
     fn is_in_no_order(&self) -> bool {
-        let votes_against = self.votes.iter().any(Votes::is_against_all);
+        let votes_against = self.orders.iter().any(|orders| orders.files.is_against_all());
         votes_against || self.jumps.are_many() || (self.random && !self.jumps.are_few())
     }
 }

@@ -261,7 +261,7 @@ impl State {
         let item = *item;
         walk.files += u64::from(item.kind == Kind::File);
         if let Some(distances) = directory.open(entry) {
-            walk.vote(directory, distances);
+            walk.vote(directory, item.kind, distances);
         }
         if let Some(order) = walk.order(directory) {
             let position = directory.position(order, entry);

@@ -4,7 +4,7 @@
 //! themselves are not stored. A file that was placed, and neither used nor passed, takes a [`Pieces`] in
 //! addition, 24 bytes and 24 an extent.
 
-use crate::order::{By, Order, Votes};
+use crate::order::{By, Order, Orders};
 use crate::{Entry, InodeReads, Kind, Node};
 use foreseek_seam::{Extent, ProcessId};
 use foreseek_units::{Bytes, Lba, PageIndex, Pages};
@@ -178,9 +178,9 @@ pub(crate) struct Directory {
     by_name: Vec<u32>,
     /// Files opened before it was listed.
     pub(crate) early: Vec<u64>,
-    pub(crate) votes: Votes,
-    /// The entry opened last.
-    pub(crate) last: Option<u32>,
+    pub(crate) orders: Orders,
+    /// The file and the subdirectory opened last.
+    last: [Option<u32>; 2],
     reach: Reach,
     /// The same for opened subdirectories.
     below: Reach,
@@ -209,8 +209,8 @@ impl Directory {
             by_inode: Vec::new(),
             by_name: Vec::new(),
             early: Vec::new(),
-            votes: Votes::default(),
-            last: None,
+            orders: Orders::default(),
+            last: [None; 2],
             reach: Reach::default(),
             below: Reach::default(),
             passed: (None, 0),
@@ -232,7 +232,7 @@ impl Directory {
         }
         (self.by_inode, self.by_name) = (by_inode, by_name);
         (self.reach, self.below) = (Reach::default(), Reach::default());
-        (self.last, self.passed) = (None, (None, 0));
+        (self.last, self.passed) = ([None; 2], (None, 0));
         self.listing = Listing::Known;
     }
 
@@ -290,16 +290,17 @@ impl Directory {
         })
     }
 
-    /// Records that an entry was opened. Returns its distance from the last opened one, in each order.
+    /// Records that an entry was opened. Returns its distance from the last opened one of its kind, in each order.
     pub(crate) fn open(&mut self, entry: u32) -> Option<[i64; 3]> {
         let item = self.items[entry as usize];
         let ranks = [entry, item.inode_rank, item.name_rank];
-        let reach = if item.kind == Kind::Directory { &mut self.below } else { &mut self.reach };
+        let is_directory = item.kind == Kind::Directory;
+        let reach = if is_directory { &mut self.below } else { &mut self.reach };
         for (at, rank) in ranks.into_iter().enumerate() {
             reach.least[at] = reach.least[at].min(rank);
             reach.most[at] = reach.most[at].max(rank);
         }
-        let last = self.last.replace(entry)?;
+        let last = self.last[usize::from(is_directory)].replace(entry)?;
         let before = self.items[last as usize];
         let before = [last, before.inode_rank, before.name_rank];
         Some([0, 1, 2].map(|at| i64::from(ranks[at]) - i64::from(before[at])))
@@ -413,7 +414,7 @@ impl Tree {
         let items = std::mem::take(&mut directory.items);
         (directory.by_inode, directory.by_name) = (Vec::new(), Vec::new());
         (directory.reach, directory.below) = (Reach::default(), Reach::default());
-        (directory.last, directory.passed) = (None, (None, 0));
+        (directory.last, directory.passed) = ([None; 2], (None, 0));
         directory.listing = Listing::None;
         self.entries -= items.len();
         for item in items.iter().filter(|item| item.pieces != NO_PIECES) {

@@ -3,17 +3,17 @@
 //! State is kept by tree and not by process: `find | xargs` is two programs and one walk. A walk is the topmost
 //! directory that was opened and all directories below it that were reached through opened ones.
 
-use crate::Stopped;
 use crate::classes::CLASSES_LIMIT;
 use crate::contents::Manner;
 use crate::ledger::Account;
-use crate::order::{LARGE, Order, Votes};
+use crate::order::{LARGE, Order, Orders};
 use crate::ordered::InOrder;
 use crate::pace::Pace;
 use crate::quiet::{Quiet, Sample};
 use crate::random::{InRandomOrder, Jumps};
 use crate::tree::{Directory, Item, Key, Tree, flag};
 use crate::unplaced::Unplaced;
+use crate::{Kind, Stopped};
 use foreseek_seam::FetchId;
 use foreseek_units::{Bytes, Instant, Nanos};
 use rustc_hash::FxHashSet;
@@ -55,7 +55,8 @@ pub(crate) struct Walk {
     pub(crate) cursor: Option<Key>,
     /// The directory opened last.
     pub(crate) opened: Key,
-    pub(crate) votes: [Votes; 2],
+    /// The orders of its opens, in small and in large directories.
+    pub(crate) orders: [Orders; 2],
     pub(crate) jumps: Jumps,
     /// Its opens follow no order.
     pub(crate) random: bool,
@@ -128,7 +129,7 @@ impl Walk {
             account: Account::default(),
             cursor: None,
             opened: top,
-            votes: [Votes::default(); 2],
+            orders: [Orders::default(); 2],
             jumps: Jumps::default(),
             random: false,
             descent: 0,
@@ -176,8 +177,8 @@ impl Walk {
         self.account.join(&other.account);
         self.cursor = other.cursor.or(self.cursor);
         self.opened = other.opened;
-        self.votes[0].join(&other.votes[0]);
-        self.votes[1].join(&other.votes[1]);
+        self.orders[0].join(&other.orders[0]);
+        self.orders[1].join(&other.orders[1]);
         self.jumps.join(other.jumps);
         self.random |= other.random;
         self.descent = (self.descent + other.descent).clamp(-DESCENT_LIMIT, DESCENT_LIMIT);
@@ -263,10 +264,10 @@ impl Walk {
         (u64::from(opened) + 1) * 4 >= u64::from(opened) + u64::from(passed) + 2
     }
 
-    /// Records the order in which two siblings were opened.
-    pub(crate) fn vote(&mut self, directory: &mut Directory, distances: [i64; 3]) {
-        directory.votes.vote(distances);
-        self.votes[usize::from(directory.items.len() > LARGE)].vote(distances);
+    /// Records the order in which two siblings of a kind were opened.
+    pub(crate) fn vote(&mut self, directory: &mut Directory, kind: Kind, distances: [i64; 3]) {
+        directory.orders.vote(kind, distances);
+        self.orders[usize::from(directory.items.len() > LARGE)].vote(kind, distances);
     }
 
     /// Records whether files were opened before the walk descended.
@@ -275,17 +276,23 @@ impl Walk {
         self.descent = (self.descent + vote).clamp(-DESCENT_LIMIT, DESCENT_LIMIT);
     }
 
-    /// The order of a directory's opens, if it is known.
+    /// The order of opens of a directory's files, if it is known.
     pub(crate) fn order(&self, directory: &Directory) -> Option<Order> {
-        if self.random {
-            return None;
-        }
-        directory.votes.within(&self.votes[usize::from(directory.items.len() > LARGE)])
+        if self.random { None } else { directory.orders.of_files(self.orders_of_all(directory)) }
+    }
+
+    /// The order of opens of a directory's subdirectories, if it is known.
+    pub(crate) fn order_of_directories(&self, directory: &Directory) -> Option<Order> {
+        directory.orders.of_directories(self.orders_of_all(directory))
+    }
+
+    fn orders_of_all(&self, directory: &Directory) -> &Orders {
+        &self.orders[usize::from(directory.items.len() > LARGE)]
     }
 
     /// The order of most of its opens.
     pub(crate) fn usual(&self) -> Option<Order> {
-        self.votes[0].best().or_else(|| self.votes[1].best())
+        self.orders.iter().find_map(Orders::usual)
     }
 
     /// An inode is in memory.

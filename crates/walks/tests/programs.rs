@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Act, Dice, Flat, Layout, Reading, Tree, World, walk};
+use common::{Act, Dice, Flat, Layout, Reading, Tree, World, walk, walk_in};
 use foreseek_seam::ProcessId;
 use foreseek_units::{Bytes, Instant, Nanos};
 use foreseek_walks::{Command, Commands, DeviceNo, Event, Node, Settings, Status, Stopped, Walks};
@@ -82,6 +82,17 @@ fn each_order_is_recognised_and_gains_unless_it_is_disk_order() {
             assert!(ran.gain() > 3.0, "{}", ran.gain());
         }
     }
+}
+
+/// rsync with checksums reads the files of a directory as they are listed, and then descends by name. One vote for
+/// both would gain less than 2.
+#[test]
+fn files_and_directories_may_be_in_two_orders() {
+    let tree = fresh();
+    let ran = run(&tree, &walk_in(&tree, [Reading::Listing, Reading::Name], true));
+    show("files as listed, directories by name", &ran);
+    assert!(ran.status.walks[0].wasted * 50 <= ran.status.walks[0].fetched, "{:?}", ran.status.walks[0]);
+    assert!(ran.gain() > 3.0, "{}", ran.gain());
 }
 
 /// If a program already reads in disk order, there is nothing to gain, and only directories are fetched.

@@ -309,6 +309,11 @@ pub(crate) enum Act {
 
 /// All actions of a program that walks a whole tree.
 pub(crate) fn walk(tree: &Tree, reading: Reading, files_first: bool) -> Vec<Act> {
+    walk_in(tree, [reading; 2], files_first)
+}
+
+/// The same, with files and subdirectories each in an order.
+pub(crate) fn walk_in(tree: &Tree, [files, directories]: [Reading; 2], files_first: bool) -> Vec<Act> {
     let mut acts = Vec::new();
     let mut stack = vec![BELOW];
     while let Some(entry) = stack.pop() {
@@ -329,14 +334,20 @@ pub(crate) fn walk(tree: &Tree, reading: Reading, files_first: bool) -> Vec<Act>
             Some(below) => tree.directories[below].name.clone(),
             None => directory.files[*entry].name.clone(),
         };
-        match reading {
+        let sort = |entries: &mut [usize], reading| match reading {
             Reading::Listing => {}
             Reading::Reversed => entries.reverse(),
             Reading::Inode => entries.sort_by_key(inode),
             Reading::Name => entries.sort_by_key(name),
-        }
+        };
         if files_first {
             entries.sort_by_key(|entry| *entry >= BELOW);
+            let (of_files, below) = entries.split_at_mut(directory.files.len());
+            sort(of_files, files);
+            sort(below, directories);
+        } else {
+            assert_eq!(files, directories, "files and directories in between are in one order");
+            sort(&mut entries, files);
         }
         stack.extend(entries.iter().rev().map(|entry| (here << 33) | entry));
     }
