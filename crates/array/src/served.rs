@@ -1,8 +1,9 @@
 //! A device that is being served: carries out the driver's actions.
 //!
 //! The driver is behind one lock, held while it decides and while frames are claimed. I/O is started and
-//! answers are copied after it. A hit is answered in the thread that received the request; the other requests
-//! are answered by the threads that complete I/O.
+//! answers are copied after it. A hit is answered in the thread that received the request, and so is a miss if
+//! its read is the only one in flight: to wake other threads takes some per cent of a disk's read. The other
+//! requests are answered by the threads that complete I/O.
 
 use crate::below::Below;
 use crate::changes::Changes;
@@ -11,7 +12,7 @@ use crate::pause::PauseWatch;
 use crate::{AttachOptions, Error};
 use foreseek_export::{DataReply, DoneReply, Failure, Request, Server};
 use foreseek_seam::{FetchId, RequestId, Urgency};
-use foreseek_storage::reads::{DiskRead, DiskReader, Ended, Target};
+use foreseek_storage::reads::{DiskRead, DiskReader, Ended, Target, read_here};
 use foreseek_storage::{Arena, Buffer, Frames, Reading};
 use foreseek_strips::Outcome;
 use foreseek_strips::driver::{Action, StripDriver, skip};
@@ -117,6 +118,8 @@ struct State {
 #[derive(Default)]
 struct Todo {
     reads: Vec<DiskRead>,
+    /// Its only read is the only one in flight, and is waited for.
+    alone: bool,
     served: Vec<(DataReply, ByteSpan, Reading)>,
     passed: Vec<Pass>,
     changes: Vec<(RequestId, Pending)>,
@@ -274,15 +277,19 @@ impl Served {
 
     /// Has the driver decide, claims the memory, and carries the actions out.
     fn step(&self, decide: impl FnOnce(&mut State, &mut Vec<Action>)) {
-        let mut todo = Todo::default();
-        {
-            let mut state = self.lock();
-            let mut actions = Vec::new();
-            decide(&mut state, &mut actions);
-            self.claim(&mut state, actions, &mut todo);
-            self.begin_passes(&mut state, &mut todo);
-        }
+        let todo = self.decide(decide);
         self.carry_out(todo);
+    }
+
+    /// Has the driver decide, and claims the memory.
+    fn decide(&self, decide: impl FnOnce(&mut State, &mut Vec<Action>)) -> Todo {
+        let (mut todo, mut actions) = (Todo::default(), Vec::new());
+        let mut state = self.lock();
+        decide(&mut state, &mut actions);
+        self.claim(&mut state, actions, &mut todo);
+        self.begin_passes(&mut state, &mut todo);
+        todo.alone = state.under.len() == 1 && todo.reads.first().is_some_and(|read| read.urgent);
+        todo
     }
 
     fn claim(&self, state: &mut State, actions: Vec<Action>, todo: &mut Todo) {
@@ -445,10 +452,13 @@ impl Served {
     }
 
     fn take_on(&self, range: ByteSpan, pending: Pending) {
-        self.step(|state, actions| {
+        let (is_read, may_wait) = match &pending {
+            Pending::Read(reply) => (true, reply.leaves_others()),
+            Pending::Write(..) | Pending::Discard(..) => (false, false),
+        };
+        let mut todo = self.decide(|state, actions| {
             let request = RequestId(state.requests);
             state.requests += 1;
-            let is_read = matches!(pending, Pending::Read(_));
             state.pending.insert(request, pending);
             if is_read {
                 state.driver.read(request, range, actions);
@@ -456,6 +466,11 @@ impl Served {
                 state.driver.change(request, range, actions);
             }
         });
+        let here = if may_wait && todo.alone { todo.reads.pop() } else { None };
+        self.carry_out(todo);
+        if let Some(read) = here {
+            self.ended(vec![read_here(read)]);
+        }
     }
 }
 

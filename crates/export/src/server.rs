@@ -8,7 +8,8 @@ pub use fuser::Errno;
 /// Answers a block device's requests.
 ///
 /// [`serve`](Server::serve) is called from several threads at once and blocks one of them: a server that
-/// takes long to answer keeps the reply and returns. Every request lies within the device. A reply is
+/// takes long to answer keeps the reply and returns, unless [others](DataReply::leaves_others) take requests
+/// meanwhile. Every request lies within the device. A reply is
 /// consumed when it is used; one that is dropped answers EIO.
 pub trait Server: Send + Sync + 'static {
     /// Takes a request.
@@ -88,6 +89,12 @@ impl DataReply {
     /// Calls `taker` with the answer: for interfaces other than FUSE, and for tests.
     pub fn call(taker: impl FnOnce(Result<&[u8], Failure>) + Send + 'static) -> Self {
         Self(DataTarget::Call(Some(Box::new(taker))))
+    }
+
+    /// Whether other threads take this client's requests while the one that passed the request is blocked.
+    #[must_use]
+    pub fn leaves_others(&self) -> bool {
+        matches!(self.0, DataTarget::Fuse(_))
     }
 
     /// Answers with the requested bytes.

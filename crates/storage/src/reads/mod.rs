@@ -19,7 +19,7 @@ mod read;
 mod uring;
 
 pub use file::{ReadFile, ReadMode};
-pub use pool::PoolReads;
+pub use pool::{PoolReads, read_here};
 pub use read::{DiskRead, DiskReader, Ended, Sink, Target};
 pub use uring::UringReads;
 

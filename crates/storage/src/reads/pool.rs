@@ -157,6 +157,12 @@ fn set_priority(priority: u16) {
     unsafe { libc::syscall(libc::SYS_ioprio_set, PROCESS, 0, libc::c_int::from(priority)) };
 }
 
+/// Makes a read in the calling thread. A single read is over sooner than by a [`DiskReader`]: no thread is woken.
+#[must_use]
+pub fn read_here(read: DiskRead) -> Ended {
+    fly(ReadInFlight::new(read, 0))
+}
+
 /// Makes one read.
 fn fly(mut flight: ReadInFlight) -> Ended {
     loop {
