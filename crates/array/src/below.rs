@@ -5,7 +5,7 @@ use crate::volume::{self, Location};
 use crate::{Error, state};
 use foreseek_export::Failure;
 use foreseek_server::{Context, Users};
-use foreseek_storage::loop_device::LoopDevice;
+use foreseek_storage::loop_device::{DEFAULT_READ_AHEAD, LoopDevice};
 use foreseek_storage::reads::{ReadFile, ReadMode};
 use foreseek_units::{ByteSpan, Bytes, Lba, Level, PAGE_SIZE, SECTOR_SIZE};
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, fdatasync, flock};
@@ -86,6 +86,13 @@ impl Below {
     /// Its logical block: reads and writes begin and end at multiples of it.
     pub(crate) fn block(&self) -> Bytes {
         block_of(&self.reads)
+    }
+
+    /// The kernel's read-ahead for files on its array.
+    pub(crate) fn read_ahead(&self) -> Bytes {
+        let setting = self.array().map(|array| array.join("queue/read_ahead_kb"));
+        let kib = setting.and_then(|path| fs::read_to_string(path).ok()?.trim().parse().ok());
+        kib.map_or(DEFAULT_READ_AHEAD, Bytes::kib)
     }
 
     /// Its start on its array: not zero for a partition or a volume that begins later.

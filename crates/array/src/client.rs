@@ -55,7 +55,8 @@ pub fn attach(options: &AttachOptions) -> Result<Attached, Error> {
     *profile = resolved.map_err(|error| Error::Refused(error.to_string()))?;
     let launch = Launch { program: Path::new("/proc/self/exe"), arguments: &["array", "serve"] };
     let lay = |asked: Lay| -> Result<PathBuf, String> {
-        let options = LoopOptions { block: Bytes(asked.block_bytes), ..LoopOptions::DISK };
+        let (block, read_ahead) = (Bytes(asked.block_bytes), Bytes(asked.read_ahead_bytes));
+        let options = LoopOptions { block, read_ahead, ..LoopOptions::DISK };
         let laid = attach_loop(&asked.file, SHOWN_NAME, options).map_err(|error| error.to_string())?;
         Ok(laid.path())
     };

@@ -55,7 +55,7 @@ fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Cont
     let left = leave_limited("array")?;
     let mut warnings = Vec::from_iter(left.warning);
     let below = Below::open(&options.device)?;
-    let (size, block) = (below.length(), below.block());
+    let (size, block, read_ahead) = (below.length(), below.block(), below.read_ahead());
     let mut record = Record {
         server: ServerProcess::own(),
         ready: false,
@@ -85,7 +85,8 @@ fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Cont
         precautions: missing,
     };
     if options.loop_device {
-        running.make_loop_device((size, block), &mut record, starter)?;
+        let lay = |file| Lay { file, block_bytes: block.get(), read_ahead_bytes: read_ahead.get() };
+        running.make_loop_device(size, lay, &mut record, starter)?;
     }
     if let Some(address) = &options.nbd {
         let (name, below) = (running.folder.0.name(), record.below.display());
@@ -104,7 +105,8 @@ impl Running {
     /// Makes the loop device.
     fn make_loop_device(
         &mut self,
-        (size, block): (Bytes, Bytes),
+        size: Bytes,
+        lay: impl Fn(PathBuf) -> Lay,
         record: &mut Record,
         starter: &mut Starter,
     ) -> Result<(), Error> {
@@ -119,8 +121,7 @@ impl Running {
         self.warnings.extend_from_slice(export.warnings());
         record.connection = export.connection();
         folder.set_record(record)?;
-        let laid: Result<PathBuf, String> =
-            starter.ask(&Lay { file: export.file(), block_bytes: block.get() })?;
+        let laid: Result<PathBuf, String> = starter.ask(&lay(export.file()))?;
         self.device = Some(laid.map_err(Error::Refused)?);
         record.device.clone_from(&self.device);
         Ok(folder.set_record(record)?)

@@ -64,6 +64,8 @@ pub(crate) struct Lay {
     pub(crate) file: PathBuf,
     /// The device's logical block.
     pub(crate) block_bytes: u64,
+    /// Its read-ahead.
+    pub(crate) read_ahead_bytes: u64,
 }
 
 /// A folder that is removed when dropped.

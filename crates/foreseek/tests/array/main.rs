@@ -656,21 +656,23 @@ impl Drop for Laid<'_> {
 }
 
 #[test]
-fn a_device_of_4_kib_blocks_is_served_in_such_blocks() {
+fn a_device_has_the_blocks_and_the_read_ahead_of_the_one_below() {
     let Some(lab) = Lab::new() else { return };
     let arrays = Arrays(&lab);
     let file = lab.path("array.img");
     File::create(&file).and_then(|file| file.set_len(64 << 20)).expect("room");
     let below = Laid::over(&lab, &file, "4096");
+    let queue =
+        |device: &Path| Path::new("/sys/class/block").join(device.file_name().expect("a node")).join("queue");
+    fs::write(queue(&below.1).join("read_ahead_kb"), "512").expect("it is set");
     let socket = format!("nbd:unix:{}", text(&lab.path("nbd")));
     let mut options = GEOMETRY.to_vec();
     options.extend(["--name", "large", "--export", "loop", "--export", &socket]);
     let device = arrays.attach(&below.1, &options);
-    let queue = |name: &str| {
-        let node = Path::new("/sys/class/block").join(device.file_name().expect("a node")).join("queue");
-        fs::read_to_string(node.join(name)).expect("sysfs").trim().to_owned()
-    };
-    assert_eq!(queue("logical_block_size"), "4096");
+    let setting =
+        |name: &str| fs::read_to_string(queue(&device).join(name)).expect("sysfs").trim().to_owned();
+    assert_eq!(setting("logical_block_size"), "4096");
+    assert_eq!(setting("read_ahead_kb"), "512");
     let mut memory = aligned();
     let open = direct(&device);
     assert!(open.read_exact_at(&mut memory.0[..512], 512).is_err(), "a part of a block");
