@@ -1,4 +1,4 @@
-//! What lies in `contrib`: the helper of mount(8), as /etc/fstab uses it, and the units of systemd.
+//! What lies in `contrib`: the helpers of mount(8) and umount(8), as /etc/fstab uses them, and the units of systemd.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 
 use std::fs;
@@ -55,12 +55,13 @@ fn the_helper_hands_on_what_foreseek_mount_knows() {
     assert!(helper(&["/a", "/c", "-s", "-o", "memroy=1G"]).status.success(), "sloppy");
 }
 
-/// In a mount namespace of its own, in which the helper lies in /usr/sbin: nothing of this machine is changed.
+/// In a mount namespace of its own, in which the helpers lie in /usr/sbin: nothing of this machine is changed.
 #[test]
 fn a_line_of_fstab_is_mounted_and_unmounted() {
     const SCRIPT: &str = r#"
 set -eu
-cp "$HELPER" helpers/mount.foreseek
+cp "$HELPERS/mount.foreseek" helpers/
+cp "$HELPERS/umount.foreseek" helpers/umount.fuse.foreseek
 mount -t overlay overlay -o "lowerdir=$PWD/helpers:/usr/sbin" /usr/sbin
 trap '"$FORESEEK" mount --unmount "$PWD/mount" 2>/dev/null || true' EXIT
 echo "$PWD/source $PWD/mount foreseek ro,memory=64M,policy=plain,nofail 0 0" > fstab
@@ -68,7 +69,10 @@ mount -T fstab -a
 cat mount/a
 touch mount/b 2>/dev/null && echo "it can be written"
 mount -T fstab -a
+server=$("$FORESEEK" mount --list --format json | grep -o '"pid":[0-9]*' | cut -d : -f 2)
+[ -e "/proc/$server" ]
 umount mount
+[ ! -e "/proc/$server" ] || echo "its server has not ended"
 ls mount
 echo unmounted
 "#;
@@ -90,7 +94,7 @@ echo unmounted
     }
     fs::write(place.path().join("source/a"), "text\n").expect("written");
     let output = apart(SCRIPT)
-        .env("HELPER", contrib().join("mount.foreseek"))
+        .env("HELPERS", contrib())
         .env("FORESEEK", PROGRAM)
         .env("FORESEEK_RUN", place.path().join("run"))
         .env("FORESEEK_STATE", "")
