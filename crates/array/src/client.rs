@@ -11,10 +11,14 @@ use foreseek_units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf, absolute};
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// Longest wait for a server to end.
 const DETACH_LIMIT: Duration = Duration::from_secs(60);
+/// Longest wait for programs that only look at the device: udev, and LVM by its rules, do so when a file system on
+/// it was unmounted.
+const LOOK_LIMIT: Duration = Duration::from_secs(3);
 /// The file name of the loop device in `losetup`.
 const SHOWN_NAME: &str = "foreseek-array";
 
@@ -109,7 +113,7 @@ pub fn detach(target: &str, force: bool) -> Result<bool, Error> {
     let Some(server) = server.filter(|server| server.is_alive()) else {
         return free_leftovers().map(|()| false);
     };
-    let refuse_if_used = || match users() {
+    let refuse_if_used = || match lasting(&users) {
         users if force || users.is_empty() => Ok(()),
         users => Err(Error::Busy {
             device: device.as_ref().map_or_else(|| folder.name().into(), LoopDevice::path),
@@ -125,12 +129,24 @@ pub fn detach(target: &str, force: bool) -> Result<bool, Error> {
         users().write_back(DETACH_LIMIT);
         Client::of(&folder).notify(&ServerRequest::Dismiss)?;
     }
-    if users().is_empty() && Client::of(&folder).end().is_ok() && server.wait_for_end(DETACH_LIMIT) {
+    if lasting(&users).is_empty() && Client::of(&folder).end().is_ok() && server.wait_for_end(DETACH_LIMIT) {
         state::leftovers(&folder, record.as_ref()).remove_cgroup();
         return if folder.path().exists() { free_leftovers().map(|()| true) } else { Ok(true) };
     }
     refuse_if_used()?;
     free_leftovers().map(|()| true)
+}
+
+/// The users that are there after a moment; a file system that is mounted stays.
+fn lasting(users: impl Fn() -> Users) -> Users {
+    let end = Instant::now() + LOOK_LIMIT;
+    loop {
+        let users = users();
+        if users.is_empty() || !users.mount_points.is_empty() || Instant::now() >= end {
+            return users;
+        }
+        sleep(Duration::from_millis(50));
+    }
 }
 
 fn listed(folder: &ServerFolder) -> Listed {

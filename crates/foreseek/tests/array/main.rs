@@ -752,6 +752,25 @@ fn memory_that_runs_out_ends_a_user_and_not_the_server() {
     arrays.assert_clean();
 }
 
+/// udev looks at a device whose file system was unmounted.
+#[test]
+fn a_detach_waits_for_a_program_that_has_the_device_open_for_a_moment() {
+    let Some(lab) = Lab::new() else { return };
+    let arrays = Arrays(&lab);
+    let file = lab.path("array.img");
+    File::create(&file).and_then(|file| file.set_len(16 << 20)).expect("room");
+    let device = arrays.attach(&file, &[&GEOMETRY[..], &["--name", "looked-at"]].concat());
+    let looking = File::open(&device).expect("it opens");
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            drop(looking);
+        });
+        arrays.must(&["detach", "looked-at"]);
+    });
+    arrays.assert_clean();
+}
+
 /// btrfs looks for its devices by UUID, and knows both once they were scanned.
 #[test]
 fn btrfs_mounts_the_array_and_never_the_device_below() {
