@@ -113,7 +113,7 @@ pub fn detach(target: &str, force: bool) -> Result<bool, Error> {
     let Some(server) = server.filter(|server| server.is_alive()) else {
         return free_leftovers().map(|()| false);
     };
-    let refuse_if_used = || match lasting(&users) {
+    let refuse_if_used = || match lasting(users) {
         users if force || users.is_empty() => Ok(()),
         users => Err(Error::Busy {
             device: device.as_ref().map_or_else(|| folder.name().into(), LoopDevice::path),
@@ -129,7 +129,7 @@ pub fn detach(target: &str, force: bool) -> Result<bool, Error> {
         users().write_back(DETACH_LIMIT);
         Client::of(&folder).notify(&ServerRequest::Dismiss)?;
     }
-    if lasting(&users).is_empty() && Client::of(&folder).end().is_ok() && server.wait_for_end(DETACH_LIMIT) {
+    if lasting(users).is_empty() && Client::of(&folder).end().is_ok() && server.wait_for_end(DETACH_LIMIT) {
         state::leftovers(&folder, record.as_ref()).remove_cgroup();
         return if folder.path().exists() { free_leftovers().map(|()| true) } else { Ok(true) };
     }
