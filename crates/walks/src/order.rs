@@ -78,9 +78,9 @@ pub(crate) struct Votes {
 }
 
 impl Votes {
-    /// An entry was opened after another of the same directory; `distances`: its distance from that in each
+    /// An entry was opened after another of the same kind and directory; `distances`: its distance from that in each
     /// order.
-    pub(crate) fn vote(&mut self, distances: [i64; 3]) {
+    fn vote(&mut self, distances: [i64; 3]) {
         self.count = self.count.saturating_add(1);
         for (at, distance) in distances.into_iter().enumerate() {
             let drift = i64::from(self.drift[at]);
@@ -98,7 +98,7 @@ impl Votes {
     }
 
     /// The order that fits best; `None` if none fits.
-    pub(crate) fn best(&self) -> Option<Order> {
+    fn best(&self) -> Option<Order> {
         let mut best = None;
         for (at, by) in ALL.into_iter().enumerate() {
             if self.fits[at] > best.map_or(0, |(score, _)| score) {
@@ -148,7 +148,7 @@ impl Orders {
 
     /// The order of a directory's files. Without votes on files it is that of subdirectories.
     pub(crate) fn of_files(&self, walk: &Self) -> Option<Order> {
-        if self.files.count + walk.files.count == 0 {
+        if self.files.count == 0 && walk.files.count == 0 {
             return self.below.within(&walk.below);
         }
         self.files.within(&walk.files)
