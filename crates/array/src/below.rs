@@ -90,8 +90,7 @@ impl Below {
 
     /// The kernel's read-ahead for files on its array.
     pub(crate) fn read_ahead(&self) -> Bytes {
-        let setting = self.array().map(|array| array.join("queue/read_ahead_kb"));
-        let kib = setting.and_then(|path| fs::read_to_string(path).ok()?.trim().parse().ok());
+        let kib = self.array().and_then(|array| found::number(&array.join("queue"), "read_ahead_kb"));
         kib.map_or(DEFAULT_READ_AHEAD, Bytes::kib)
     }
 

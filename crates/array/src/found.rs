@@ -97,11 +97,13 @@ fn of_raid10(disks: u64, layout: u64) -> Result<(u64, u64), String> {
     Ok((disks / near, near * far))
 }
 
+/// A number in the queue's directory of a device in sysfs.
+pub(crate) fn number(queue: &Path, name: &str) -> Option<u64> {
+    fs::read_to_string(queue.join(name)).ok()?.trim().parse().ok()
+}
+
 fn announced(queue: &Path, given: Option<Level>) -> Result<Found, String> {
-    let number = |name: &str| {
-        let text = fs::read_to_string(queue.join(name)).unwrap_or_default();
-        text.trim().parse::<u64>().unwrap_or_default()
-    };
+    let number = |name: &str| number(queue, name).unwrap_or_default();
     let (strip, stripe) = (number("minimum_io_size"), number("optimal_io_size"));
     let is_strip = strip > 0 && strip.is_multiple_of(PAGE_SIZE);
     if !is_strip || stripe <= strip || !stripe.is_multiple_of(strip) {

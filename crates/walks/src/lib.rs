@@ -9,13 +9,12 @@
 //! # Parts
 //!
 //! - `tree`: known directories and entries; `order`: votes on the order of opens; `classes`: the common
-//!   behaviour of programs and of extensions; `walk`: one walk, and the entries that it is expected to open
-//!   next.
+//!   behaviour of programs and of extensions; `walk`: one walk.
 //! - `costs`: the model of the device; `sweep`: the cheapest order of reading a set of addresses, exactly;
 //!   `ledger`: the limit of fetches, with the bound, its proof, and what no rule can guarantee.
 //! - `recognise`: actions of programs; `answers`: answers of the driver; `plan`: the next fetch; `contents`: batches
-//!   of files, which `ordered` and `random` plan, for walks in an order and in none; `quiet`: walks over files in
-//!   memory.
+//!   of files; `ordered` and `random`: the entries that a walk is expected to open next, in an order and in none, and
+//!   the plan for their contents; `quiet`: walks over files in memory.
 //!
 //! # Duties of a driver
 //!
