@@ -28,6 +28,8 @@ pub struct Options {
     pub size: Bytes,
     /// Memory of `foreseek array`.
     pub memory: Bytes,
+    /// Memory of the readers, page cache included; `None`: the machine's.
+    pub reader_memory: Option<Bytes>,
     /// The factor on the disks' time.
     pub time_scale: f64,
     /// Where the emulated array keeps its data.
@@ -42,6 +44,8 @@ pub const PAIRS: u32 = 5;
 pub const PROFILE: &str = "raid5-5x-15k";
 /// How long a run reads.
 pub const SECONDS: u64 = 8;
+const LEAST_SIZE: Bytes = Bytes::mib(256);
+const LEAST_READER_MEMORY: Bytes = Bytes::mib(64);
 
 impl Default for Options {
     fn default() -> Self {
@@ -54,6 +58,7 @@ impl Default for Options {
             profile: PROFILE.to_owned(),
             size: Bytes::gib(16),
             memory: Bytes::mib(500),
+            reader_memory: None,
             time_scale: 1.0,
             disk_space: None,
             out: PathBuf::from("bench-array"),
@@ -75,8 +80,11 @@ impl Options {
         if self.ways.first() != Some(&Way::stock()) {
             return wrong("--ways begins with 'raw', which the others are compared with");
         }
-        if self.size < Bytes::gib(1) {
-            return wrong("--size must be at least 1 GiB");
+        if self.size < LEAST_SIZE {
+            return wrong("--size must be at least 256 MiB");
+        }
+        if self.reader_memory.is_some_and(|memory| memory < LEAST_READER_MEMORY) {
+            return wrong("--reader-memory must be at least 64 MiB");
         }
         Ok(())
     }
@@ -88,6 +96,8 @@ pub(crate) struct Plan {
     profile: String,
     size_bytes: u64,
     memory_bytes: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reader_memory_bytes: Option<u64>,
     time_scale: f64,
     seconds: f64,
     seed: u64,
@@ -102,6 +112,7 @@ impl Plan {
             profile: options.profile.clone(),
             size_bytes: options.size.get(),
             memory_bytes: options.memory.get(),
+            reader_memory_bytes: options.reader_memory.map(Bytes::get),
             time_scale: options.time_scale,
             seconds: options.time.as_secs_f64(),
             seed: options.seed,

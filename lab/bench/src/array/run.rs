@@ -12,7 +12,8 @@ use crate::{Error, Result};
 use foreseek_array::{AttachOptions, Shape, client};
 use foreseek_rig::queue::Queue;
 use foreseek_rig::{Disk, DiskPlan, Interrupt, processor_time};
-use foreseek_units::Nanos;
+use foreseek_server::MemoryGroup;
+use foreseek_units::{Bytes, Nanos};
 use rustix::fs::Advice;
 use std::fs::File;
 use std::path::Path;
@@ -43,6 +44,8 @@ struct Bench<'a> {
     options: &'a Options,
     interrupt: &'a Interrupt,
     disk: Disk,
+    /// That of this process, whose threads read.
+    _limited: Option<Limited>,
 }
 
 impl<'a> Bench<'a> {
@@ -55,7 +58,9 @@ impl<'a> Bench<'a> {
             time_scale: options.time_scale,
             directory: options.disk_space.clone(),
         })?;
-        Ok(Self { options, interrupt, disk })
+        // The disk's server has been started outside the group; that of the array leaves it by itself.
+        let limited = options.reader_memory.map(Limited::to).transpose()?;
+        Ok(Self { options, interrupt, disk, _limited: limited })
     }
 }
 
@@ -79,6 +84,27 @@ impl Comparison for Bench<'_> {
         let warnings = self.disk.warnings().to_vec();
         self.disk.detach()?;
         Ok(warnings)
+    }
+}
+
+/// A limit of the memory of this process and of the pages that it reads, until it is dropped.
+struct Limited(Option<MemoryGroup>);
+
+impl Limited {
+    fn to(limit: Bytes) -> Result<Self> {
+        let none = |reason: String| Error::Rig(foreseek_rig::Error::NoMemoryGroup { reason });
+        let group = MemoryGroup::enter("foreseek-bench-array", limit.get())
+            .map_err(|error| none(error.to_string()))?;
+        group
+            .map(|group| Self(Some(group)))
+            .ok_or_else(|| none("no memory controller can be used".to_owned()))
+    }
+}
+
+impl Drop for Limited {
+    fn drop(&mut self) {
+        // An empty group that cannot be removed does no harm.
+        let _ = self.0.take().map(MemoryGroup::leave);
     }
 }
 

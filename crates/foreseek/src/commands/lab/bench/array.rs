@@ -59,6 +59,10 @@ pub(crate) struct ArrayArgs {
     #[arg(long, value_name = "SIZE", default_value_t = Options::default().memory)]
     memory: Bytes,
 
+    /// Memory of the readers, page cache included, by a memory cgroup [default: the machine's].
+    #[arg(long, value_name = "SIZE")]
+    reader_memory: Option<Bytes>,
+
     /// The factor on the disks' time.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, allow_negative_numbers = true)]
     time_scale: f64,
@@ -101,6 +105,7 @@ fn options(args: ArrayArgs) -> Options {
         profile: args.profile,
         size: args.size,
         memory: args.memory,
+        reader_memory: args.reader_memory,
         time_scale: args.time_scale,
         disk_space: args.disk_space,
         out: args.output,
