@@ -10,7 +10,7 @@ use foreseek_storage::reads::{ReadFile, ReadMode};
 use foreseek_units::{ByteSpan, Bytes, Lba, Level, PAGE_SIZE, SECTOR_SIZE};
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, fdatasync, flock};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Seek, SeekFrom};
+use std::io::{self, IoSlice, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -130,8 +130,23 @@ impl Below {
         Arc::clone(&self.reads)
     }
 
-    pub(crate) fn write(&self, range: ByteSpan, data: &[u8]) -> Result<(), Failure> {
+    fn write(&self, range: ByteSpan, data: &[u8]) -> Result<(), Failure> {
         self.file.write_all_at(data, range.start.get()).map_err(|error| self.failure("write", &error))
+    }
+
+    /// Makes writes that lie directly behind one another as one. If that fails, each is made by itself and has a
+    /// result of its own.
+    pub(crate) fn write_joined<'a>(
+        &self,
+        writes: impl Iterator<Item = (ByteSpan, &'a [u8])> + Clone,
+    ) -> Vec<Result<(), Failure>> {
+        let slices: Vec<IoSlice<'_>> = writes.clone().map(|(_, data)| IoSlice::new(data)).collect();
+        let length: usize = slices.iter().map(|slice| slice.len()).sum();
+        let start = writes.clone().next().map_or(0, |(range, _)| range.start.get());
+        if slices.len() > 1 && rustix::io::pwritev(&self.file, &slices, start) == Ok(length) {
+            return vec![Ok(()); slices.len()];
+        }
+        writes.map(|(range, data)| self.write(range, data)).collect()
     }
 
     /// Discards these bytes: they read as zero.

@@ -17,6 +17,7 @@ mod changes;
 pub mod client;
 mod error;
 mod found;
+mod gather;
 mod options;
 mod pause;
 pub mod serve;

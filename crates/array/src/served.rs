@@ -7,6 +7,7 @@
 
 use crate::below::Below;
 use crate::changes::Changes;
+use crate::gather::{Gather, Place};
 use crate::options::{DATA_MEMORY, Parts};
 use crate::pause::PauseWatch;
 use crate::{AttachOptions, Error};
@@ -84,6 +85,13 @@ enum Pending {
     Discard(ByteSpan, DoneReply),
 }
 
+/// A write that goes below.
+struct Write {
+    request: RequestId,
+    data: Buffer,
+    reply: DoneReply,
+}
+
 /// When a read below was handed to the kernel, and when it ended.
 type Times = (Instant, Instant);
 
@@ -133,6 +141,7 @@ pub(crate) struct Served {
     frames: Arc<Frames>,
     reads: Arc<dyn DiskReader>,
     changes: Changes,
+    gather: Gather<Write>,
     read_memory: Arc<Arena>,
     change_memory: Arc<Arena>,
     policy: String,
@@ -162,6 +171,7 @@ impl Served {
         let change_memory = Arena::new(DATA_MEMORY).ok_or_else(memory)?;
         let threads = |error| Error::Refused(format!("cannot start its threads: {error}"));
         let changes = Changes::start().map_err(threads)?;
+        let gather = Gather::new(&stripes, below.origin());
         let state = State {
             driver,
             pending: HashMap::new(),
@@ -192,6 +202,7 @@ impl Served {
                 frames,
                 reads,
                 changes,
+                gather,
                 read_memory,
                 change_memory,
                 policy: options.policy.clone(),
@@ -364,8 +375,7 @@ impl Served {
             self.over(refused.into_iter().map(|read| (read, None)).collect());
         }
         for (request, change) in todo.changes {
-            let Some(this) = self.this.upgrade() else { return };
-            self.changes.add(Box::new(move || this.change(request, change)));
+            self.change(request, change);
         }
         for (reply, range, reading) in todo.served {
             let slices = reading.slices(skip(range).get() as usize, range.len().get() as usize);
@@ -386,13 +396,33 @@ impl Served {
         }
     }
 
-    /// Makes a change below, and answers it.
+    /// Has a thread make a change below, and answer it.
     fn change(&self, request: RequestId, change: Pending) {
-        let (result, reply) = match change {
-            Pending::Write(range, data, reply) => (self.below.write(range, &data), reply),
-            Pending::Discard(range, reply) => (self.below.discard(range), reply),
-            Pending::Read(_) => return,
-        };
+        let Some(this) = self.this.upgrade() else { return };
+        match change {
+            Pending::Write(range, data, reply) => {
+                if let Some(place) = self.gather.add(range, Write { request, data, reply }) {
+                    self.changes.add(Box::new(move || this.write(place)));
+                }
+            }
+            Pending::Discard(range, reply) => {
+                self.changes.add(Box::new(move || this.changed(request, reply, this.below.discard(range))));
+            }
+            Pending::Read(_) => {}
+        }
+    }
+
+    /// Makes a write below together with its neighbours, unless another thread makes it.
+    fn write(&self, place: Place<Write>) {
+        let writes = self.gather.wait(place);
+        let results = self.below.write_joined(writes.iter().map(|(range, write)| (*range, &*write.data)));
+        for ((_, Write { request, reply, .. }), result) in writes.into_iter().zip(results) {
+            self.changed(request, reply, result);
+        }
+    }
+
+    /// A change has ended below.
+    fn changed(&self, request: RequestId, reply: DoneReply, result: Result<(), Failure>) {
         // Answered after the cache has dropped its copies, and before the waiting requests continue.
         let now = self.now();
         self.step(|state, actions| state.driver.changed(request, now, actions));

@@ -246,6 +246,46 @@ fn a_failing_sector_fails_only_its_page() {
     arrays.assert_clean();
 }
 
+/// Four writes that lie behind one another within a stripe are joined below. A sector that fails is an error of the
+/// one that has it.
+#[test]
+fn a_failing_sector_fails_only_its_write() {
+    const LENGTH: usize = 256 << 10;
+    let Some(lab) = Lab::new() else { return };
+    let arrays = Arrays(&lab);
+    let disk = lab.attach(&["--profile", "wd-500g", "--size", "64M", "--no-delays", "--name", "bad"]);
+    let device = arrays.attach(&disk, &["--strip", "512K", "--members", "5", "--level", "raid5"]);
+    // In the third.
+    let sector = (2 * LENGTH as u64 + 40960) / 512;
+    lab.must(&["set", "bad", "--fail-lba", &format!("{sector}..{}", sector + 1)]);
+    let open = direct(&device);
+    for round in 0..16_u64 {
+        let together = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            for number in 0..4_u64 {
+                let (open, together) = (&open, &together);
+                scope.spawn(move || {
+                    let mut memory = aligned();
+                    memory.0.fill((16 * number + round) as u8);
+                    together.wait();
+                    let written = open.write_all_at(&memory.0, number * LENGTH as u64);
+                    let error = written.err().and_then(|error| error.raw_os_error());
+                    assert_eq!(error, (number == 2).then_some(5), "write {number} of round {round}");
+                });
+            }
+        });
+        for number in [0, 1, 3_u64] {
+            let data = read_direct(&device, number * LENGTH as u64 + 8192).expect("it reads");
+            assert!(data.iter().all(|byte| *byte == (16 * number + round) as u8), "write {number}");
+        }
+    }
+    drop(open);
+    lab.must(&["set", "bad", "--fail-none"]);
+    arrays.must(&["detach", text(&device)]);
+    lab.must(&["detach", "bad"]);
+    arrays.assert_clean();
+}
+
 /// One of four members fails: strips on the others are read meanwhile, by several readers, whatever is
 /// prefetched.
 #[test]

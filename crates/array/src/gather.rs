@@ -1,0 +1,403 @@
+//! Joins writes that lie directly behind one another, so that stripes with parity arrive below whole.
+//!
+//! The loop device cuts a long write at 1280 KiB or 128 pieces of memory, which may be as little as 512 KiB, and
+//! FUSE before Linux 6.13 cuts at 1 MiB what is left. The export over NBD cuts at 1 MiB. The pieces arrive one after the other or side by side. A stripe that lies in
+//! two of them would arrive in two writes, and md would read for the parity of each. So a long write that begins or
+//! ends within a stripe waits for its neighbours. What has come together goes below as one write.
+//!
+//! It waits 16 ms at most for each neighbour. After a write that has waited in vain some do not wait: one, and
+//! twice as many each time, up to 128. The same holds for writes that have come together and are as long as some
+//! behind which nothing came.
+
+use foreseek_units::{ByteOffset, ByteSpan, Bytes, Lba, Sectors, Stripes};
+use std::collections::HashMap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The shortest piece of a write that goes on behind it.
+const CUT: Bytes = Bytes::kib(512);
+/// The shortest write that waits for the one in front of it.
+const LONG: Bytes = Bytes::kib(256);
+/// The longest wait for a neighbour. A piece follows in less than 1 ms; a busy machine needs more.
+const WAIT: Duration = Duration::from_millis(16);
+/// Writes that are as long together wait for nothing more.
+const JOINED_MOST: Bytes = Bytes::mib(16);
+/// The most writes in a row that do not wait.
+const SKIPS_MOST: u32 = 128;
+/// The most kinds of groups whose waits are remembered.
+const KINDS_MOST: usize = 64;
+
+/// Writes that lie directly behind one another.
+pub(crate) type Joined<T> = Vec<(ByteSpan, T)>;
+
+/// See the module's documentation.
+pub(crate) struct Gather<T> {
+    waiting: Mutex<Waiting<T>>,
+    changed: Condvar,
+}
+
+impl<T> Gather<T> {
+    /// For a device that begins at this sector of an array of these stripes.
+    pub(crate) fn new(stripes: &Stripes, origin: Lba) -> Self {
+        Self { waiting: Mutex::new(Waiting::new(stripes, origin)), changed: Condvar::new() }
+    }
+
+    /// Adds a write. If it has not joined others that wait, [`wait`](Self::wait) is to be called with what is returned.
+    pub(crate) fn add(&self, range: ByteSpan, write: T) -> Option<Place<T>> {
+        let place = self.waiting().add(range, write);
+        if place.is_none() {
+            self.changed.notify_all();
+        }
+        place
+    }
+
+    /// Returns the writes that are to be made together, when no neighbour is waited for any more. None if they have
+    /// joined others meanwhile.
+    pub(crate) fn wait(&self, place: Place<T>) -> Joined<T> {
+        let first = match place {
+            Place::Alone(range, write) => return vec![(range, write)],
+            Place::Group(id) => id,
+        };
+        let mut waiting = self.waiting();
+        let (mut length, mut until) = (Bytes::ZERO, Instant::now());
+        loop {
+            let Some(group) = waiting.group(first) else { return Vec::new() };
+            if group.range.len() != length {
+                (length, until) = (group.range.len(), Instant::now() + WAIT);
+            }
+            if !waiting.expects(group) {
+                return waiting.take(first);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return waiting.give_up(first);
+            }
+            waiting = self.changed.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting<T>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A write that has not joined others.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Place<T> {
+    /// It waits for nothing.
+    Alone(ByteSpan, T),
+    /// It is the first of the group with this number.
+    Group(u64),
+}
+
+/// Writes that wait together.
+struct Group<T> {
+    id: u64,
+    range: ByteSpan,
+    /// In the order of their places; at least one.
+    writes: Joined<T>,
+    /// It does not wait, since others like it have waited in vain.
+    skips: bool,
+}
+
+impl<T> Group<T> {
+    /// Its length, if several writes have come together.
+    fn kind(&self) -> Option<Bytes> {
+        (self.writes.len() > 1).then(|| self.range.len())
+    }
+
+    /// Adds a neighbour.
+    fn add(&mut self, range: ByteSpan, write: T) {
+        if range.end == self.range.start {
+            self.writes.insert(0, (range, write));
+            self.range.start = range.start;
+        } else {
+            self.writes.push((range, write));
+            self.range.end = range.end;
+        }
+    }
+}
+
+/// The writes that wait; without threads and clocks.
+struct Waiting<T> {
+    /// The length of a stripe, where whole stripes save reads.
+    stripe: Option<Bytes>,
+    origin: Bytes,
+    groups: Vec<Group<T>>,
+    /// The next group's.
+    id: u64,
+    /// By [`Group::kind`].
+    skips: HashMap<Option<Bytes>, Skips>,
+}
+
+/// How often writes do not wait.
+#[derive(Default)]
+struct Skips {
+    /// How many of the next ones do not.
+    left: u32,
+    /// How many did not after the last one that had waited in vain.
+    all: u32,
+}
+
+impl<T> Waiting<T> {
+    fn new(stripes: &Stripes, origin: Lba) -> Self {
+        let stripe = (stripes.level.parities() > 0).then(|| stripes.row_sectors().bytes());
+        let origin = Sectors(origin.get()).bytes();
+        Self { stripe, origin, groups: Vec::new(), id: 0, skips: HashMap::new() }
+    }
+
+    /// Adds a write; `None` if it has joined others.
+    fn add(&mut self, range: ByteSpan, write: T) -> Option<Place<T>> {
+        let before = self.groups.iter().position(|group| group.range.end == range.start);
+        let behind = self.groups.iter().position(|group| range.end == group.range.start);
+        let Some(at) = before.or(behind) else { return Some(self.begin(range, write)) };
+        if let Some(Skips { left, all }) = self.skips.get_mut(&self.groups[at].kind()) {
+            // A neighbour has come.
+            (*left, *all) = (0, *all / 2);
+        }
+        self.groups[at].add(range, write);
+        let absorbed = before.and(behind).map(|behind| std::mem::take(&mut self.groups[behind].writes));
+        absorbed.into_iter().flatten().for_each(|(range, write)| self.groups[at].add(range, write));
+        self.groups[at].skips = self.skips(self.groups[at].kind());
+        if let (Some(_), Some(behind)) = (before, behind) {
+            self.groups.swap_remove(behind);
+        }
+        None
+    }
+
+    /// A write without neighbours.
+    fn begin(&mut self, range: ByteSpan, write: T) -> Place<T> {
+        let group = Group { id: self.id, range, writes: Vec::new(), skips: false };
+        if !self.expects(&group) || self.skips(None) {
+            return Place::Alone(range, write);
+        }
+        self.id += 1;
+        self.groups.push(Group { writes: vec![(range, write)], ..group });
+        Place::Group(self.id - 1)
+    }
+
+    /// Whether one of this kind does not wait.
+    fn skips(&mut self, kind: Option<Bytes>) -> bool {
+        let Some(skips) = self.skips.get_mut(&kind).filter(|skips| skips.left > 0) else { return false };
+        skips.left -= 1;
+        true
+    }
+
+    fn group(&self, id: u64) -> Option<&Group<T>> {
+        self.groups.iter().find(|group| group.id == id)
+    }
+
+    /// Whether a stripe has begun in front of these writes or goes on behind them, and the neighbour with its rest
+    /// is likely to come.
+    fn expects(&self, group: &Group<T>) -> bool {
+        let length = group.range.len();
+        let behind = length >= CUT && self.is_within_stripe(group.range.end);
+        let before = length >= LONG && self.is_within_stripe(group.range.start);
+        !group.skips && length < JOINED_MOST && (behind || before)
+    }
+
+    fn is_within_stripe(&self, at: ByteOffset) -> bool {
+        self.stripe.is_some_and(|stripe| !(at.get() + self.origin.get()).is_multiple_of(stripe.get()))
+    }
+
+    /// Takes a group out: nothing is added to it any more.
+    fn take(&mut self, id: u64) -> Joined<T> {
+        let at = self.groups.iter().position(|group| group.id == id);
+        at.map_or_else(Vec::new, |at| self.groups.swap_remove(at).writes)
+    }
+
+    /// Takes out a group that has waited in vain.
+    fn give_up(&mut self, id: u64) -> Joined<T> {
+        if let Some(kind) = self.group(id).map(Group::kind) {
+            if self.skips.len() == KINDS_MOST {
+                self.skips.clear();
+            }
+            let skips = self.skips.entry(kind).or_default();
+            skips.all = (2 * skips.all).clamp(1, SKIPS_MOST);
+            skips.left = skips.all;
+        }
+        self.take(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreseek_units::Level;
+
+    const KIB: u64 = 1 << 10;
+
+    /// Four strips of 512 KiB and their parity: a stripe of 2 MiB.
+    fn waiting(level: Level) -> Waiting<u64> {
+        Waiting::new(&Stripes { level, members: 5, strip: Sectors(1024) }, Lba::ZERO)
+    }
+
+    fn span(start_kib: u64, end_kib: u64) -> ByteSpan {
+        ByteSpan::new(ByteOffset(start_kib * KIB), ByteOffset(end_kib * KIB))
+    }
+
+    /// Adds these writes, in KiB, and expects one group that is complete after the last one.
+    fn are_joined(waiting: &mut Waiting<u64>, writes: &[(u64, u64)]) {
+        let Some(Place::Group(group)) = waiting.add(span(writes[0].0, writes[0].1), writes[0].0) else {
+            panic!("the first does not wait");
+        };
+        for (start, end) in &writes[1..] {
+            assert!(waiting.expects(waiting.group(group).expect("it waits")), "before {start}");
+            assert_eq!(waiting.add(span(*start, *end), *start), None, "{start}");
+        }
+        assert!(!waiting.expects(waiting.group(group).expect("it waits")), "{writes:?}");
+        let mut sorted: Vec<_> = writes.iter().map(|(start, end)| (span(*start, *end), *start)).collect();
+        sorted.sort_by_key(|(range, _)| range.start);
+        assert_eq!(waiting.take(group), sorted);
+        assert!(waiting.groups.is_empty());
+    }
+
+    #[test]
+    fn the_pieces_of_a_stripe_are_joined_in_any_order() {
+        let mut waiting = waiting(Level::Raid5);
+        are_joined(&mut waiting, &[(0, 1280), (1280, 2048)]);
+        are_joined(&mut waiting, &[(3328, 4096), (2048, 3328)]);
+        // 128 single pages at a time.
+        are_joined(&mut waiting, &[(6144, 7168), (7168, 7424), (7424, 8192)]);
+        are_joined(&mut waiting, &[(4096, 4608), (4608, 5120), (5120, 5632), (5632, 6144)]);
+        are_joined(&mut waiting, &[(5632, 6144), (5120, 5632), (4608, 5120), (4096, 4608)]);
+        // As the export over NBD cuts.
+        are_joined(&mut waiting, &[(8192, 9216), (9216, 10240)]);
+        // Four MiB.
+        are_joined(&mut waiting, &[(0, 1280), (1280, 2560), (2560, 3840), (3840, 4096)]);
+    }
+
+    #[test]
+    fn what_is_whole_or_short_waits_for_nothing() {
+        let mut raid5 = waiting(Level::Raid5);
+        for range in [span(0, 2048), span(2048, 6144), span(64, 128), span(0, 4), span(0, 500)] {
+            assert_eq!(raid5.add(range, 1), Some(Place::Alone(range, 1)), "{range:?}");
+        }
+        let range = span(0, 1280);
+        assert_eq!(waiting(Level::Raid0).add(range, 1), Some(Place::Alone(range, 1)));
+    }
+
+    #[test]
+    fn a_stripe_begins_at_the_arrays_origin() {
+        let stripes = Stripes { level: Level::Raid5, members: 5, strip: Sectors(1024) };
+        let mut waiting = Waiting::new(&stripes, Lba(2048));
+        let stripe = span(1024, 1024 + 2048);
+        assert_eq!(waiting.add(stripe, 1), Some(Place::Alone(stripe, 1)));
+        assert_eq!(
+            waiting.add(span(0, 1024), 2),
+            Some(Place::Group(0)),
+            "the stripe has begun in front of it"
+        );
+    }
+
+    #[test]
+    fn a_write_between_two_groups_joins_both() {
+        let mut waiting = waiting(Level::Raid5);
+        assert_eq!(waiting.add(span(0, 1280), 0), Some(Place::Group(0)));
+        assert_eq!(waiting.add(span(2560, 3840), 2), Some(Place::Group(1)));
+        assert_eq!(waiting.add(span(1280, 2560), 1), None);
+        assert!(waiting.group(1).is_none());
+        let taken: Vec<_> = waiting.take(0).into_iter().map(|(_, write)| write).collect();
+        assert_eq!(taken, [0, 1, 2]);
+        assert!(waiting.take(1).is_empty());
+    }
+
+    #[test]
+    fn writes_of_one_length_together_are_soon_not_waited_behind() {
+        let mut waiting = waiting(Level::Raid5);
+        let mut waited = 0;
+        for number in 0..1000_u64 {
+            let start = number * 2048;
+            let Some(Place::Group(group)) = waiting.add(span(start, start + 1024), 0) else {
+                panic!("it waits")
+            };
+            waiting.add(span(start + 1024, start + 1536), 1);
+            let waits = waiting.expects(waiting.group(group).expect("it is there"));
+            let joined = if waits { waiting.give_up(group) } else { waiting.take(group) };
+            assert_eq!(joined.len(), 2);
+            waited += u32::from(waits);
+        }
+        assert_eq!(waited, 14);
+    }
+
+    #[test]
+    fn little_is_remembered() {
+        let mut waiting = waiting(Level::Raid5);
+        for number in 0..1000_u64 {
+            let start = number * 4096;
+            let Some(Place::Group(group)) = waiting.add(span(start, start + 1024), 0) else {
+                panic!("it waits")
+            };
+            waiting.add(span(start + 1024, start + 1540 + number), 1);
+            waiting.give_up(group);
+            assert!(waiting.skips.len() <= KINDS_MOST);
+        }
+    }
+
+    #[test]
+    fn waits_in_vain_become_rare() {
+        let mut waiting = waiting(Level::Raid5);
+        let (mut waited, mut since, mut longest) = (0, 0, 0);
+        for number in 0..1000_u64 {
+            // 1 MiB at a time, each after the last is over.
+            match waiting.add(span(number * 1024, (number + 1) * 1024), number) {
+                Some(Place::Group(group)) => {
+                    assert_eq!(waiting.give_up(group).len(), 1);
+                    (waited, since) = (waited + 1, 0);
+                }
+                Some(Place::Alone(..)) => since += 1,
+                None => panic!("nothing waits"),
+            }
+            longest = longest.max(since);
+        }
+        assert_eq!(longest, SKIPS_MOST);
+        assert_eq!(waited, 14);
+        // One whose neighbour comes ends that.
+        waiting.skips.get_mut(&None).expect("remembered").left = 0;
+        are_joined(&mut waiting, &[(0, 1280), (1280, 2048)]);
+        are_joined(&mut waiting, &[(0, 1280), (1280, 2048)]);
+    }
+
+    #[test]
+    fn no_group_grows_without_bound() {
+        let mut waiting = waiting(Level::Raid5);
+        let Some(Place::Group(group)) = waiting.add(span(1024, 2304), 0) else { panic!("it waits") };
+        let mut end = 2304;
+        while waiting.expects(waiting.group(group).expect("it waits")) {
+            waiting.add(span(end, end + 1280), end);
+            end += 1280;
+        }
+        assert!(waiting.take(group).len() <= 16 * 1024 / 1280 + 1);
+    }
+
+    /// Threads that add the pieces of stripes: each piece is made once, in whole stripes as far as they come in time.
+    #[test]
+    fn each_write_is_made_once() {
+        let gather =
+            Gather::new(&Stripes { level: Level::Raid5, members: 5, strip: Sectors(1024) }, Lba::ZERO);
+        let made = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for thread in 0..4_u64 {
+                let (gather, made) = (&gather, &made);
+                scope.spawn(move || {
+                    for stripe in 0..32_u64 {
+                        let start = stripe * 2048;
+                        let cuts = [start, start + 640, start + 1280, start + 1664, start + 2048];
+                        let range = span(cuts[thread as usize], cuts[thread as usize + 1]);
+                        let joined = gather
+                            .add(range, (stripe, thread))
+                            .map_or_else(Vec::new, |place| gather.wait(place));
+                        for pair in joined.windows(2) {
+                            assert_eq!(pair[0].0.end, pair[1].0.start);
+                        }
+                        made.lock().expect("unharmed").extend(joined.into_iter().map(|(_, write)| write));
+                    }
+                });
+            }
+        });
+        let mut made = made.into_inner().expect("unharmed");
+        made.sort_unstable();
+        let all: Vec<_> = (0..32).flat_map(|stripe| (0..4).map(move |thread| (stripe, thread))).collect();
+        assert_eq!(made, all);
+    }
+}
