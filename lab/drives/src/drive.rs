@@ -83,7 +83,8 @@ impl Drive {
         let mut notes = Vec::new();
         let (layout_file, layout_block) = links.block(reader, "Layout Model")?;
         let within = Reader { file: &layout_file, block: &layout_block };
-        let layout = Layout::read(within, heads, &mut links, &mut notes)?;
+        let blocks = reader.whole_if("Block count", BLOCKS_LIMIT)?;
+        let layout = Layout::read(within, heads, blocks, &mut links, &mut notes)?;
         let end = layout.end_cylinder();
         let stated = reader.whole_if("Number of cylinders", CYLINDERS_LIMIT)?.unwrap_or(0) as u32;
         if stated != 0 && stated < end {
@@ -111,7 +112,7 @@ impl Drive {
             file: file.to_owned(),
             name: block.name.clone(),
             heads,
-            blocks: reader.whole_if("Block count", BLOCKS_LIMIT)?,
+            blocks,
             layout,
             mechanics,
             resettle_share: crate::profile::RESETTLE_SHARE,

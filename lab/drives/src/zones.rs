@@ -23,10 +23,12 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Reads a layout of any kind, with the files that it names in `links`; what could not be used is noted.
+    /// Reads a layout of any kind, with the files that it names in `links`; what could not be used is noted. Of
+    /// a tree only the addresses below `blocks` are needed.
     pub(super) fn read(
         reader: Reader<'_>,
         heads: u32,
+        blocks: Option<u64>,
         links: &mut Links<'_>,
         notes: &mut Vec<String>,
     ) -> Result<Self, ExtractedError> {
@@ -34,7 +36,7 @@ impl Layout {
         match kind.to_ascii_lowercase().as_str() {
             "dm_layout_g1" => Self::zones(reader, heads),
             "dm_layout_g2" => map::read(reader, links).map(Self::tracks),
-            "dm_layout_g4" => tree::read(reader, notes).map(Self::tracks),
+            "dm_layout_g4" => tree::read(reader, blocks, notes).map(Self::tracks),
             _ => {
                 let known = "dm_layout_g1, dm_layout_g2 and dm_layout_g4 are";
                 Err(reader.wrong(kind, format!("is not a known layout: {known}")))

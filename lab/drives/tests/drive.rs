@@ -226,6 +226,23 @@ fn a_drive_described_track_by_track_is_a_device() {
     }
 }
 
+/// A tree may leave undefined what lies beyond the drive's last block.
+#[test]
+fn only_addresses_of_blocks_must_be_defined() {
+    let beyond = TREE.replace("30280, 140, 0.5, 60560, 280, IDX, 2", "30281, 140, 0.5, 30281, 140, IDX, 2");
+    let half = beyond.replace("Block count = 60000", "Block count = 30000");
+    assert_eq!(profile(&half, &Controller::typical()).expect("a drive").capacity().get(), 30_000 * 512);
+    // With the three sectors that are slipped it has all addresses of the node.
+    let blocks = |count: u64| beyond.replace("Block count = 60000", &format!("Block count = {count}"));
+    let most = blocks(30_277);
+    assert_eq!(profile(&most, &Controller::typical()).expect("a drive").capacity().get(), 30_277 * 512);
+    let error = profile(&blocks(30_280), &Controller::typical()).expect_err("it is refused");
+    assert!(error.contains("IDX: needs 30281 addresses of node 2, which has 30280"), "{error}");
+    let error = profile(&beyond.replace("Block count = 60000,", ""), &Controller::typical())
+        .expect_err("it is refused");
+    assert!(error.contains("IDX: needs 30281 addresses of node 2, which has 30280"), "{error}");
+}
+
 /// Changes that editors and other systems make to a file have no effect.
 #[test]
 fn case_spaces_comments_and_line_ends_do_not_matter() {

@@ -35,8 +35,12 @@ const ANGLES: f64 = 1e3;
 /// Most numbers of a flat list.
 const LIST_LIMIT: usize = 6 * SLIPS_LIMIT;
 
-/// Reads the block. Notes which parts could not be used.
-pub(super) fn read(reader: Reader<'_>, notes: &mut Vec<String>) -> Result<TracksShape, ExtractedError> {
+/// Reads the block as far as a drive with so many blocks needs it. Notes which parts could not be used.
+pub(super) fn read(
+    reader: Reader<'_>,
+    blocks: Option<u64>,
+    notes: &mut Vec<String>,
+) -> Result<TracksShape, ExtractedError> {
     let kinds = read_kinds(reader)?;
     let nodes = reader.list_if("IDX", RUNS_LIMIT)?;
     if nodes.is_empty() {
@@ -52,8 +56,12 @@ pub(super) fn read(reader: Reader<'_>, notes: &mut Vec<String>) -> Result<Tracks
         }
         read.push(node);
     }
-    let sections = Sections::of(reader, &kinds, &read)?;
-    let slips = read_slips(reader)?;
+    let mut slips = read_slips(reader)?;
+    // The tree has addresses for what is slipped, too.
+    let slipped = |end, &(first, count): &(u64, u64)| if first < end { end + count } else { end };
+    let limit = blocks.map(|blocks| slips.iter().fold(blocks, slipped));
+    slips.retain(|(first, _)| limit.is_none_or(|limit| *first < limit));
+    let sections = Sections::of(reader, &kinds, &read, limit)?;
     let remaps = read_remaps(reader)?;
     let remaps = sections.places_of(&remaps, notes);
     Ok(TracksShape { slips, remaps, ..sections.shape })

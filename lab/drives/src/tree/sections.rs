@@ -31,16 +31,18 @@ pub(super) struct Sections<'a> {
 }
 
 impl<'a> Sections<'a> {
-    /// The sections of a tree; its last node is its root.
+    /// The sections of a tree with its first `limit` addresses; its last node is its root.
     pub(super) fn of(
         reader: Reader<'a>,
         kinds: &'a [Kind],
         nodes: &'a [Vec<NodeEntry>],
+        limit: Option<u64>,
     ) -> Result<Self, ExtractedError> {
         let (patterns, lows, shape) = (vec![None; nodes.len()], Vec::new(), TracksShape::default());
         let mut sections = Self { reader, kinds, nodes, patterns, lows, runs: 0, shape };
         let root = nodes.len() - 1;
-        sections.expand(root, Origin { cylinder: 0, angle: 0.0 }, sections.holds(root), 0)?;
+        let limit = limit.unwrap_or(u64::MAX).min(sections.holds(root));
+        sections.expand(root, Origin { cylinder: 0, angle: 0.0 }, limit, 0)?;
         Ok(sections)
     }
 
@@ -109,9 +111,9 @@ impl<'a> Sections<'a> {
             }
             Content::Node(child) => child,
         };
-        let holds = self.holds(child);
-        if entry.each > holds {
-            let reason = format!("has {} addresses each, node {child} has {holds}", entry.each);
+        let (needs, holds) = (entry.each.min(sectors), self.holds(child));
+        if needs > holds {
+            let reason = format!("needs {needs} addresses of node {child}, which has {holds}");
             return Err(self.wrong(entry.line, reason));
         }
         if let Some(pattern) = self.pattern(child)? {

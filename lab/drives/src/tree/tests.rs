@@ -11,7 +11,7 @@ const ROTATION_PERIOD: u64 = 6_000_000;
 fn shape(text: &str) -> Result<(TracksShape, Vec<String>), ExtractedError> {
     let blocks = parse("t.model", text)?;
     let mut notes = Vec::new();
-    let shape = super::read(Reader { file: "t.model", block: &blocks[0] }, &mut notes)?;
+    let shape = super::read(Reader { file: "t.model", block: &blocks[0] }, None, &mut notes)?;
     Ok((shape, notes))
 }
 
@@ -232,7 +232,7 @@ fn complaints_name_the_line() {
         (
             "581888, 64, 0.074",
             "581889, 64, 0.074",
-            "line 20: IDX: has 581889 addresses each, node 0 has 581888",
+            "line 20: IDX: needs 581889 addresses of node 0, which has 581888",
         ),
         (
             "1745664, 192, IDX, 0",
