@@ -177,7 +177,7 @@ impl Judge<'_> {
     }
 
     /// The share of a stated gain or loss that was measured; of a range, the end nearer to 1 counts. `None`
-    /// where more than the range was measured, and for a bound that is no gain.
+    /// where more than the range was measured, and for a bound of 1.
     fn effect(&self) -> Option<f64> {
         let mean = self.value().mean;
         let v = match self.relation {
@@ -187,7 +187,7 @@ impl Judge<'_> {
             Relation::Between(a, b) if b < 1.0 && mean >= a => b,
             _ => return None,
         };
-        let states_one = self.is_ratio() && self.measured.bound.is_none() && (v - 1.0).abs() > ONE;
+        let states_one = self.is_ratio() && (v - 1.0).abs() > ONE;
         states_one.then(|| (mean - 1.0) / (v - 1.0)).filter(|effect| effect.is_finite())
     }
 
@@ -352,6 +352,9 @@ mod tests {
         assert!(close(verdict("approx", "0.72", 0.93, 0.93).effect, 0.25));
         assert!(close(verdict("between", "1.19..1.26", 1.0, 1.0).effect, 0.0));
         assert_eq!(verdict("at-most", "1.14", 1.2, 1.2).effect, None);
+        let bound = Measured::bound(vec![2.0, 3.0], f64::min);
+        let gain = Verdict::of(&claim("at-least", "5.0", "x"), &bound).expect("a relation");
+        assert!(close(gain.effect, 0.25) && gain.times.is_none(), "also of a gain that every run must have");
         let rate = Verdict::of(&claim("approx", "0.8", "MB/s"), &Measured::number(8.0)).expect("a relation");
         assert!(close(rate.times, 10.0) && rate.effect.is_none());
     }

@@ -278,6 +278,27 @@ fn table(marked: &Block<'_>) -> Result<Option<String>, String> {
 }
 
 #[test]
+fn each_trial_of_the_list_has_a_result() {
+    #[derive(serde::Deserialize)]
+    struct List {
+        trial: Vec<Trial>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Trial {
+        what: String,
+        claims: BTreeSet<String>,
+    }
+    let list: List = toml::from_str(include_str!("../../../experiments/trials.toml")).expect("a list");
+    let listed: BTreeMap<String, BTreeSet<String>> =
+        list.trial.into_iter().map(|trial| (trial.what, trial.claims)).collect();
+    let results = claims("reproduction/trials.json").expect("results");
+    let ids = |trial: &Value| claims_of(trial).iter().map(|claim| text(claim, "id").to_owned()).collect();
+    let found: BTreeMap<String, BTreeSet<String>> =
+        results.iter().skip(1).map(|trial| (text(trial, "trial").to_owned(), ids(trial))).collect();
+    assert_eq!(found, listed, "run `foreseek lab reproduce --trials --quick` anew");
+}
+
+#[test]
 fn tables_of_claims_are_those_of_the_raw_files() {
     let blocks = marks::check(table);
     assert!(blocks > 3, "{blocks} tables");

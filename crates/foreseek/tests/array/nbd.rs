@@ -135,7 +135,7 @@ fn verify(time: Duration) {
     for round in (0..).take_while(|round| *round < 2 || begun.elapsed() < time) {
         let seed = format!("--randseed={round}");
         let mut arguments = vec!["--name=verify", "--size=32M", "--rw=randrw", &seed];
-        arguments.extend(["--bsrange=4k-64k", "--blockalign=4k", "--iodepth=32"]);
+        arguments.extend(["--bsrange=4k-1m", "--blockalign=4k", "--iodepth=32"]);
         arguments.extend(["--verify=crc32c", "--verify_fatal=1", "--output-format=terse"]);
         match round % 2 {
             0 => arguments.extend(["--ioengine=libaio", "--direct=1", &node]),
