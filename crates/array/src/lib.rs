@@ -2,7 +2,8 @@
 //!
 //! [`client::attach`] starts a server process. It opens the array's device for itself alone and serves it as
 //! `/dev/loopN`, through the strip cache of `foreseek-strips`. `serve` is that process. `served` carries out
-//! the driver's actions. `below` is the device, and `changes` are the threads that write to it.
+//! the driver's actions. `below` is the device, `changes` are the threads that write to it, and `gather` joins
+//! what they write.
 //!
 //! Limits:
 //!
