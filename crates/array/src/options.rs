@@ -99,6 +99,17 @@ impl AttachOptions {
         Ok(Parts { engine: engine.map_err(refused)?, geometry, stripes, frames, found })
     }
 
+    /// Refuses more memory than is available: all of it is taken at the start, by a server that the OOM killer
+    /// spares.
+    pub(crate) fn check_memory(&self, available: Bytes) -> Result<(), Error> {
+        let given = Bytes(self.memory_bytes);
+        if given > available {
+            let reason = format!("all of it is taken at the start, and {available} are available");
+            return Err(invalid("--memory", &given.to_string(), &reason));
+        }
+        Ok(())
+    }
+
     /// The share of the memory for the cache, and the number of frames.
     fn share(&self) -> Result<(Pages, Pages), Error> {
         let fixed = DATA_MEMORY * 2 + (SPARE * 2).bytes();
@@ -163,4 +174,25 @@ fn level_of(name: &str) -> Result<Level, Error> {
 
 fn invalid(option: &'static str, value: &str, reason: &str) -> Error {
     Error::Invalid { option, value: value.to_owned(), reason: reason.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_memory_than_is_available_is_refused() {
+        let options = AttachOptions {
+            device: "/dev/md0".into(),
+            shape: Shape::Profile("raid5-5x-15k".to_owned()),
+            memory_bytes: Bytes::mib(500).get(),
+            policy: "adaptive".to_owned(),
+            name: None,
+            loop_device: true,
+            nbd: None,
+        };
+        assert!(options.check_memory(Bytes::mib(500)).is_ok());
+        let refused = options.check_memory(Bytes::mib(499)).expect_err("too much").to_string();
+        assert!(refused.contains("--memory") && refused.contains("499 MiB are available"), "{refused}");
+    }
 }

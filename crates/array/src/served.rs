@@ -14,7 +14,7 @@ use crate::{AttachOptions, Error};
 use foreseek_export::{DataReply, DoneReply, Failure, Request, Server};
 use foreseek_seam::{FetchId, RequestId, Urgency};
 use foreseek_storage::reads::{DiskRead, DiskReader, Ended, Target, read_here};
-use foreseek_storage::{Arena, Buffer, Frames, Reading};
+use foreseek_storage::{Arena, Buffer, Frames, Reading, available};
 use foreseek_strips::Outcome;
 use foreseek_strips::driver::{Action, StripDriver, skip};
 use foreseek_units::{ByteSpan, Bytes, Instant, Nanos, Stripes};
@@ -162,11 +162,12 @@ pub(crate) struct Started {
 
 impl Served {
     pub(crate) fn start(options: &AttachOptions, below: Below) -> Result<Started, Error> {
+        options.check_memory(available().bytes)?;
         let Parts { engine, geometry, stripes, frames, found } = options.parts(&below)?;
         let memory =
             || Error::Refused(format!("there is no memory of {} for it", Bytes(options.memory_bytes)));
         let driver = StripDriver::new(engine, geometry, frames.get() as u32);
-        let frames = Frames::new(frames).ok_or_else(memory)?;
+        let frames = Frames::touched(frames).ok_or_else(memory)?;
         let read_memory = Arena::new(DATA_MEMORY).ok_or_else(memory)?;
         let change_memory = Arena::new(DATA_MEMORY).ok_or_else(memory)?;
         let threads = |error| Error::Refused(format!("cannot start its threads: {error}"));

@@ -6,9 +6,9 @@
 //! request for a frame in another state gets `None`. An error of an engine thus costs a prefetch, and never
 //! returns wrong data.
 //!
-//! Address space is reserved once. A frame takes memory when it is first filled, and
-//! [`give_back`](Frames::give_back) returns the memory of empty frames. An operation costs one atomic
-//! instruction for each frame.
+//! Address space is reserved once. A frame takes memory when it is first filled, or at the start
+//! ([`touched`](Frames::touched)), and [`give_back`](Frames::give_back) returns the memory of empty frames. An
+//! operation costs one atomic instruction for each frame.
 #![allow(unsafe_code)]
 
 use crate::region::{PAGE, Region};
@@ -50,9 +50,21 @@ impl Frames {
     /// `count` frames, all empty. `None` where there is no address space for them.
     #[must_use]
     pub fn new(count: Pages) -> Option<Arc<Self>> {
-        let region = Region::reserve(count.bytes())?;
-        let states = (0..region.pages()).map(|_| AtomicU32::new(BARE)).collect();
-        Some(Arc::new(Self { region, states, backed: AtomicUsize::new(0) }))
+        Some(Self::over(Region::reserve(count.bytes())?, BARE, 0))
+    }
+
+    /// The same with memory for all of them, for a server that must not wait for memory later. `None` where
+    /// there is no memory.
+    #[must_use]
+    pub fn touched(count: Pages) -> Option<Arc<Self>> {
+        let region = Region::touched(count.bytes())?;
+        let backed = region.pages();
+        Some(Self::over(region, EMPTY, backed))
+    }
+
+    fn over(region: Region, state: u32, backed: usize) -> Arc<Self> {
+        let states = (0..region.pages()).map(|_| AtomicU32::new(state)).collect();
+        Arc::new(Self { region, states, backed: AtomicUsize::new(backed) })
     }
 
     /// Locks filled frames in memory, so that they are not swapped out. Returns whether the kernel allows it.
@@ -369,6 +381,17 @@ mod tests {
         }
         filled(&frames, &[4], &[]);
         assert_eq!(frames.backed(), Pages(4));
+    }
+
+    #[test]
+    fn touched_frames_have_memory_before_they_are_filled() {
+        let frames = Frames::touched(Pages(4)).expect("memory");
+        assert_eq!(frames.backed(), Pages(4));
+        assert!(frames.read(&ids(&[0])).is_none(), "empty");
+        filled(&frames, &[0, 1], &[9; 2 * PAGE]);
+        assert_eq!(frames.backed(), Pages(4));
+        frames.give_back(&ids(&[0, 1, 2]));
+        assert_eq!(frames.backed(), Pages(3), "two are full, one was not given back");
     }
 
     #[test]

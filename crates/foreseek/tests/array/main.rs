@@ -759,6 +759,13 @@ fn memory_that_runs_out_ends_a_user_and_not_the_server() {
         "{notes}"
     );
     assert!(!of_server("cgroup").contains(&name), "it shares no limit with its users");
+    // All but the books of `--memory`: a page that the kernel gives later might have to wait for the device.
+    let status = of_server("status");
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
+    assert!(resident.expect("a size").parse::<u64>().expect("KiB") > 100 << 10, "{status}");
+    if !notes.contains("memory cannot be locked") {
+        assert_the_program_is_in_memory(&of_server("smaps"));
+    }
 
     let device: PathBuf = arrays.list()[0]["device"].as_str().expect("a device").into();
     let point = lab.mount_point();
@@ -790,6 +797,18 @@ fn memory_that_runs_out_ends_a_user_and_not_the_server() {
     lab.tool("e2fsck", &["-fn", text(&device)]);
     arrays.must(&["detach", "spared"]);
     arrays.assert_clean();
+}
+
+/// By the text of a process's `smaps`: a page of code that is read when it is first needed waits for memory.
+fn assert_the_program_is_in_memory(maps: &str) {
+    let mut lines = maps.lines();
+    let mut found = 0;
+    while let Some(mapping) = lines.find(|line| line.contains(" r-xp ") && line.contains(" /")) {
+        let mut kib = |name: &str| lines.find_map(|line| line.strip_prefix(name)).map(str::trim);
+        assert_eq!(kib("Size:"), kib("Rss:"), "{mapping}");
+        found += 1;
+    }
+    assert!(found > 0, "{maps}");
 }
 
 /// udev looks at a device whose file system was unmounted.
