@@ -99,6 +99,20 @@ impl Below {
         self.location.as_ref().map_or(Lba::ZERO, |location| location.origin)
     }
 
+    /// The warning about a physical volume of LVM on it: LVM may take this device instead of the array, and
+    /// the cache sees nothing of what it writes here.
+    pub(crate) fn lvm_warning(&self) -> Option<String> {
+        let mut begin = Page([0; PAGE_SIZE as usize]);
+        self.file.read_exact_at(&mut begin.0, 0).ok()?;
+        let path = self.path.display();
+        is_physical_volume(&begin.0).then(|| {
+            format!(
+                "LVM sees the physical volume on {path} twice: unless lvm.conf does so already, add \
+                 'devices {{ filter = [ \"r|^{path}$|\" ] }}' to it"
+            )
+        })
+    }
+
     /// Its current length.
     pub(crate) fn length_now(&self) -> io::Result<Bytes> {
         (&self.file).seek(SeekFrom::End(0)).map(Bytes)
@@ -171,6 +185,16 @@ impl Below {
     }
 }
 
+/// Memory for direct I/O.
+#[repr(align(4096))]
+struct Page([u8; PAGE_SIZE as usize]);
+
+/// Whether LVM's label is in one of the first four sectors, as in `label_header` of LVM2's `lib/label/label.h`.
+fn is_physical_volume(begin: &[u8]) -> bool {
+    let mut sectors = begin.chunks_exact(SECTOR_SIZE as usize).take(4);
+    sectors.any(|sector| sector.starts_with(b"LABELONE") && sector[24..].starts_with(b"LVM2 001"))
+}
+
 fn block_of(reads: &ReadFile) -> Bytes {
     reads.alignment().max(Bytes(SECTOR_SIZE))
 }
@@ -203,4 +227,27 @@ fn no_direct(path: &Path) -> Error {
 
 fn refused(path: &Path, why: &str) -> Error {
     Error::Refused(format!("cannot attach {}: {why}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_of_lvm_is_found_in_the_first_four_sectors_alone() {
+        for (sector, kind, is_it) in [
+            (0, "LVM2 001", true),
+            (1, "LVM2 001", true),
+            (3, "LVM2 001", true),
+            (4, "LVM2 001", false),
+            (1, "LVM1 001", false),
+        ] {
+            let mut begin = [0; PAGE_SIZE as usize];
+            let label = &mut begin[sector * SECTOR_SIZE as usize..];
+            label[..8].copy_from_slice(b"LABELONE");
+            label[24..32].copy_from_slice(kind.as_bytes());
+            assert_eq!(is_physical_volume(&begin), is_it, "{kind} in sector {sector}");
+        }
+        assert!(!is_physical_volume(&[]));
+    }
 }

@@ -55,6 +55,7 @@ fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Cont
     let left = leave_limited("array")?;
     let mut warnings = Vec::from_iter(left.warning);
     let below = Below::open(&options.device)?;
+    warnings.extend(below.lvm_warning());
     let (size, block, read_ahead) = (below.length(), below.block(), below.read_ahead());
     let mut record = Record {
         server: ServerProcess::own(),
