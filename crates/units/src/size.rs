@@ -46,7 +46,8 @@ impl FromStr for Bytes {
             Err(_) => {
                 let fraction = number.parse::<f64>().map_err(|_| error())?;
                 let bytes = fraction * (1u64 << shift) as f64;
-                if bytes >= u64::MAX as f64 || bytes.fract() != 0.0 {
+                // Less than a byte is left out of a fraction of a unit, and there is no fraction of a byte.
+                if bytes >= u64::MAX as f64 || (shift == 0 && bytes.fract() != 0.0) {
                     return Err(error());
                 }
                 bytes as u64
@@ -94,6 +95,8 @@ mod tests {
             ("512 MiB", 512 << 20),
             ("512m", 512 << 20),
             ("1.5K", 1536),
+            ("3.9M", 4_089_446),
+            ("0.0001K", 0),
             (" 2TiB ", 2 << 40),
         ] {
             assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
@@ -102,7 +105,7 @@ mod tests {
 
     #[test]
     fn an_invalid_size_is_refused_with_its_text() {
-        for text in ["", "G", "8X", "-1", "1.2.3K", "8 GB", "99999999999P", "0.3", "1e3"] {
+        for text in ["", "G", "8X", "-1", "1.2.3K", "8 GB", "99999999999P", "0.3", "1.5B", "1e3"] {
             let error = text.parse::<Bytes>().expect_err(text).to_string();
             assert!(error.contains(&format!("'{text}'")), "{error}");
         }
