@@ -87,6 +87,15 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
+    /// The signal by which the user ended it.
+    #[must_use]
+    pub fn signal(&self) -> Option<i32> {
+        match self {
+            Self::Rig(error) => error.signal(),
+            _ => None,
+        }
+    }
+
     /// A system call that failed.
     pub(crate) fn io(operation: &'static str, object: impl Display, source: impl Into<io::Error>) -> Self {
         Self::Rig(foreseek_rig::Error::io(operation, object, source))
@@ -95,6 +104,6 @@ impl Error {
     /// Whether it is an interrupt by the user.
     #[must_use]
     pub fn is_interrupt(&self) -> bool {
-        matches!(self, Self::Rig(foreseek_rig::Error::Interrupted))
+        self.signal().is_some()
     }
 }

@@ -66,13 +66,25 @@ pub enum Error {
     Disk(#[from] foreseek_emulate::Error),
     /// The user ended it.
     #[error("interrupted; everything was restored")]
-    Interrupted,
+    Interrupted {
+        /// The signal by which.
+        signal: i32,
+    },
 }
 
 /// A result of setting up.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
+    /// The signal by which the user ended it.
+    #[must_use]
+    pub fn signal(&self) -> Option<i32> {
+        match self {
+            Self::Interrupted { signal } => Some(*signal),
+            _ => None,
+        }
+    }
+
     /// An [`Error::Io`].
     pub fn io(operation: &'static str, object: impl Display, source: impl Into<io::Error>) -> Self {
         Self::Io { operation, object: object.to_string(), source: source.into() }

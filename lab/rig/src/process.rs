@@ -258,7 +258,10 @@ mod tests {
         let mut running =
             Running::start("sleep", Command::new("sleep").arg("60")).expect("sleep is everywhere");
         let pid = running.child.id();
-        assert!(matches!(running.wait("sleeping", LIMIT, &interrupt, &mut || ()), Err(Error::Interrupted)));
+        assert!(matches!(
+            running.wait("sleeping", LIMIT, &interrupt, &mut || ()),
+            Err(Error::Interrupted { .. })
+        ));
         drop(running);
         assert!(!Path::new(&format!("/proc/{pid}")).exists());
     }
