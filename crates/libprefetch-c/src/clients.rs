@@ -116,7 +116,7 @@ fn settings() -> Settings {
     SETTINGS
         .get_or_init(|| {
             Settings::from_env().unwrap_or_else(|error| {
-                guest::print_line(&format!("{error}; prefetching is off"));
+                guest::print_line_of("libprefetch", &format!("{error}; prefetching is off"));
                 let mut off = Settings::default();
                 off.disabled = true;
                 off

@@ -27,14 +27,19 @@ pub fn step_aside(why: &str) {
     }
 }
 
-/// Prints one line on standard error, unless `FORESEEK_QUIET` forbids it or the number of standard error
-/// belongs to another file.
-pub fn print_line(line: &str) {
+/// As [`print_line_of`], of this library.
+pub(crate) fn print_line(line: &str) {
+    print_line_of("libprefetch", line);
+}
+
+/// Prints one line of a library on standard error, unless `FORESEEK_QUIET` forbids it or the number of standard
+/// error belongs to another file.
+pub fn print_line_of(library: &str, line: &str) {
     let takes_messages = HostFd::new(libc::STDERR_FILENO).is_some_and(HostFd::takes_messages);
     if takes_messages && !settings::is_quiet() {
         // In one write, so that lines of several threads don't mix. A closed standard error is the host's
         // choice.
-        let _ = std::io::stderr().write_all(format!("libprefetch: {line}\n").as_bytes());
+        let _ = std::io::stderr().write_all(format!("{library}: {line}\n").as_bytes());
     }
 }
 

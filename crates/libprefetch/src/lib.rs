@@ -47,7 +47,7 @@ pub use stats::Stats;
 
 /// Functions that an ABI around this API needs to behave as a guest.
 pub mod guest {
-    pub use crate::aside::{is_aside, print_line, step_aside};
+    pub use crate::aside::{is_aside, print_line_of, step_aside};
     pub use crate::thread::{ReentryGuard, is_inside};
     use foreseek_storage::HostFd;
     pub use foreseek_storage::{process_id, renew_process_id};

@@ -56,7 +56,7 @@ impl Settings {
     pub fn from_variables(lookup: impl Fn(&'static str) -> Option<OsString>) -> Result<Self, Error> {
         let get = |name| lookup(name).filter(|value| !value.is_empty());
         let path = |name| get(name).map(|value| with_process_id(&value));
-        let mut settings = Self { disabled: is_set(get("FORESEEK_DISABLE")), ..Self::default() };
+        let mut settings = Self { disabled: disabled(get("FORESEEK_DISABLE"))?, ..Self::default() };
         if settings.disabled {
             return Ok(settings);
         }
@@ -78,6 +78,15 @@ impl Settings {
             settings.infill = Some(infill(&value)?);
         }
         Ok(settings)
+    }
+}
+
+fn disabled(value: Option<OsString>) -> Result<bool, Error> {
+    let Some(value) = value else { return Ok(false) };
+    match value.to_str() {
+        Some("1") => Ok(true),
+        Some("0") => Ok(false),
+        _ => Err(wrong("FORESEEK_DISABLE", &value, "give 1 or 0")),
     }
 }
 
@@ -192,6 +201,7 @@ mod tests {
     #[test]
     fn an_error_names_the_variable_and_accepted_values() {
         for (name, value, hint) in [
+            ("FORESEEK_DISABLE", "2", "give 1 or 0"),
             ("FORESEEK_MEMORY", "much", "KiB"),
             ("FORESEEK_MEMORY", "100", "4 KiB"),
             ("FORESEEK_ORDER", "random", "disk or file"),

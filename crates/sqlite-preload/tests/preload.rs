@@ -98,6 +98,39 @@ fn the_stock_shell_is_followed() {
 }
 
 #[test]
+fn a_setting_that_is_refused_is_reported_and_changes_nothing() {
+    if !has("a_setting_that_is_refused_is_reported_and_changes_nothing", "sqlite3") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, value) in [("FORESEEK_MEMORY", "0"), ("FORESEEK_DISABLE", "2")] {
+        let mut command = Command::new("sqlite3");
+        command.args([":memory:", "SELECT 1"]).env(name, value);
+        let (output, lines) = preloaded(command, folder.path());
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "1\n".to_owned()));
+        let setting = format!("{name}={value}: ");
+        let messages = text(&output.stderr);
+        assert!(messages.starts_with(&format!("libforeseek_sqlite: {setting}")), "{messages}");
+        assert!(lines.len() == 1 && lines[0]["opened"] == false, "{lines:?}");
+        assert!(lines[0]["error"].as_str().is_some_and(|error| error.starts_with(&setting)), "{lines:?}");
+    }
+}
+
+#[test]
+fn a_status_file_that_cannot_be_written_is_reported_once() {
+    if !has("a_status_file_that_cannot_be_written_is_reported_once", "sqlite3") {
+        return;
+    }
+    let mut command = Command::new("sqlite3");
+    command.args([":memory:", "SELECT 1"]).env("LD_PRELOAD", preload());
+    let output = command.env("FORESEEK_SQLITE_STATUS", "/no/such/folder/status").output().expect("runs");
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "1\n".to_owned()));
+    let messages = text(&output.stderr);
+    assert!(messages.starts_with("libforeseek_sqlite: cannot write the status to /no/such"), "{messages}");
+    assert_eq!(messages.lines().count(), 1, "{messages}");
+}
+
+#[test]
 fn the_gain_of_each_statement_is_reported() {
     if !has("the_gain_of_each_statement_is_reported", "sqlite3") {
         return;

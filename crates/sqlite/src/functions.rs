@@ -81,7 +81,10 @@ pub unsafe fn attach(routines: &'static Routines, db: *mut c_void) {
     let Some(api) = (unsafe { Api::new(routines.table()) }) else { return warn_unfollowed("this SQLite") };
     if let Ok(Err(text)) = catch_unwind(|| set_up(api, db)) {
         static PRINTED: Once = Once::new();
-        PRINTED.call_once(|| settings::warn(&text));
+        PRINTED.call_once(|| {
+            settings::warn(&text);
+            report::failed(&text);
+        });
     }
 }
 
@@ -89,10 +92,12 @@ pub unsafe fn attach(routines: &'static Routines, db: *mut c_void) {
 pub fn warn_unfollowed(which: &str) {
     static PRINTED: Once = Once::new();
     PRINTED.call_once(|| {
-        settings::warn(&format!(
+        let text = format!(
             "the databases of {which} are read as without prefetching: it is older than 3.14, or another SQLite of \
              this process is followed"
-        ));
+        );
+        settings::warn(&text);
+        report::failed(&text);
     });
 }
 
@@ -114,7 +119,7 @@ unsafe fn load(db: Db, message: *mut *mut c_char, routines: *const *const c_void
             Ok(Ok(())) => done,
             Ok(Err(text)) => {
                 if !message.is_null() {
-                    *message = api.message(&text);
+                    *message = api.message(&format!("foreseek: {text}"));
                 }
                 ERROR
             }
@@ -125,7 +130,7 @@ unsafe fn load(db: Db, message: *mut *mut c_char, routines: *const *const c_void
 
 /// Sets the hooks at the first connection, and introduces this one.
 fn set_up(api: Api, db: Db) -> Result<(), String> {
-    let settings = settings::loaded().map_err(|error| format!("foreseek: {error}"))?;
+    let settings = settings::loaded().map_err(|error| error.to_string())?;
     report::opened();
     let functions: [(_, _, crate::api::Function); 2] =
         [(c"foreseek_status", 0, status), (c"foreseek_set", 2, set)];
@@ -133,7 +138,7 @@ fn set_up(api: Api, db: Db) -> Result<(), String> {
         // The end of the first function shows that the connection ends.
         let destructor = (index == 0).then_some((connection_closed as unsafe extern "C" fn(*mut c_void), db));
         if api.create_function(db, name, arguments, function, destructor) != OK {
-            return Err("foreseek: cannot register its SQL functions".to_owned());
+            return Err("cannot register its SQL functions".to_owned());
         }
     }
     let state = STATE.get_or_init(|| {

@@ -1,7 +1,8 @@
 //! The file named by `FORESEEK_SQLITE_STATUS`: lines of JSON for each process.
 //!
 //! A first line is written when the first connection is opened, since not every process ends by `exit`. It has
-//! `"opened":true` and no `status`. The last one, at the end, has all of `foreseek_status()`. Lines are
+//! `"opened":true` and no `status`; where the connection cannot be followed, `"opened":false` and `error`. The last
+//! one, at the end, has all of `foreseek_status()`. Lines are
 //! appended, each in one write, so that processes may share a file; `%p` in its name becomes the process id. A
 //! forked child writes its own lines for connections that it opens first.
 #![allow(unsafe_code)]
@@ -23,6 +24,8 @@ static COPIES: OnceLock<Copies> = OnceLock::new();
 /// The process that writes at its end.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 static OPENED: AtomicBool = AtomicBool::new(false);
+/// Why a connection could not be followed.
+static FAILED: OnceLock<String> = OnceLock::new();
 
 /// Registers the line at the end of this process, with `copies` if there was no connection.
 pub fn report_at_exit(copies: Copies) {
@@ -36,6 +39,13 @@ pub(crate) fn opened() {
         return;
     }
     write(",\"opened\":true");
+}
+
+/// A connection was opened that cannot be followed.
+pub(crate) fn failed(why: &str) {
+    if FAILED.set(why.to_owned()).is_ok() && !OPENED.load(Ordering::Relaxed) && register() {
+        write(&format!(",\"opened\":false,\"error\":{}", quoted(why)));
+    }
 }
 
 /// Returns whether lines are written at all.
@@ -61,6 +71,10 @@ extern "C" fn at_exit() {
     // The host is ending: errors are ignored.
     let _ = std::panic::catch_unwind(|| {
         let opened = OPENED.load(Ordering::Relaxed);
+        if !opened && FAILED.get().is_some() {
+            // The line that was written then says all.
+            return;
+        }
         let copies = if opened { Vec::new() } else { COPIES.get().map_or_else(Vec::new, |copies| copies()) };
         let copies: Vec<String> = copies.iter().map(|path| quoted(&path.to_string_lossy())).collect();
         let status = if opened { status_json(0, Sight::Seen) } else { "null".to_owned() };
@@ -78,7 +92,9 @@ fn write(fields: &str) {
         quoted(&program.to_string_lossy())
     );
     if let Err(error) = append(path, line.as_bytes()) {
-        settings::warn(&format!("cannot write the status to {}: {error}", path.display()));
+        static PRINTED: Once = Once::new();
+        let print = || settings::warn(&format!("cannot write the status to {}: {error}", path.display()));
+        PRINTED.call_once(print);
     }
 }
 

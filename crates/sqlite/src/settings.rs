@@ -65,7 +65,7 @@ pub(crate) fn current() -> Result<Settings, Error> {
 
 /// Writes one line to standard error, unless `FORESEEK_QUIET` forbids it.
 pub(crate) fn warn(line: &str) {
-    guest::print_line(&format!("sqlite: {line}"));
+    guest::print_line_of("libforeseek_sqlite", line);
 }
 
 /// The file for the status by `FORESEEK_SQLITE_STATUS`; looked up once. `None` in a program that gained rights
