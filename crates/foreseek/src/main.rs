@@ -1,8 +1,8 @@
 //! The command line: glue only. Each command is a module of [`commands`]; the work is done in the
 //! crates below.
 //!
-//! Exit status: 0 done, 1 the answer is no, 2 cannot; `warm --then` and `sqlite` have that of the command
-//! that they ran.
+//! Exit status: 0 done, 1 the answer is no, 2 cannot, 128 and the signal's number if a signal ended it; `warm
+//! --then` and `sqlite` have that of the command that they ran.
 
 mod commands;
 mod text;
@@ -15,7 +15,7 @@ fn main() -> ExitCode {
         Ok(status) => status,
         Err(error) => {
             commands::complain(&error);
-            ExitCode::from(2)
+            commands::status_of(&error)
         }
     }
 }

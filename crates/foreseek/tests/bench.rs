@@ -278,7 +278,7 @@ fn an_interrupted_walk_leaves_nothing_behind() {
         std::fs::read_to_string(folder.path().join("runs.jsonl")).is_ok_and(|text| text.lines().count() > 3)
     });
     let output = running.end();
-    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(left(id, &run), Vec::<String>::new());
     assert_eq!(std::fs::read_dir(&space).expect("there").count(), 0);
 }
@@ -375,7 +375,7 @@ fn an_interrupted_measurement_leaves_nothing_behind() {
         std::fs::read_to_string(folder.path().join("runs.jsonl")).is_ok_and(|text| text.lines().count() > 1)
     });
     let output = running.end();
-    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(left(id, &run), Vec::<String>::new());
     assert!(runs(folder.path()).len() < 50);
 }
@@ -402,7 +402,7 @@ fn one_interrupted_while_it_mounts_leaves_nothing_behind() {
             begun
         });
         let output = running.end();
-        assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(left(id, &run), Vec::<String>::new());
     }
 }

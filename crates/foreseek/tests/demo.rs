@@ -185,7 +185,7 @@ fn an_interrupted_demo_puts_everything_back() {
     let id = rustix::process::Pid::from_raw(pid as i32).expect("a process");
     rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it is ours");
     let output = running.end();
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.status.code(), Some(130));
     assert!(text(&output.stderr).contains("interrupted"), "{}", text(&output.stderr));
     assert_eq!(traces(pid), BTreeSet::new());
     assert!(is_empty(temporary.path()), "temporary files are left");

@@ -309,8 +309,8 @@ fn a_command_reads_a_tree_that_does_not_fit_into_the_window() {
         let ended = setup.lab.run(&mut command);
         assert_eq!(ended.status, Some(1), "grep finds nothing: {ended:?}");
         assert_eq!(ended.out.lines().count(), 1500);
-        let report = ended.err.lines().find(|line| line.starts_with('{')).expect("a report");
-        let report: Value = serde_json::from_str(report).expect("JSON");
+        // Nothing else is there: its notes are in it.
+        let report: Value = serde_json::from_str(&ended.err).expect("JSON");
         assert!(report["batches"].as_u64() > Some(4), "{report}");
         assert_eq!(report["window_bytes"], 8 << 20);
         assert!(report["used_files"].as_u64() > Some(0), "{report}");
@@ -361,6 +361,28 @@ fn the_exit_status_is_the_commands_and_signals_are_passed_on() {
         let status = wait(&mut child, LIMIT).expect("it ends");
         assert_eq!(status.code(), Some(9), "stopped: {stop}");
     }
+}
+
+/// A shell sees by the exit status that a signal ended it.
+#[test]
+fn a_signal_that_ends_the_reading_is_the_exit_status() {
+    let Some(setup) = Setup::ext4() else { return };
+    fill(&setup.tree, 500);
+    for (signal, status) in [(rustix::process::Signal::INT, 130), (rustix::process::Signal::TERM, 143)] {
+        setup.cold();
+        // A seek takes a third of a second: there is time for the signal.
+        setup.lab.must(&["set", "walk", "--delays", "on", "--time-scale", "30"]);
+        let mut warm = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+        warm.args(["warm", "--quiet"]).arg(&setup.tree).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = warm.spawn().expect("it runs");
+        assert!(until(LIMIT, || setup.reads() > 2), "it reads");
+        let process = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(process, signal).expect("sent");
+        let ended = wait(&mut child, LIMIT).expect("it ends");
+        setup.lab.must(&["set", "walk", "--delays", "off"]);
+        assert_eq!(ended.code(), Some(status), "{ended:?}");
+    }
+    setup.end();
 }
 
 #[test]

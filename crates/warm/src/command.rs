@@ -121,6 +121,15 @@ pub fn run_command(command: Command, signals: &SignalQueue) -> Result<u8> {
 /// The exit status that a shell would report: for a program that a signal ended, 128 and the signal's number.
 #[must_use]
 pub fn status_of(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(255);
-    u8::try_from(code).unwrap_or(255)
+    match (status.code(), status.signal()) {
+        (Some(code), _) => u8::try_from(code).unwrap_or(u8::MAX),
+        (None, Some(signal)) => status_of_signal(signal),
+        (None, None) => u8::MAX,
+    }
+}
+
+/// The exit status that a shell reports for a program that this signal ended.
+#[must_use]
+pub fn status_of_signal(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }

@@ -41,7 +41,21 @@ pub enum Error {
     },
     /// The user interrupted the run.
     #[error("interrupted")]
-    Interrupted,
+    Interrupted {
+        /// The signal.
+        signal: Option<i32>,
+    },
+}
+
+impl Error {
+    /// The signal that ended the run.
+    #[must_use]
+    pub fn signal(&self) -> Option<i32> {
+        match self {
+            Self::Interrupted { signal } => *signal,
+            _ => None,
+        }
+    }
 }
 
 /// A result of this crate.

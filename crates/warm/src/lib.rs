@@ -14,6 +14,8 @@ mod command;
 mod error;
 mod fetch;
 mod follow;
+mod given;
+mod halt;
 mod parallel;
 mod run;
 mod tree;
@@ -21,31 +23,30 @@ mod trouble;
 mod window;
 
 pub use addresses::{Piece, TreeAddresses};
-pub use command::{SIGNALS, run_command, status_of};
+pub use command::{SIGNALS, run_command, status_of, status_of_signal};
 pub use error::{Error, Result};
+pub use halt::Halt;
 pub use run::{Ended, MEMORY_LEAST, Options, Report, Source, in_physical_order, warm};
 pub use tree::{File, Limits, Reading, Tree, path_of};
 pub use trouble::{ReadErrors, shown};
 pub use window::{Window, batches};
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 /// How work is reported and stopped.
 #[derive(Clone, Copy)]
 pub struct Work<'a> {
     /// Set to end it.
-    pub stop: &'a AtomicBool,
+    pub stop: &'a Halt,
     /// Gets the finished share of the whole, and the present step.
     pub progress: &'a (dyn Fn(f64, &str) + Sync),
 }
 
 impl Work<'_> {
     fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.stop.is_set()
     }
 
     fn check(&self) -> Result<()> {
-        if self.is_stopped() { Err(Error::Interrupted) } else { Ok(()) }
+        if self.is_stopped() { Err(Error::Interrupted { signal: self.stop.signal() }) } else { Ok(()) }
     }
 
     fn report(&self, share: f64, what: &str) {

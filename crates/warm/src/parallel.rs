@@ -3,7 +3,8 @@
 //! Threads take the items in order, a few at a time: a disk's queue then holds several requests that lie near
 //! each other. No thread outlives the call.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::Halt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The number of threads that wait for a disk at a time. Half of a SATA disk's queue (32): enough for the disk
 /// to choose the nearest request, and other programs' requests have room.
@@ -16,12 +17,8 @@ const TAKEN: usize = 4;
 const FEW: usize = 8;
 
 /// Applies `work` to every item. If `stop` is set meanwhile, the rest is left out.
-pub(crate) fn map<T: Sync, R: Send>(
-    things: &[T],
-    stop: &AtomicBool,
-    work: impl Fn(&T) -> R + Sync,
-) -> Vec<R> {
-    let stopped = || stop.load(Ordering::Relaxed);
+pub(crate) fn map<T: Sync, R: Send>(things: &[T], stop: &Halt, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let stopped = || stop.is_set();
     if things.len() < FEW {
         return things.iter().take_while(|_| !stopped()).map(work).collect();
     }
@@ -57,13 +54,13 @@ mod tests {
 
     #[test]
     fn results_come_in_the_order_of_the_things() {
-        let stop = AtomicBool::new(false);
+        let stop = Halt::default();
         for count in [0, 1, 7, 8, 9, 1000] {
             let things: Vec<usize> = (0..count).collect();
             let doubled = map(&things, &stop, |thing| thing * 2);
             assert_eq!(doubled, things.iter().map(|thing| thing * 2).collect::<Vec<_>>());
         }
-        stop.store(true, Ordering::Relaxed);
+        stop.end();
         assert!(map(&[1; 100], &stop, |thing| *thing).is_empty());
     }
 }

@@ -20,6 +20,7 @@ use crate::command::{LOOK, Running, status_of, wait_for_end};
 use crate::error::Result;
 use crate::fetch::{self, Fetched};
 use crate::follow::{Follower, ReadOrder};
+use crate::halt::Halt;
 use crate::tree::{Limits, Reading, Tree};
 use crate::trouble::ReadErrors;
 use crate::window::{Window, batches};
@@ -194,9 +195,9 @@ pub fn in_physical_order(
     Ok((tree, stops.into_iter().map(|stop| stop.what).collect(), notes, errors))
 }
 
-/// Notes for the user about the file systems, one line each.
+/// Notes for the user about what was given and about the file systems, one line each.
 fn notes_about(tree: &Tree, reading: bool) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes = tree.notes();
     for (_, volume) in tree.volumes.iter() {
         let (name, device) = (volume.name, volume.device);
         match volume.by {
@@ -241,7 +242,7 @@ pub fn warm(
     signals: &SignalQueue,
     progress: &(dyn Fn(f64, &str) + Sync),
 ) -> Result<Report> {
-    let stop = AtomicBool::new(false);
+    let stop = Halt::default();
     let work = Work { stop: &stop, progress };
     let mut report = Report::default();
     let before = SideCosts::now();
@@ -264,13 +265,13 @@ pub fn warm(
 }
 
 /// Runs `job` while a thread sets `stop` at a signal.
-fn until_done<T>(signals: &SignalQueue, stop: &AtomicBool, job: impl FnOnce() -> T) -> T {
+fn until_done<T>(signals: &SignalQueue, stop: &Halt, job: impl FnOnce() -> T) -> T {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Acquire) {
-                if signals.next().is_some() {
-                    stop.store(true, Ordering::Relaxed);
+                if let Some(signal) = signals.next() {
+                    stop.by(signal.number);
                 }
                 std::thread::park_timeout(LOOK);
             }
@@ -522,7 +523,7 @@ fn follow(
             }
         });
         // The program has ended: the rest is not needed.
-        work.stop.store(true, Ordering::Relaxed);
+        work.stop.end();
         drop(ask);
         status
     })?;

@@ -5,9 +5,10 @@
 //! Where the blocks of inodes and directories can be read beforehand ([`Metadata`]), they are, level by level.
 //! The files of *lists* are looked up in the order of their paths.
 //!
-//! Only regular files count. Symbolic links are not followed, except for the roots themselves; paths below a
+//! Only regular files count. Symbolic links are not followed, except for given paths; paths below a
 //! root are opened without following any link at any step (`openat2`). A directory that is its own ancestor (a
-//! damaged file system) is skipped. Hard links are kept. File systems mounted below a root are walked as well,
+//! damaged file system) is skipped. A path that is given twice, or lies below another given one, is taken once. Hard
+//! links are kept. File systems mounted below a root are walked as well,
 //! except those made up by the kernel (`/proc`).
 //!
 //! Memory: 24 bytes a file and its name, 56 a directory and its name.
@@ -16,10 +17,12 @@
 //! 4,095 bytes.
 
 use crate::error::{Error, Result};
+use crate::given::{Skipped, separator_note};
 use crate::trouble::ReadErrors;
 use crate::{Work, parallel};
 use foreseek_places::{Entries, Metadata, OrderBy, Volume, Volumes, entries_of};
 use foreseek_storage::DeviceNumber;
+use rustc_hash::FxHashSet;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use std::ops::Range;
@@ -90,6 +93,9 @@ struct Root {
     fd: OwnedFd,
 }
 
+/// An inode of a machine: its file system and its number.
+type Inode = (DeviceNumber, u64);
+
 /// The files of trees and lists.
 #[derive(Debug, Default)]
 pub struct Tree {
@@ -99,6 +105,16 @@ pub struct Tree {
     files: Vec<File>,
     /// The given files and roots, in the given order.
     given: Vec<Given>,
+    /// The directories that are roots.
+    root_inodes: FxHashSet<Inode>,
+    /// The entries that are given files: their directory and their name.
+    given_entries: FxHashSet<(Inode, Vec<u8>)>,
+    /// Whether given files may be symbolic links.
+    follows_given: bool,
+    /// Given paths that are neither files nor, unless they come from a list, directories.
+    skipped: Skipped,
+    /// The note about the separator of the list.
+    separator_note: Option<String>,
     /// Their file systems.
     pub volumes: Volumes,
     /// Directories that could not be listed.
@@ -128,6 +144,7 @@ enum Outcome {
     Failed(Errno),
     /// Skipped: made up by the kernel.
     MadeUp,
+    /// Skipped: on another file system than its root, or a root itself.
     Elsewhere,
 }
 
@@ -137,7 +154,7 @@ impl Tree {
     /// # Errors
     /// [`Error::Open`] if a given path cannot be opened, [`Error::Interrupted`].
     pub fn list(paths: &[PathBuf], limits: Limits, metadata: &mut Metadata, work: &Work<'_>) -> Result<Self> {
-        let mut tree = Self::default();
+        let mut tree = Self { follows_given: true, ..Self::default() };
         for path in paths {
             tree.add_root(path)?;
         }
@@ -157,15 +174,23 @@ impl Tree {
         let fd =
             open_quietly(|extra| rustix::fs::open(path, flags | extra, Mode::empty())).map_err(cannot)?;
         let stat = rustix::fs::fstat(&fd).map_err(cannot)?;
-        let volume = self.volumes.index_of(fd.as_fd(), DeviceNumber::from_raw(stat.st_dev));
+        let mut volume = || self.volumes.index_of(fd.as_fd(), DeviceNumber::from_raw(stat.st_dev));
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {
+                if entry_at(path).is_some_and(|entry| !self.given_entries.insert(entry)) {
+                    return Ok(());
+                }
+                let volume = volume();
                 let name = self.keep_name(path.as_os_str().as_bytes())?;
                 let at = 0;
                 self.given.push(Given::File(self.files.len() as u32));
                 self.files.push(File { directory: NONE, name, volume, at, inode: stat.st_ino });
             }
             FileType::Directory => {
+                if !self.root_inodes.insert(inode_of(&stat)) {
+                    return Ok(());
+                }
+                let volume = volume();
                 let root = self.roots.len() as u32;
                 self.given.push(Given::Directory(self.directories.len() as u32));
                 self.roots.push(Root { path: path.as_os_str().as_bytes().to_owned(), fd });
@@ -180,7 +205,7 @@ impl Tree {
                     directories: 0..0,
                 });
             }
-            _ => self.others += 1,
+            kind => self.skipped.add(path.as_os_str().as_bytes(), kind),
         }
         Ok(())
     }
@@ -262,6 +287,9 @@ impl Tree {
             if self.is_own_ancestor(index, device, stat.st_ino) {
                 return Err(Errno::LOOP);
             }
+            if known.parent != NONE && self.root_inodes.contains(&(device, stat.st_ino)) {
+                return Ok(Outcome::Elsewhere);
+            }
             let entries = entries_of(directory.as_fd(), NONE as usize)?;
             Ok(Outcome::Listed(Listed { inode: stat.st_ino, volume, entries }))
         })();
@@ -287,10 +315,15 @@ impl Tree {
         };
         let (files, directories) = (self.files.len() as u32, self.directories.len() as u32);
         let root = self.directories[index as usize].root;
+        let here = (self.volumes.get(volume).device, listed.inode);
         for (at, entry) in (0..).zip(&listed.entries.list) {
             match entry.kind {
                 FileType::RegularFile => {
-                    let name = self.keep_name(&listed.entries.names[entry.name.clone()])?;
+                    let name = &listed.entries.names[entry.name.clone()];
+                    if self.is_given(here, name) {
+                        continue;
+                    }
+                    let name = self.keep_name(name)?;
                     self.files.push(File { directory: index, name, volume, at, inode: entry.inode });
                 }
                 FileType::Directory => {
@@ -316,6 +349,16 @@ impl Tree {
         (known.volume, known.inode) = (volume, listed.inode);
         (known.files, known.directories) = (files..ends.0, directories..ends.1);
         Ok(())
+    }
+
+    /// Whether an entry of a directory is a given file.
+    fn is_given(&self, directory: Inode, name: &[u8]) -> bool {
+        !self.given_entries.is_empty() && self.given_entries.contains(&(directory, name.to_owned()))
+    }
+
+    /// Notes for the user about the given paths.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        self.skipped.note().into_iter().chain(self.separator_note.clone()).collect()
     }
 
     fn keep_name(&mut self, name: &[u8]) -> Result<Name> {
@@ -348,7 +391,7 @@ impl Tree {
         for (index, look) in looks {
             let name = names[index as usize];
             match look {
-                Ok(Some((device, inode))) => {
+                Ok((FileType::RegularFile, (device, inode))) => {
                     let volume = match tree.volumes.find(device) {
                         Some(volume) => volume,
                         // The first of its file system; if it is gone meanwhile, it is skipped.
@@ -360,12 +403,18 @@ impl Tree {
                     tree.given.push(Given::File(tree.files.len() as u32));
                     tree.files.push(File { directory: NONE, name, volume, at: index, inode });
                 }
-                Ok(None) => tree.others += 1,
+                Ok((kind, _)) => {
+                    let path = tree.name(name).to_owned();
+                    tree.skipped.add(&path, kind);
+                }
                 Err(cause) => {
                     let path = tree.name(name).to_owned();
                     tree.errors.add("look at", &path, cause);
                 }
             }
+        }
+        if tree.errors.count > 0 {
+            tree.separator_note = separator_note(list, separator);
         }
         Ok(tree)
     }
@@ -427,14 +476,15 @@ impl Tree {
         open_below(root.fd.as_fd(), &path, OFlags::DIRECTORY)
     }
 
-    /// Opens a file for reading: a regular file, no link at any step below its root, without a new access time
-    /// where permitted.
+    /// Opens a file for reading: a regular file, no link at any step below its root and none of a list, without a
+    /// new access time where permitted.
     ///
     /// # Errors
     /// The kernel's error; ENXIO if it is no regular file any more.
     pub fn open(&self, file: &File) -> Result<(OwnedFd, Stat), Errno> {
         let fd = if file.directory == NONE {
-            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+            let links = if self.follows_given { OFlags::empty() } else { OFlags::NOFOLLOW };
+            let flags = OFlags::RDONLY | links | OFlags::NONBLOCK | OFlags::NOCTTY;
             open_quietly(|extra| rustix::fs::open(self.name(file.name), flags | extra, Mode::empty()))?
         } else {
             let mut path = Vec::new();
@@ -476,9 +526,8 @@ impl Tree {
     /// The directory of a file of a list.
     fn directory_of(&self, file: &File) -> Option<OwnedFd> {
         let path = path_of(self.path(file));
-        let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        rustix::fs::open(above, flags, Mode::empty()).ok()
+        rustix::fs::open(directory_above(&path), flags, Mode::empty()).ok()
     }
 
     /// The files in the order in which a program reads them: given paths in their order, trees depth first, the
@@ -558,13 +607,28 @@ fn open_below(root: BorrowedFd<'_>, path: &[u8], extra: OFlags) -> Result<OwnedF
     })
 }
 
-/// A regular file's device and inode; `None` for anything else.
-type Look = Result<Option<(DeviceNumber, u64)>, Errno>;
+/// The kind of what a path names, and its inode.
+type Look = Result<(FileType, Inode), Errno>;
 
 fn look_at(path: &[u8]) -> Look {
     let stat = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
-    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    Ok(is_file.then(|| (DeviceNumber::from_raw(stat.st_dev), stat.st_ino)))
+    Ok((FileType::from_raw_mode(stat.st_mode), inode_of(&stat)))
+}
+
+fn inode_of(stat: &Stat) -> Inode {
+    (DeviceNumber::from_raw(stat.st_dev), stat.st_ino)
+}
+
+/// The directory of a path, and its name there. Nothing where the directory cannot be looked up.
+fn entry_at(path: &Path) -> Option<(Inode, Vec<u8>)> {
+    let name = path.file_name()?.as_bytes().to_owned();
+    let stat = rustix::fs::stat(directory_above(path)).ok()?;
+    Some((inode_of(&stat), name))
+}
+
+/// The path of the directory that holds a file.
+fn directory_above(path: &Path) -> &Path {
+    path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn open_for_path(path: &[u8]) -> Result<OwnedFd, Errno> {
@@ -575,4 +639,107 @@ fn open_for_path(path: &[u8]) -> Result<OwnedFd, Errno> {
 #[must_use]
 pub fn path_of(bytes: Vec<u8>) -> PathBuf {
     std::ffi::OsString::from_vec(bytes).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Halt;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    /// The paths that are taken of given ones below a folder, sorted, and the notes.
+    fn taken(folder: &Path, given: &[&str]) -> (Vec<String>, Vec<String>) {
+        let paths: Vec<PathBuf> = given.iter().map(|path| folder.join(path)).collect();
+        let (stop, progress) = (Halt::default(), |_: f64, _: &str| ());
+        let work = Work { stop: &stop, progress: &progress };
+        let tree = Tree::list(&paths, Limits::default(), &mut Metadata::default(), &work).expect("listed");
+        (names(&tree, folder), tree.notes())
+    }
+
+    fn of_list(folder: &Path, list: &str, separator: u8) -> (Vec<String>, Vec<String>) {
+        let list = list.replace('@', folder.to_str().expect("text"));
+        let (stop, progress) = (Halt::default(), |_: f64, _: &str| ());
+        let work = Work { stop: &stop, progress: &progress };
+        let tree = Tree::of_list(list.as_bytes(), separator, &work).expect("taken");
+        (names(&tree, folder), tree.notes())
+    }
+
+    fn names(tree: &Tree, folder: &Path) -> Vec<String> {
+        let paths = tree.files().iter().map(|file| {
+            tree.open(file).expect("opens");
+            path_of(tree.path(file))
+        });
+        let below = paths.map(|path| path.strip_prefix(folder).expect("below").display().to_string());
+        let mut below: Vec<String> = below.collect();
+        below.sort();
+        below
+    }
+
+    /// Files `tr/a` and `tr/sub/b`, links to both kinds, and a FIFO.
+    fn folder() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |path: &str| folder.path().join(path);
+        fs::create_dir_all(at("tr/sub")).expect("made");
+        fs::write(at("tr/a"), "a").expect("written");
+        fs::write(at("tr/sub/b"), "b").expect("written");
+        symlink("tr/a", at("to-file")).expect("linked");
+        symlink("tr", at("to-directory")).expect("linked");
+        rustix::fs::mknodat(CWD, at("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("made");
+        folder
+    }
+
+    #[test]
+    fn a_given_link_is_followed_and_a_link_of_a_list_is_not() {
+        let folder = folder();
+        assert_eq!(taken(folder.path(), &["to-file"]).0, ["to-file"]);
+        assert_eq!(taken(folder.path(), &["to-directory"]).0, ["to-directory/a", "to-directory/sub/b"]);
+        let (files, notes) = of_list(folder.path(), "@/to-file\n@/tr/a\n", b'\n');
+        assert_eq!(files, ["tr/a"]);
+        assert!(notes[0].ends_with("to-file is a symbolic link: skipped"), "{notes:?}");
+    }
+
+    #[test]
+    fn what_is_given_twice_is_taken_once() {
+        let folder = folder();
+        let whole = ["tr/a", "tr/sub/b"];
+        for given in [
+            &["tr", "tr"][..],
+            &["tr", "to-directory"],
+            &["tr", "tr/sub"],
+            &["tr/sub", "tr"],
+            &["tr", "tr/a", "tr/a"],
+            &["tr/sub/b", "tr"],
+            &["tr/./a", "tr/sub/../sub/b", "tr/a"],
+        ] {
+            assert_eq!(taken(folder.path(), given).0.len(), whole.len(), "{given:?}");
+        }
+        assert_eq!(taken(folder.path(), &["tr", "tr/sub"]).0, whole);
+        // Links are names of their own.
+        fs::hard_link(folder.path().join("tr/a"), folder.path().join("a")).expect("linked");
+        assert_eq!(taken(folder.path(), &["a", "tr"]).0, ["a", "tr/a", "tr/sub/b"]);
+        assert_eq!(taken(folder.path(), &["to-file", "tr"]).0, ["to-file", "tr/a", "tr/sub/b"]);
+    }
+
+    #[test]
+    fn given_paths_that_are_skipped_have_a_note() {
+        let folder = folder();
+        let (files, notes) = taken(folder.path(), &["pipe", "/dev/null", "tr/a"]);
+        assert_eq!(files, ["tr/a"]);
+        assert!(notes[0].contains("pipe is a FIFO: skipped, and 1 more"), "{notes:?}");
+        let (files, notes) = of_list(folder.path(), "@/tr\n@/tr/a\n", b'\n');
+        assert_eq!(files, ["tr/a"]);
+        assert!(notes[0].ends_with("tr is a directory: skipped"), "{notes:?}");
+        // In a tree they are left out silently.
+        assert_eq!(taken(folder.path(), &["."]).1, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_list_with_the_other_separator_has_a_hint() {
+        let folder = folder();
+        let (_, notes) = of_list(folder.path(), "@/tr/a\0@/tr/sub/b\0", b'\n');
+        assert!(notes[0].contains("give -0"), "{notes:?}");
+        let (_, notes) = of_list(folder.path(), "@/tr/a\n@/tr/sub/b\n", b'\0');
+        assert!(notes[0].contains("leave out -0"), "{notes:?}");
+    }
 }

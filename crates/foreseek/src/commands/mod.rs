@@ -19,7 +19,9 @@ mod watch;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use foreseek_device::Profile;
-use foreseek_storage::read_text;
+use foreseek_storage::{machine_memory, read_text};
+use foreseek_units::Bytes;
+use foreseek_warm::status_of_signal;
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
@@ -138,6 +140,30 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Documents(args) => documents::run(&args),
     };
     answer.map(ExitCode::from)
+}
+
+/// The exit status for an error: 2, or that of a program that a signal ended, as a shell reports it.
+pub(crate) fn status_of(error: &anyhow::Error) -> ExitCode {
+    ExitCode::from(signal_of(error).map_or(2, status_of_signal))
+}
+
+/// The signal by which the user ended the work.
+fn signal_of(error: &anyhow::Error) -> Option<i32> {
+    error.chain().find_map(|cause| {
+        let of_warm = || cause.downcast_ref::<foreseek_warm::Error>()?.signal();
+        let of_demo = || cause.downcast_ref::<foreseek_demo::Error>()?.signal();
+        let of_bench = || cause.downcast_ref::<foreseek_bench::Error>()?.signal();
+        let of_rig = || cause.downcast_ref::<foreseek_rig::Error>()?.signal();
+        of_warm().or_else(of_demo).or_else(of_bench).or_else(of_rig)
+    })
+}
+
+/// Whether a memory limit, the option `--memory`, is possible on this machine.
+pub(crate) fn check_memory(memory: Bytes, least: Bytes) -> anyhow::Result<()> {
+    anyhow::ensure!(memory >= least, "--memory {memory}: give {least} or more");
+    let machine = machine_memory().unwrap_or(Bytes(u64::MAX));
+    anyhow::ensure!(memory <= machine, "--memory {memory}: this machine has {machine} in all; give less");
+    Ok(())
 }
 
 /// Says on standard error what could not be done and why.
@@ -262,6 +288,32 @@ mod tests {
         }
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
         assert!(count > 40, "{count} commands");
+    }
+
+    #[test]
+    fn a_signal_ends_every_command_with_its_status() {
+        let interrupted = || foreseek_rig::Error::Interrupted { signal: 2 };
+        let errors: [anyhow::Error; 4] = [
+            foreseek_warm::Error::Interrupted { signal: Some(2) }.into(),
+            foreseek_demo::Error::from(interrupted()).into(),
+            foreseek_bench::Error::from(interrupted()).into(),
+            anyhow::Error::from(interrupted()).context("at work"),
+        ];
+        for error in errors {
+            assert_eq!(signal_of(&error), Some(2), "{error:?}");
+            assert_eq!(status_of(&error), ExitCode::from(130));
+        }
+        assert_eq!(signal_of(&anyhow::anyhow!("no such file")), None);
+        assert_eq!([2, 15, 1].map(status_of_signal), [130, 143, 129]);
+    }
+
+    #[test]
+    fn a_memory_limit_that_cannot_be_is_refused_by_its_option() {
+        let check = |memory| check_memory(memory, Bytes::kib(4)).map_err(|error| error.to_string());
+        assert_eq!(check(Bytes(100)), Err("--memory 100 B: give 4 KiB or more".to_owned()));
+        assert_eq!(check(Bytes::kib(4)), Ok(()));
+        let beyond = check(Bytes::gib(1 << 30)).expect_err("no machine has an exbibyte");
+        assert!(beyond.starts_with("--memory ") && beyond.ends_with("give less"), "{beyond}");
     }
 
     #[test]

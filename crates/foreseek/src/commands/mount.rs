@@ -169,15 +169,7 @@ fn rho(text: &str) -> Result<f64, String> {
 }
 
 fn settings(args: &Args, source: &Path, point: &Path) -> anyhow::Result<Settings> {
-    let least = MEMORY_LEAST.bytes();
-    anyhow::ensure!(args.memory >= least, "--memory {}: give {least} or more", args.memory);
-    if let Some(machine) = foreseek_storage::machine_memory() {
-        anyhow::ensure!(
-            args.memory <= machine,
-            "--memory {}: this machine has {machine} in all; give less",
-            args.memory
-        );
-    }
+    super::check_memory(args.memory, MEMORY_LEAST.bytes())?;
     anyhow::ensure!(
         args.rho.is_none() || args.policy == Policy::ADAPTIVE,
         "--rho is the bound of the policy adaptive, the others have none: leave out --rho or --policy"

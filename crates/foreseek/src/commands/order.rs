@@ -2,17 +2,19 @@
 
 use super::{Answer, note, progress};
 use anyhow::Context;
-use foreseek_warm::{Limits, ReadErrors, Source, Tree, Work, in_physical_order};
+use foreseek_warm::{Halt, Limits, ReadErrors, Source, Tree, Work, in_physical_order};
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
 /// What is said after the options.
 const AFTER_HELP: &str = "\
 Examples:
   foreseek order /data                  one path a line, in disk order
   foreseek order -0 /data | tar --no-recursion --null -T - -cf data.tar
+
+Exit status: 0 if done, 1 if something could not be read, 2 if it cannot
+start, 130 after Ctrl-C.
 
 order and warm are explained in walks.md, in share/doc/foreseek or in docs/use
 of the source.";
@@ -50,7 +52,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     let separator = if args.null { b'\0' } else { b'\n' };
     let limits = Limits { one_file_system: args.one_file_system };
     let list = read_list(args.list.as_deref())?;
-    let stop = AtomicBool::new(false);
+    let stop = Halt::default();
     let (tree, order, notes, errors) = progress::with_bar(args.quiet, |report| {
         let work = Work { stop: &stop, progress: report };
         in_physical_order(source_of(&args.path, list.as_deref(), separator), limits, &work)

@@ -44,7 +44,10 @@ fn message(share: f64, what: &str, passed: Duration) -> String {
         return what.to_owned();
     }
     let left = passed.as_secs_f64() * (1.0 / share - 1.0);
-    format!("{what}, {} left", HumanDuration(Duration::from_secs_f64(left.clamp(0.0, LEFT_LIMIT))))
+    if left < 1.0 {
+        return format!("{what}, less than a second left");
+    }
+    format!("{what}, {} left", HumanDuration(Duration::from_secs_f64(left.min(LEFT_LIMIT))))
 }
 
 #[cfg(test)]
@@ -56,6 +59,8 @@ mod tests {
         let passed = Duration::from_secs(30);
         assert_eq!(message(0.0, "a", passed), "a");
         assert_eq!(message(0.75, "a", passed), "a, 10 seconds left");
+        assert_eq!(message(0.99, "a", passed), "a, less than a second left");
+        assert_eq!(message(1.5, "a", passed), "a, less than a second left");
         assert!(message(1e-300, "a", passed).contains("left"));
     }
 }

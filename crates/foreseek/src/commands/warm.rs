@@ -20,6 +20,9 @@ Examples:
   foreseek warm /data --then -- grep -r x /data    and stay ahead of a command
   foreseek warm /data --metadata --then -- du -s /data
 
+Exit status: that of the command; without one 0 if all is in memory, 1 if not
+all is, 2 if it cannot start, 130 after Ctrl-C.
+
 order and warm are explained in walks.md, in share/doc/foreseek or in docs/use
 of the source.";
 
@@ -99,7 +102,7 @@ enum ReadingArg {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(memory) = args.memory {
-        anyhow::ensure!(memory >= MEMORY_LEAST, "--memory {memory}: give {MEMORY_LEAST} or more");
+        super::check_memory(memory, MEMORY_LEAST)?;
     }
     let list = read_list(args.list.as_deref())?;
     // Before any thread is started, and after what may wait for a person at a terminal.
@@ -121,12 +124,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         warm(source_of(&args.path, list.as_deref(), separator), &options, &signals, report)
     });
     let report = warmed?;
-    report.notes.iter().for_each(|text| note(text));
-    complain_of_each(&report.errors, report.unreadable);
+    // The JSON on standard error has them, and a program parses all that is there.
+    let is_json_on_error = args.format == Format::Json && report.command.is_some();
+    if !is_json_on_error {
+        report.notes.iter().for_each(|text| note(text));
+        complain_of_each(&report.errors, report.unreadable);
+    }
     let text = text_of(args.format, &report, table)?;
     match report.command {
         Some(ended) => {
-            if args.format == Format::Json || !args.quiet {
+            if is_json_on_error || !args.quiet {
                 super::print_error(&text);
             }
             Ok(ExitCode::from(ended.status))
@@ -174,6 +181,10 @@ fn table(report: &Report) -> String {
                 ),
             },
         );
+    }
+    if report.unmapped_bytes > 0 {
+        let unmapped = bytes(report.unmapped_bytes);
+        row("not on the disk", format!("{unmapped}: holes, inline or compressed data, not written yet"));
     }
     if report.skipped_bytes > 0 {
         let why = if report.command.is_some() { "not needed in time" } else { "beyond the share of memory" };

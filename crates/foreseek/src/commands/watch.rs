@@ -2,7 +2,6 @@
 
 use super::report::{new_table, report};
 use super::{Answer, Format};
-use foreseek_storage::machine_memory;
 use foreseek_units::Bytes;
 use foreseek_watch::daemon::{client, serve};
 use foreseek_watch::{Disk, MEMORY_LEAST, Options, SHARE, Walk, WatchStatus};
@@ -94,9 +93,7 @@ fn share(text: &str) -> Result<f64, String> {
 
 fn options(args: &Args) -> anyhow::Result<Options> {
     if let Some(memory) = args.memory {
-        anyhow::ensure!(memory >= MEMORY_LEAST, "--memory {memory}: give {MEMORY_LEAST} or more");
-        let machine = machine_memory().unwrap_or(Bytes(u64::MAX));
-        anyhow::ensure!(memory <= machine, "--memory {memory}: this machine has {machine} in all; give less");
+        super::check_memory(memory, MEMORY_LEAST)?;
     }
     let paths = args.path.iter().map(std::path::absolute).collect::<Result<_, _>>()?;
     let memory_bytes = args.memory.map(Bytes::get);
