@@ -62,10 +62,47 @@ fn one_line_explains_why_nothing_was_prefetched() {
     let none = foreseek(&["--", "sh", "-c", "exit 3"]);
     assert_eq!(none.status.code(), Some(3));
     let messages = text(&none.stderr);
-    assert!(messages.lines().count() == 1 && messages.contains("no SQLite was found"), "{messages}");
+    assert!(messages.lines().count() == 1 && messages.contains("was seen to use SQLite"), "{messages}");
+    // The same for a program is one JSON value and no line besides.
+    let json = foreseek(&["--status", "--format", "json", "--", "sh", "-c", "exit 3"]);
+    let report: serde_json::Value = serde_json::from_slice(&json.stderr).expect("JSON");
+    assert_eq!((&report[0]["program"], &report[0]["status"]), (&"sh".into(), &serde_json::Value::Null));
+    assert!(
+        report[0]["notes"][0].as_str().is_some_and(|note| note.contains("was seen to use SQLite")),
+        "{report}"
+    );
     let missing = foreseek(&["--", "no-such-program"]);
     assert_eq!(missing.status.code(), Some(2));
     assert!(text(&missing.stderr).contains("cannot start no-such-program"), "{}", text(&missing.stderr));
+}
+
+#[test]
+fn memory_that_cannot_be_is_refused_before_the_program_starts() {
+    for (memory, reason) in
+        [("0", "give 4 KiB or more"), ("4095", "give 4 KiB or more"), ("8192P", "give less")]
+    {
+        let refused = foreseek(&["--memory", memory, "--", "echo", "started"]);
+        let messages = text(&refused.stderr);
+        assert_eq!((refused.status.code(), text(&refused.stdout)), (Some(2), String::new()), "{messages}");
+        assert!(messages.contains("--memory") && messages.contains(reason), "{messages}");
+    }
+}
+
+#[test]
+fn what_the_extension_cannot_use_is_the_reason() {
+    if !has("what_the_extension_cannot_use_is_the_reason", &["sqlite3"]) {
+        return;
+    }
+    let mut command = Command::new(PROGRAM);
+    command.env("FORESEEK_MEMORY", "0").args(["sqlite", "--", "sqlite3", ":memory:", "SELECT 1"]);
+    let ended = command.output().expect("runs");
+    let messages = text(&ended.stderr);
+    assert_eq!((ended.status.code(), text(&ended.stdout)), (Some(0), "1\n".to_owned()), "{messages}");
+    let last = messages.lines().last().unwrap_or_default();
+    assert!(last.starts_with("foreseek: note: nothing was prefetched: FORESEEK_MEMORY=0"), "{messages}");
+    // A shell that opens no database has no SQLite of its own for that reason.
+    let none = foreseek(&["--", "sqlite3", "/no/such/folder/db", "SELECT 1"]);
+    assert!(!text(&none.stderr).contains("of its own linked in"), "{}", text(&none.stderr));
 }
 
 /// A program that contains SQLite in its own file and ends by `_exit`, as a Go program does.

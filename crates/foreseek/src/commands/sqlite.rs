@@ -3,10 +3,10 @@
 mod program;
 mod status;
 
-use super::{Format, note};
+use super::{Format, check_memory, note};
 use anyhow::{Context, bail};
 use foreseek_storage::SignalQueue;
-use foreseek_units::Bytes;
+use foreseek_units::{Bytes, Pages};
 use foreseek_warm::{SIGNALS, run_command};
 use program::Program;
 use status::Line;
@@ -50,7 +50,13 @@ pub(crate) struct Args {
     format: Format,
 }
 
+/// The least page cache that the extension can use.
+const MEMORY_LEAST: Bytes = Pages(1).bytes();
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(memory) = args.memory {
+        check_memory(memory, MEMORY_LEAST)?;
+    }
     let library = library()?;
     let folder = tempfile::Builder::new()
         .prefix("foreseek-sqlite-")
@@ -59,9 +65,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let lines = folder.path().join("status");
     let (name, arguments) = args.command.split_first().context("no command is given")?;
     let program = Program::of(name);
-    if let Some(obstacle) = program.as_ref().and_then(Program::obstacle) {
-        note(&obstacle);
-    }
+    let obstacle = program.as_ref().and_then(Program::obstacle);
+    // A program that reads the report parses all that is written beside the command's own lines.
+    let is_json = args.format == Format::Json;
+    obstacle.iter().filter(|_| !is_json).for_each(|obstacle| note(obstacle));
     let mut command = Command::new(name);
     command.args(arguments).env("LD_PRELOAD", preloaded(&library)?).env("FORESEEK_SQLITE_STATUS", &lines);
     if let Some(memory) = args.memory {
@@ -71,10 +78,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let signals = SignalQueue::block(&SIGNALS).context("cannot receive signals")?;
     let status = run_command(command, &signals)?;
     let told = status::read(&lines)?;
-    if !told.iter().any(|line| line.opened) {
-        note(&unseen(program.as_ref(), &told));
+    let unseen = (!told.iter().any(|line| line.opened)).then(|| unseen(program.as_ref(), &told));
+    if is_json {
+        let notes: Vec<String> = obstacle.into_iter().chain(unseen).collect();
+        super::print_error(&status::json(&told, &name.to_string_lossy(), &notes)?);
+    } else if let Some(unseen) = unseen {
+        note(&unseen);
     } else if args.status {
-        super::print_error(&status::text(args.format, &told)?);
+        super::print_error(&status::tables(&told));
     }
     Ok(ExitCode::from(status))
 }
@@ -114,29 +125,67 @@ fn preloaded(library: &std::path::Path) -> anyhow::Result<OsString> {
 fn unseen(program: Option<&Program>, told: &[Line]) -> String {
     let mut copies: Vec<PathBuf> = told.iter().flat_map(|line| line.copies.clone()).collect();
     copies.extend(program.filter(|program| program.holds_sqlite()).map(|program| program.path.clone()));
-    copies.sort();
-    copies.dedup();
-    let (shared, own): (Vec<_>, Vec<_>) = copies.iter().partition(|path| is_shared(path));
-    if let Some(own) = own.first() {
-        return format!(
-            "nothing was prefetched: {} has a SQLite of its own linked in, whose reads cannot be seen; have it load \
-             the extension libforeseek_sqlite.so ('foreseek sqlite --help' names the page)",
+    let error = told.iter().find_map(|line| line.error.as_deref());
+    format!("nothing was prefetched: {}", reason(error, copies))
+}
+
+/// The same by the error of the extension, if there was one, and the files that hold a SQLite.
+fn reason(error: Option<&str>, copies: Vec<PathBuf>) -> String {
+    if let Some(error) = error {
+        return error.to_owned();
+    }
+    let (mut shared, mut own): (Vec<_>, Vec<_>) = copies.into_iter().partition(|path| is_shared(path));
+    shared.sort();
+    own.sort();
+    match (shared.first(), own.first()) {
+        (None, None) => {
+            "neither the program nor what it started was seen to use SQLite. PHP cannot be seen this \
+                         way: give it the extension by its setting sqlite3.extension_dir (see sqlite.md)"
+                .to_owned()
+        }
+        (None, Some(own)) => format!(
+            "{} has a SQLite of its own linked in, whose reads cannot be seen; have it load the extension \
+             libforeseek_sqlite.so ('foreseek sqlite --help' names the page)",
             own.display()
-        );
+        ),
+        (Some(shared), own) => {
+            // Its file may hold the constants of a SQLite without one, as that of the shell does.
+            let own = own.map_or(String::new(), |own| {
+                format!(", or {} opened it with a SQLite of its own", own.display())
+            });
+            format!(
+                "no database was opened by the functions that {} exports, or they were looked up by name \
+                 (dlsym){own}",
+                shared.display()
+            )
+        }
     }
-    if let Some(shared) = shared.first() {
-        return format!(
-            "nothing was prefetched: no database was opened by the functions that {} exports, or they were looked up \
-             by name (dlsym)",
-            shared.display()
-        );
-    }
-    "nothing was prefetched: no SQLite was found in the program and what it started, as they ended; PHP unloads its \
-     own ('foreseek sqlite --help' names the page)"
-        .to_owned()
 }
 
 /// Whether a file is SQLite's library, as systems install it.
 fn is_shared(path: &std::path::Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"libsqlite3.so"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_fits_what_was_seen() {
+        let reason = |error, copies: &[&str]| reason(error, copies.iter().map(PathBuf::from).collect());
+        let (shell, shared) = ("/usr/bin/sqlite3", "/usr/lib/libsqlite3.so.0");
+        assert!(reason(None, &[]).starts_with("neither the program nor what it started"));
+        assert!(reason(None, &[shell]).starts_with("/usr/bin/sqlite3 has a SQLite of its own linked in"));
+        // The shell of a distribution uses the library, though its own file looks as if it held one.
+        let both = reason(None, &[shell, shared]);
+        assert!(
+            both.starts_with("no database was opened by the functions that /usr/lib/libsqlite3.so.0"),
+            "{both}"
+        );
+        assert!(both.contains(shell), "{both}");
+        assert!(!reason(None, &[shared]).contains("of its own"));
+        // What the extension reported explains more than any guess.
+        assert_eq!(reason(Some("FORESEEK_MEMORY=0: too little"), &[shell]), "FORESEEK_MEMORY=0: too little");
+    }
 }

@@ -1,6 +1,5 @@
 //! The status that the processes of a program report of their statements.
 
-use super::super::Format;
 use super::super::report::new_table;
 use anyhow::Context;
 use serde_json::Value;
@@ -16,6 +15,8 @@ pub(super) struct Line {
     program: String,
     /// Whether it opened a database.
     pub(super) opened: bool,
+    /// Why it could not be followed.
+    pub(super) error: Option<String>,
     /// Files that hold a SQLite.
     pub(super) copies: Vec<PathBuf>,
     /// `foreseek_status()`; nothing where it did not end by itself.
@@ -36,6 +37,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Line>> {
         let line = Line {
             program: value["program"].as_str().unwrap_or_default().to_owned(),
             opened: value["opened"] == true,
+            error: value["error"].as_str().map(str::to_owned),
             copies: paths.filter_map(|path| path.as_str().map(PathBuf::from)).collect(),
             status: value["status"].clone(),
         };
@@ -44,18 +46,21 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Line>> {
     Ok(last.into_values().collect())
 }
 
-/// The reports, for a person or a program.
-pub(super) fn text(format: Format, lines: &[Line]) -> anyhow::Result<String> {
-    let lines = lines.iter().filter(|line| line.opened);
-    Ok(match format {
-        Format::Json => {
-            let all: Vec<Value> = lines
-                .map(|line| serde_json::json!({ "program": line.program, "status": line.status }))
-                .collect();
-            serde_json::to_string(&all)? + "\n"
-        }
-        Format::Table => lines.map(table).collect(),
-    })
+/// The reports for a program: an array with an object for each process that opened a database, and one with
+/// `notes` for the command where there are notes.
+pub(super) fn json(lines: &[Line], command: &str, notes: &[String]) -> anyhow::Result<String> {
+    let opened = lines.iter().filter(|line| line.opened);
+    let mut all: Vec<Value> =
+        opened.map(|line| serde_json::json!({ "program": line.program, "status": line.status })).collect();
+    if !notes.is_empty() {
+        all.push(serde_json::json!({ "program": command, "status": null, "notes": notes }));
+    }
+    Ok(serde_json::to_string(&all)? + "\n")
+}
+
+/// The reports for a person.
+pub(super) fn tables(lines: &[Line]) -> String {
+    lines.iter().filter(|line| line.opened).map(table).collect()
 }
 
 /// The statements of one process.
