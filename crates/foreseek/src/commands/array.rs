@@ -6,6 +6,7 @@ use foreseek_array::client::{self, Listed};
 use foreseek_array::{
     AttachOptions, Attached, DEFAULT_MEMBER, DEFAULT_POLICY, Health, NbdAddress, Shape, Status,
 };
+use foreseek_strips::registry;
 use foreseek_units::{Bytes, Nanos};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -96,6 +97,18 @@ pub(crate) struct Attach {
     format: Format,
 }
 
+/// Refuses a policy that there is not, with the names of those that an array takes. Combinations with a window of
+/// the host are left to the array, which names the remedy.
+fn check_policy(name: &str) -> anyhow::Result<()> {
+    let known: Vec<_> = registry::names().collect();
+    anyhow::ensure!(
+        registry::by_name(name).is_ok(),
+        "--policy: no array policy is called '{name}': give one of {}",
+        known.join(", ")
+    );
+    Ok(())
+}
+
 /// Where an array is served.
 #[derive(Clone, Debug)]
 enum ExportTo {
@@ -129,6 +142,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Answer> {
 }
 
 fn attach(args: Attach) -> anyhow::Result<Answer> {
+    check_policy(&args.policy)?;
     let shape = match (args.profile, args.strip, args.members, args.level) {
         (Some(profile), ..) => Shape::Profile(profile),
         (None, None, None, level) => Shape::Found { level, member: args.member },
@@ -266,4 +280,18 @@ fn serve() -> anyhow::Result<Answer> {
         return Ok(Answer::Done);
     }
     std::process::exit(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_policy_is_answered_with_those_that_an_array_takes() {
+        assert!(registry::names().all(|name| check_policy(name).is_ok()));
+        assert!(check_policy("asp+seqp128").is_ok());
+        let error = check_policy("best").expect_err("there is none").to_string();
+        assert!(error.contains("'best'") && error.contains("asp+msp-adaptive"), "{error}");
+        assert!(!error.contains("seqp"), "{error}");
+    }
 }

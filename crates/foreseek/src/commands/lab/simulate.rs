@@ -7,6 +7,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use foreseek_device::Profile;
 use foreseek_simulate::experiment::{Experiment, METRICS, Metric, Progress, Results, Summary, run};
 use foreseek_storage::read_text;
+use rustix::fs::Access;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -104,7 +105,7 @@ impl<'a> Csv<'a> {
     }
 
     fn cannot(&self) -> String {
-        format!("writing the results to {}", self.path.display())
+        format!("cannot write the results to {} (--csv)", self.path.display())
     }
 
     /// A file in the same folder, which goes away by itself until it takes the other's name.
@@ -113,6 +114,8 @@ impl<'a> Csv<'a> {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
         };
+        // The system's reason for the folder; that for a temporary file would name the file.
+        rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).with_context(|| self.cannot())?;
         tempfile::Builder::new()
             .prefix(".foreseek-")
             .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
