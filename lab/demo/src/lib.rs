@@ -12,6 +12,7 @@
 mod customer;
 pub mod database;
 mod error;
+mod left;
 pub mod notes;
 mod options;
 pub mod outcome;
@@ -27,6 +28,7 @@ pub use customer::QUERY;
 pub use error::{Error, Result};
 pub use foreseek_hints::Mode;
 pub use foreseek_rig::Interrupt;
+pub use left::left_behind;
 pub use options::{DATABASE_SIZE, DISK_SIZE, Options, PROFILE, TIME_SCALE};
 pub use outcome::Outcome;
 pub use progress::Show;

@@ -9,7 +9,7 @@ use crate::options::{DISK_SIZE, Options, SPACE_BESIDE};
 use crate::outcome::{DiskUse, Limits, Measured, Outcome, QueryRun};
 use crate::query::{Foreseek, Query, find_extension};
 use crate::report::blocks::Mark;
-use crate::{Error, Result, notes, scan};
+use crate::{Error, Result, left, notes, scan};
 use foreseek_device::Profile;
 use foreseek_emulate::{LoggedOp, Stats};
 use foreseek_rig::{
@@ -50,16 +50,13 @@ pub(crate) fn run(options: &Options, profile: &Profile, interrupt: &Interrupt) -
     let start = Instant::now();
     let tools = Tools::find(options)?;
     check_space(Path::new(SPACE), options.database_size * 2 + SPACE_BESIDE)?;
-    let folder = tempfile::Builder::new()
-        .prefix("foreseek-demo-")
-        .tempdir()
-        .map_err(|error| Error::io("cannot make a folder in", std::env::temp_dir().display(), error))?;
+    let folder = left::make_folder()?;
     for name in ["disk", "home"] {
         let path = folder.path().join(name);
         std::fs::create_dir(&path).map_err(|error| Error::io("cannot make", path.display(), error))?;
     }
     let plan = DiskPlan {
-        name: format!("demo-{}", std::process::id()),
+        name: left::disk_name(),
         profile: options.profile.clone(),
         size: DISK_SIZE,
         fit: false,

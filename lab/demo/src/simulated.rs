@@ -11,7 +11,7 @@ use crate::options::{DISK_SIZE, Options, build};
 use crate::outcome::{DiskUse, Limits, Measured, Outcome, QueryRun};
 use crate::query_process::{Alone, End, Query};
 use crate::report::blocks::Mark;
-use crate::{Error, Result, notes, scan};
+use crate::{Error, Result, left, notes, scan};
 use foreseek_device::Profile;
 use foreseek_hints::{Mode, Settings};
 use foreseek_rig::{Interrupt, Program};
@@ -46,10 +46,7 @@ pub(crate) fn run(
 ) -> Result<Outcome> {
     let start = std::time::Instant::now();
     let shell = Program::find("sqlite3", "sqlite3")?;
-    let folder = tempfile::Builder::new()
-        .prefix("foreseek-demo-")
-        .tempdir()
-        .map_err(|error| Error::io("cannot make a folder in", std::env::temp_dir().display(), error))?;
+    let folder = left::make_folder()?;
     let plan = Plan { size: options.database_size, seed: options.seed };
     let path = folder.path().join("tpcc.db");
     let database = database::build(&shell, &path, plan, interrupt, &mut |_| ())?;

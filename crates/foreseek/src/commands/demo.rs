@@ -84,6 +84,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
         show: if args.quiet { Show::Quiet } else { Show::StandardError },
     };
     let interrupt = Interrupt::listen()?;
+    if !options.simulate {
+        foreseek_demo::left_behind().iter().for_each(|left| super::note(left));
+    }
     args.output.as_deref().map(report::prepare).transpose()?;
     let outcome = foreseek_demo::run(&options, &interrupt)?;
     // What was measured is shown in any case: a report that cannot be written is said after it.
