@@ -209,11 +209,7 @@ fn location_of(path: &Path) -> Result<Location, Error> {
 fn busy(path: &Path) -> Error {
     if let Some((array, _)) = state::over(path) {
         let remedy = "detach that first, or use the device that it has made";
-        return Error::Busy {
-            device: path.to_owned(),
-            users: format!("attached as array '{array}'"),
-            remedy,
-        };
+        return Error::Busy { device: path.to_owned(), users: Users::array(&array), remedy };
     }
     let users = Users::of(path, Some(std::process::id())).describe();
     let users =

@@ -1,16 +1,16 @@
 //! Attaching arrays, and requests to their servers. Every call is bounded in time. A target is an array's
 //! name, its `/dev/loopN` or the device below.
 
-use crate::state::{self, Attached, Lay, ServerRequest};
+use crate::state::{self, Attached, LIST, Lay, ServerRequest};
 use crate::{AttachOptions, Error, Shape, Status};
 use foreseek_device::Profile;
 use foreseek_export::{NbdAddress, attach_loop, loop_device_over};
-use foreseek_server::{Client, Context, Health, Launch, ServerFolder, Users};
+use foreseek_server::{Client, Context, Health, Kind, Launch, ServerFolder, Users, absolute_path};
 use foreseek_storage::loop_device::{LoopDevice, LoopOptions};
 use foreseek_units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::path::{Path, PathBuf, absolute};
+use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -46,10 +46,10 @@ pub struct Listed {
 /// Attaches an array: starts its server, which outlives the caller.
 ///
 /// # Errors
-/// The reason why it cannot be attached; nothing is left behind then, unless the server crashed.
+/// The reason why it cannot be attached; nothing is left behind then.
 pub fn attach(options: &AttachOptions) -> Result<Attached, Error> {
     let mut options = options.clone();
-    options.device = absolute(&options.device).context("find", &options.device)?;
+    options.device = absolute_path(&options.device)?;
     options.nbd =
         options.nbd.map(NbdAddress::made_absolute).transpose().context("find", "the working directory")?;
     let (Shape::Profile(profile)
@@ -57,7 +57,7 @@ pub fn attach(options: &AttachOptions) -> Result<Attached, Error> {
     | Shape::Given { member: profile, .. }) = &mut options.shape;
     let resolved = Profile::in_any_directory(profile, |path| fs::canonicalize(path));
     *profile = resolved.map_err(|error| Error::Refused(error.to_string()))?;
-    let launch = Launch { program: Path::new("/proc/self/exe"), arguments: &["array", "serve"] };
+    let launch = Launch { kind: Kind::Array, program: None, arguments: &["array", "serve"], free };
     let lay = |asked: Lay| -> Result<PathBuf, String> {
         let (block, read_ahead) = (Bytes(asked.block_bytes), Bytes(asked.read_ahead_bytes));
         let options = LoopOptions { block, read_ahead, ..LoopOptions::DISK };
@@ -67,12 +67,18 @@ pub fn attach(options: &AttachOptions) -> Result<Attached, Error> {
     Ok(launch.start_with(&options, lay)?)
 }
 
+/// Frees what a server left that ended before it was ready.
+fn free(folder: &ServerFolder) -> Result<(), String> {
+    let freed = state::leftovers(folder, state::record(folder).as_ref()).free(&Users::default());
+    freed.map_err(Error::from).and_then(|()| Ok(folder.remove()?)).map_err(|error| error.to_string())
+}
+
 /// All arrays, dead ones included.
 ///
 /// # Errors
 /// Their folder cannot be read.
 pub fn list() -> Result<Vec<Listed>, Error> {
-    Ok(state::all()?.iter().map(listed).collect())
+    Ok(state::all(LIST)?.iter().map(listed).collect())
 }
 
 /// The status of an array.
@@ -80,11 +86,8 @@ pub fn list() -> Result<Vec<Listed>, Error> {
 /// # Errors
 /// There is no such array, or its server is dead or silent.
 pub fn status(target: &str) -> Result<Status, Error> {
-    let folder = state::find(target)?;
-    Client::of(&folder).ask(&ServerRequest::Status).map_err(|error| match error {
-        foreseek_server::Error::Dead => Error::Dead(folder.name()),
-        error => error.into(),
-    })
+    let folder = state::find(target, "show an array's status")?;
+    Client::of(&folder).ask(&ServerRequest::Status).map_err(|error| Error::of(&folder, error))
 }
 
 /// Detaches an array; returns whether its server was alive. If it is dead or silent, the leftovers are freed.
@@ -93,7 +96,7 @@ pub fn status(target: &str) -> Result<Status, Error> {
 /// # Errors
 /// [`Error::Busy`] while it is in use and `force` is not set; nothing is changed then.
 pub fn detach(target: &str, force: bool) -> Result<bool, Error> {
-    let folder = state::find(target)?;
+    let folder = state::find(target, "detach an array")?;
     let device = device_of(&folder);
     let record = state::record(&folder);
     let server = record.as_ref().map(|record| record.server);
@@ -113,8 +116,8 @@ pub fn detach(target: &str, force: bool) -> Result<bool, Error> {
     let Some(server) = server.filter(|server| server.is_alive()) else {
         return free_leftovers().map(|()| false);
     };
-    let refuse_if_used = || match lasting(users) {
-        users if force || users.is_empty() => Ok(()),
+    let refuse_if_used = || match if force { Users::default() } else { lasting(users) } {
+        users if users.is_empty() => Ok(()),
         users => Err(Error::Busy {
             device: device.as_ref().map_or_else(|| folder.name().into(), LoopDevice::path),
             users: users.describe(),
@@ -127,7 +130,7 @@ pub fn detach(target: &str, force: bool) -> Result<bool, Error> {
     }
     if force {
         users().write_back(DETACH_LIMIT);
-        Client::of(&folder).notify(&ServerRequest::Dismiss)?;
+        Client::of(&folder).notify(&ServerRequest::Dismiss).map_err(|error| Error::of(&folder, error))?;
     }
     if lasting(users).is_empty() && Client::of(&folder).end().is_ok() && server.wait_for_end(DETACH_LIMIT) {
         state::leftovers(&folder, record.as_ref()).remove_cgroup();

@@ -1,5 +1,7 @@
 //! Errors of arrays.
 
+use foreseek_server::{Error as Failed, ServerFolder};
+use std::io;
 use std::path::PathBuf;
 
 /// Why an operation on an array failed.
@@ -37,6 +39,18 @@ pub enum Error {
          what it left; then attach the array anew and mount it again"
     )]
     Dead(String),
+    /// The server does not answer.
+    #[error(
+        "the server of {name} does not answer ({cause}): see {log}; 'foreseek array detach --force {name}' ends it"
+    )]
+    Silent {
+        /// The array.
+        name: String,
+        /// The server's log.
+        log: PathBuf,
+        /// The error of the exchange with it.
+        cause: io::Error,
+    },
     /// An operating-system call failed.
     #[error(transparent)]
     Call(#[from] foreseek_server::CallError),
@@ -45,10 +59,21 @@ pub enum Error {
     NotRoot(#[from] foreseek_server::NotRoot),
 }
 
-impl From<foreseek_server::Error> for Error {
-    fn from(error: foreseek_server::Error) -> Self {
+impl Error {
+    /// The error of a request to an array's server.
+    pub(crate) fn of(folder: &ServerFolder, error: Failed) -> Self {
         match error {
-            foreseek_server::Error::Call(error) => Self::Call(error),
+            Failed::Dead => Self::Dead(folder.name()),
+            Failed::Silent(cause) => Self::Silent { name: folder.name(), log: folder.log(), cause },
+            error => error.into(),
+        }
+    }
+}
+
+impl From<Failed> for Error {
+    fn from(error: Failed) -> Self {
+        match error {
+            Failed::Call(error) => Self::Call(error),
             error => Self::Refused(error.to_string()),
         }
     }

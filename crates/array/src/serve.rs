@@ -10,8 +10,8 @@ use crate::{AttachOptions, Error, Status};
 use foreseek_export::{Export, ExportError, ExportOptions, NbdExport};
 use foreseek_nbd::Offer;
 use foreseek_server::{
-    Answer, Context, Control, Daemon, Ending, NotRoot, ServerProcess, Starter, leave_limited, precautions,
-    run_detached,
+    Answer, Context, Control, Daemon, Ending, Kind, NotRoot, ServerProcess, Starter, leave_limited,
+    precautions, run_detached,
 };
 use foreseek_units::Bytes;
 use std::fs;
@@ -38,7 +38,7 @@ struct Running {
 /// Runs the server.
 #[must_use]
 pub fn run() -> ExitCode {
-    match run_detached(start) {
+    match run_detached(Kind::Array, start) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error}");

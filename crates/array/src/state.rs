@@ -2,13 +2,15 @@
 
 use crate::{Error, Status};
 use foreseek_export::{Leftovers, NbdAddress};
-use foreseek_server::{ServerFolder, ServerProcess};
+use foreseek_server::{Kind, ServerFolder, ServerProcess};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-const KIND: &str = "arrays";
+const KIND: Kind = Kind::Array;
+/// What all arrays are found for.
+pub(crate) const LIST: &str = "list arrays";
 /// The most arrays; a free name is searched among as many.
 const ARRAYS: usize = 64;
 const NAME_LIMIT: usize = 32;
@@ -103,14 +105,14 @@ pub(crate) fn make(name: Option<&str>) -> Result<ServerFolder, Error> {
     )))
 }
 
-/// The folders of all arrays, in order of name.
-pub(crate) fn all() -> Result<Vec<ServerFolder>, Error> {
-    ServerFolder::all(KIND).map_err(|error| error.or_not_root("list arrays"))
+/// The folders of all arrays, in order of name. `what` is to be done with them, for the error.
+pub(crate) fn all(what: &'static str) -> Result<Vec<ServerFolder>, Error> {
+    ServerFolder::all(KIND).map_err(|error| error.or_not_root(what))
 }
 
-/// The folder of the array with this name, block device, or device below.
-pub(crate) fn find(target: &str) -> Result<ServerFolder, Error> {
-    let folders = all()?;
+/// The folder of the array with this name, block device, or device below. `what` is to be done with it.
+pub(crate) fn find(target: &str, what: &'static str) -> Result<ServerFolder, Error> {
+    let folders = all(what)?;
     let device = |folder: &ServerFolder| record(folder).and_then(|record| record.device);
     let is_it = |folder: &&ServerFolder| {
         folder.name() == target || device(folder).is_some_and(|device| device == Path::new(target))
@@ -132,7 +134,7 @@ pub(crate) fn find(target: &str) -> Result<ServerFolder, Error> {
 /// The name of the array that serves this device, and whether its server is dead.
 pub(crate) fn over(below: &Path) -> Option<(String, bool)> {
     let serves = |folder: &&ServerFolder| record(folder).is_some_and(|record| record.below == below);
-    all().ok()?.iter().find(serves).map(|folder| (folder.name(), is_dead(folder)))
+    all(LIST).ok()?.iter().find(serves).map(|folder| (folder.name(), is_dead(folder)))
 }
 
 fn is_dead(folder: &ServerFolder) -> bool {

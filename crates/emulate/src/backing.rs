@@ -2,7 +2,7 @@
 
 use crate::{AttachOptions, Backing, Error};
 use foreseek_export::Failure;
-use foreseek_server::{Context, ignore_missing};
+use foreseek_server::{CallError, Context, ignore_missing};
 use foreseek_units::{ByteSpan, Bytes, PAGE_SIZE};
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, fdatasync, flock, fstatvfs};
 use std::fs::{self, File, OpenOptions};
@@ -48,7 +48,8 @@ impl BackingFile {
             Err(error) => Err(error).context("look at", &path)?,
         };
         let size = decide_size(options.size, found, &path)?;
-        let file = open_file(&path, found.is_none(), false).context("open", &path)?;
+        let file =
+            open_file(&path, found.is_none(), false).map_err(|error| cannot_open(options, &path, error))?;
         let mut backing = Self {
             file,
             path,
@@ -187,6 +188,24 @@ fn open_file(path: &Path, make: bool, direct: bool) -> io::Result<File> {
         .mode(0o600)
         .custom_flags(libc::O_CLOEXEC | if direct { libc::O_DIRECT } else { 0 })
         .open(path)
+}
+
+/// The error of opening the file, which names the option that names the place.
+fn cannot_open(options: &AttachOptions, path: &Path, error: io::Error) -> Error {
+    match &options.backing {
+        Backing::Sparse { directory: Some(directory) } => {
+            let reason = format!(
+                "the disk's file cannot be made there: {error}; give a directory that exists and can be written"
+            );
+            invalid("--dir", &directory.display(), &reason)
+        }
+        Backing::File(path) => {
+            invalid("--backing", &path.display(), &format!("it cannot be opened: {error}"))
+        }
+        Backing::Sparse { directory: None } => {
+            CallError { operation: "open", object: path.display().to_string(), cause: error }.into()
+        }
+    }
 }
 
 /// The given size, or that of the file.

@@ -10,11 +10,11 @@ use crate::teardown::{free_leftovers, wait_for_end};
 use crate::{AttachOptions, Backing, Error, LogEntry, NO_PROFILE, Set, Stats};
 use foreseek_device::Profile;
 use foreseek_export::{NbdAddress, attach_loop, loop_device_over};
-use foreseek_server::{Client, Context, Health, Launch, ServerFolder, Users};
+use foreseek_server::{Client, Context, Health, Kind, Launch, ServerFolder, Users, absolute_path};
 use foreseek_storage::loop_device::{LoopDevice, LoopOptions};
 use foreseek_units::Bytes;
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf, absolute};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
@@ -33,6 +33,9 @@ const BRIEFLY: Duration = Duration::from_millis(500);
 /// Requests that a log holds by default.
 pub const DEFAULT_LOG_CAPACITY: usize = 1 << 20;
 
+/// What is to be done with a disk, for errors.
+const DETACH: &str = "detach an emulated disk";
+const LOG: &str = "log the requests of an emulated disk";
 /// The name that `losetup` shows for the file of an emulated disk's loop device.
 const SHOWN_NAME: &str = "foreseek";
 
@@ -45,6 +48,10 @@ pub struct Listed {
     pub device: Option<PathBuf>,
     /// The state of its server.
     pub health: Health,
+    /// Whether its power is off.
+    pub power_off: bool,
+    /// The URI of its NBD export.
+    pub nbd: Option<String>,
     /// The server's process.
     pub pid: Option<u32>,
     /// The profile.
@@ -71,19 +78,23 @@ pub struct Log {
 /// Attaches a disk: starts its server, which outlives the caller.
 ///
 /// # Errors
-/// Why the disk could not be attached; nothing is left behind then, unless the server crashed
-/// ([`Error::Died`]).
+/// Why the disk could not be attached; nothing is left behind then.
 pub fn attach(options: &AttachOptions) -> Result<Attached, Error> {
     // Checked here too: JSON has no representation of NaN and infinity.
     check_scale(options.time_scale)?;
-    let program = options.server.clone().unwrap_or_else(|| "/proc/self/exe".into());
-    let launch = Launch { program: &program, arguments: &["disk", "serve"] };
+    let program = options.server.as_deref();
+    let launch = Launch { kind: Kind::Disk, program, arguments: &["disk", "serve"], free };
     let options = with_absolute_paths(options)?;
     let attach = |request: AttachLoop| match attach_and_measure(&request.file, Bytes(request.size_bytes)) {
         Ok((device, measured)) => LoopAttached { device: Ok(device), measured },
         Err(why) => LoopAttached { device: Err(why.to_string()), measured: Measured::default() },
     };
     Ok(launch.start_with(&options, attach)?)
+}
+
+/// Frees what a server left that ended before it was ready.
+fn free(folder: &ServerFolder) -> Result<(), String> {
+    free_leftovers(folder, &Users::default()).map_err(|error| error.to_string())
 }
 
 /// Attaches a loop device to a disk's file and times reads of it. On any failure the server frees it.
@@ -96,15 +107,12 @@ fn attach_and_measure(file: &Path, size: Bytes) -> Result<(PathBuf, Measured), E
 
 /// The same options with absolute paths, since the server has another working directory.
 fn with_absolute_paths(options: &AttachOptions) -> Result<AttachOptions, Error> {
-    let lost = |result: io::Result<_>| result.context("find", "the working directory");
     let mut options = options.clone();
     options.nbd =
         options.nbd.map(NbdAddress::made_absolute).transpose().context("find", "the working directory")?;
     match &mut options.backing {
-        Backing::File(path) => *path = lost(absolute(&path))?,
-        Backing::Sparse { directory } => {
-            *directory = directory.as_deref().map(|path| lost(absolute(path))).transpose()?
-        }
+        Backing::File(path) => *path = absolute_path(path)?,
+        Backing::Sparse { directory } => *directory = directory.as_deref().map(absolute_path).transpose()?,
     }
     if options.profile != NO_PROFILE {
         let resolved = Profile::in_any_directory(&options.profile, |path| fs::canonicalize(path));
@@ -118,15 +126,23 @@ fn with_absolute_paths(options: &AttachOptions) -> Result<AttachOptions, Error> 
 /// # Errors
 /// When their directory cannot be read.
 pub fn list() -> Result<Vec<Listed>, Error> {
-    Ok(state::all()?.iter().map(listed).collect())
+    Ok(state::all("list emulated disks")?.iter().map(listed).collect())
 }
 
-/// The disk of this name or device.
+/// The names of all emulated disks, to detach them.
+///
+/// # Errors
+/// When their directory cannot be read.
+pub fn names() -> Result<Vec<String>, Error> {
+    Ok(state::all(DETACH)?.iter().map(ServerFolder::name).collect())
+}
+
+/// The name of the disk of this name or device, to detach it.
 ///
 /// # Errors
 /// [`Error::Unknown`].
-pub fn find(target: &str) -> Result<Listed, Error> {
-    Ok(listed(&state::find(target)?))
+pub fn name_of(target: &str) -> Result<String, Error> {
+    Ok(state::find(target, DETACH)?.name())
 }
 
 /// Detaches a disk and removes everything but a kept backing file. A dead or silent server is cleaned up.
@@ -136,7 +152,7 @@ pub fn find(target: &str) -> Result<Listed, Error> {
 /// # Errors
 /// [`Error::Busy`] while it is in use and `force` is not set; nothing is changed then.
 pub fn detach(target: &str, force: bool) -> Result<(), Error> {
-    let folder = state::find(target)?;
+    let folder = state::find(target, DETACH)?;
     wait_until_started(&folder);
     if !folder.path().exists() {
         return Ok(());
@@ -172,7 +188,7 @@ pub fn detach(target: &str, force: bool) -> Result<(), Error> {
     }
     if force {
         users().write_back(DETACH_LIMIT);
-        notify(target, &ServerRequest::Dismiss)?;
+        notify(target, DETACH, &ServerRequest::Dismiss)?;
     }
     // Closing the device writes data back. This process waits for that rather than the server.
     if let Some(device) = &device
@@ -221,7 +237,7 @@ fn is_starting(record: &Record) -> bool {
 /// # Errors
 /// [`Error::Unknown`], [`Error::Dead`], [`Error::Silent`].
 pub fn stats(target: &str, reset: bool) -> Result<Stats, Error> {
-    let folder = state::find(target)?;
+    let folder = state::find(target, "show an emulated disk's counters")?;
     match Client::of(&folder).ask(&ServerRequest::Stats { reset }) {
         Ok(Reply::Stats(stats)) => Ok(*stats),
         Ok(other) => Err(unexpected(&folder, &other)),
@@ -237,7 +253,7 @@ pub fn stats(target: &str, reset: bool) -> Result<Stats, Error> {
 pub fn set(target: &str, set: &Set) -> Result<(), Error> {
     // Checked here too: JSON has no representation of NaN and infinity.
     set.time_scale.map(check_scale).transpose()?;
-    notify(target, &ServerRequest::Set(set.clone()))
+    notify(target, "change an emulated disk", &ServerRequest::Set(set.clone()))
 }
 
 /// Starts logging requests, at most `capacity` of them; an earlier log is dropped.
@@ -245,7 +261,7 @@ pub fn set(target: &str, set: &Set) -> Result<(), Error> {
 /// # Errors
 /// As [`set`].
 pub fn log_start(target: &str, capacity: usize) -> Result<(), Error> {
-    notify(target, &ServerRequest::LogStart { capacity })
+    notify(target, LOG, &ServerRequest::LogStart { capacity })
 }
 
 /// Stops logging and returns the log.
@@ -253,7 +269,7 @@ pub fn log_start(target: &str, capacity: usize) -> Result<(), Error> {
 /// # Errors
 /// As [`stats`]; [`Error::Refused`] where no log was started.
 pub fn log_stop(target: &str) -> Result<Log, Error> {
-    let folder = state::find(target)?;
+    let folder = state::find(target, LOG)?;
     match Client::of(&folder).ask_lines(&ServerRequest::LogStop) {
         Ok((Reply::Log { missed }, entries)) => Ok(Log { entries, missed }),
         Ok((other, _)) => Err(unexpected(&folder, &other)),
@@ -261,8 +277,8 @@ pub fn log_stop(target: &str) -> Result<Log, Error> {
     }
 }
 
-fn notify(target: &str, ask: &ServerRequest) -> Result<(), Error> {
-    let folder = state::find(target)?;
+fn notify(target: &str, what: &'static str, ask: &ServerRequest) -> Result<(), Error> {
+    let folder = state::find(target, what)?;
     Client::of(&folder).notify(ask).map_err(|error| Error::of(&folder, error))
 }
 
@@ -281,8 +297,11 @@ fn listed(folder: &ServerFolder) -> Listed {
         ..Listed::default()
     };
     let Some(record) = record else { return listed };
+    let (health, power_off) = if is_starting(&record) { (Health::Starting, false) } else { state_of(folder) };
     Listed {
-        health: if is_starting(&record) { Health::Starting } else { Client::of(folder).health() },
+        health,
+        power_off,
+        nbd: record.nbd.as_ref().map(|nbd| nbd.uri(&folder.name())),
         pid: Some(record.server.pid),
         profile: record.profile,
         failed_member: record.failed_member,
@@ -290,6 +309,12 @@ fn listed(folder: &ServerFolder) -> Listed {
         backing: record.backing,
         ..listed
     }
+}
+
+/// The state of a disk's server, and whether the disk's power is off.
+fn state_of(folder: &ServerFolder) -> (Health, bool) {
+    let answer = Client::of(folder).ask(&ServerRequest::Stats { reset: false });
+    (Health::of(&answer), matches!(answer, Ok(Reply::Stats(stats)) if stats.power_off))
 }
 
 /// The loop device over the disk's file, according to the kernel: the record may not have it yet.

@@ -98,6 +98,11 @@ impl Disk {
     }
 
     /// Sets the sectors whose requests fail.
+    /// The sectors that fail.
+    pub(crate) fn failing(&self) -> Vec<LbaRange> {
+        self.failing.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     pub(crate) fn set_failing(&self, ranges: Vec<LbaRange>) {
         self.any_failing.store(!ranges.is_empty(), Ordering::Release);
         *self.failing.write().unwrap_or_else(PoisonError::into_inner) = ranges;

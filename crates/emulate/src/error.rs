@@ -71,11 +71,6 @@ pub enum Error {
         /// The error of the exchange with it.
         cause: io::Error,
     },
-    /// The server ended before the disk was ready.
-    #[error(
-        "the server ended before the disk was ready ({0}); 'foreseek disk list' shows what it left behind, and 'foreseek disk detach' frees it"
-    )]
-    Died(String),
     /// An operating-system call failed.
     #[error(transparent)]
     Call(#[from] foreseek_server::CallError),
@@ -99,10 +94,6 @@ impl From<Failed> for Error {
     fn from(error: Failed) -> Self {
         match error {
             Failed::Call(error) => Self::Call(error),
-            Failed::NoReport(limit) => {
-                Self::Died(format!("it reported nothing within {} s", limit.as_secs()))
-            }
-            Failed::Died(cause) => Self::Died(cause.to_string()),
             error => Self::Refused(error.to_string()),
         }
     }

@@ -130,7 +130,8 @@ impl Running {
     /// The counters since the last reset.
     pub(crate) fn stats(&mut self, reset: bool) -> Result<Stats, Error> {
         let report = self.disk.timer().report(reset);
-        let report = report.ok_or_else(|| Error::Died("its timer has ended".to_owned()))?;
+        let report =
+            report.ok_or_else(|| Error::Refused("the disk's timer has ended: detach it".to_owned()))?;
         let mut meter = report.meter;
         {
             let mut shared = self.disk.meter();
@@ -144,18 +145,14 @@ impl Running {
         let (in_flight, in_flight_most) = self.disk.gauge().read(reset);
         let counters = report.counters;
         let seek_distance = counters.seek_distance.bytes();
-        let off = self.disk.is_off().then(|| {
-            format!(
-                "its power is off: requests fail until 'foreseek disk set {} --power on'",
-                self.folder.0.name()
-            )
-        });
         let mut stats = Stats {
             name: self.folder.0.name(),
             profile: self.record.profile.clone(),
             size_bytes: self.record.size_bytes,
             failed_member: self.record.failed_member,
-            warnings: self.warnings.iter().chain(&self.precautions).cloned().chain(off).collect(),
+            warnings: self.warnings.iter().chain(&self.precautions).cloned().collect(),
+            power_off: self.disk.is_off(),
+            fail_lba: self.disk.failing(),
             delays: self.disk.delays(),
             time_scale: report.clock.scale(),
             model_epoch_ns: report.clock.epoch().get(),

@@ -9,7 +9,7 @@ use crate::protocol::{AttachLoop, Attached, LoopAttached, Reply, ServerRequest};
 use crate::running::Running;
 use crate::state::{self, GuardedFolder};
 use crate::{AttachOptions, Error};
-use foreseek_server::{Answer, Control, Daemon, Ending, NotRoot, Starter, run_detached};
+use foreseek_server::{Answer, Control, Daemon, Ending, Kind, NotRoot, Starter, run_detached};
 use foreseek_units::Bytes;
 use std::path::Path;
 use std::process::ExitCode;
@@ -26,7 +26,7 @@ pub fn run_if_requested() -> Option<ExitCode> {
 /// Runs the server.
 #[must_use]
 pub fn run() -> ExitCode {
-    match run_detached(start) {
+    match run_detached(Kind::Disk, start) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error}");

@@ -3,13 +3,13 @@
 
 use crate::Error;
 use foreseek_export::NbdAddress;
-use foreseek_server::{ServerFolder, ServerProcess};
+use foreseek_server::{Kind, ServerFolder, ServerProcess};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// The kind of server.
-const KIND: &str = "disks";
+const KIND: Kind = Kind::Disk;
 /// The longest name of a server's folder.
 const NAME_LIMIT: usize = 32;
 /// The most disks; a default name is the first free one of so many.
@@ -79,18 +79,18 @@ fn make_named(name: &str) -> Result<ServerFolder, Error> {
     }
 }
 
-/// Every disk's folder, in order of name.
-pub(crate) fn all() -> Result<Vec<ServerFolder>, Error> {
-    ServerFolder::all(KIND).map_err(|error| error.or_not_root("list emulated disks"))
+/// Every disk's folder, in order of name. `what` is to be done with them, for the error.
+pub(crate) fn all(what: &'static str) -> Result<Vec<ServerFolder>, Error> {
+    ServerFolder::all(KIND).map_err(|error| error.or_not_root(what))
 }
 
-/// The folder of the disk of this name or block device.
-pub(crate) fn find(target: &str) -> Result<ServerFolder, Error> {
+/// The folder of the disk of this name or block device. `what` is to be done with it.
+pub(crate) fn find(target: &str, what: &'static str) -> Result<ServerFolder, Error> {
     let device = Path::new(target);
     let is_device = |folder: &ServerFolder| {
         record(folder).and_then(|record| record.device).is_some_and(|known| known == device)
     };
-    let mut all = all()?.into_iter();
+    let mut all = all(what)?.into_iter();
     let found = all.find(|folder| folder.name() == target || is_device(folder));
     found.ok_or_else(|| Error::Unknown(target.to_owned()))
 }

@@ -1,5 +1,6 @@
 //! The counters of a disk, as its server reports them.
 
+use crate::LbaRange;
 use serde::{Deserialize, Serialize};
 
 /// The counters of a disk since it was attached or they were reset.
@@ -17,6 +18,12 @@ pub struct Stats {
     /// What this machine lacks, one line each; the disk works without it.
     #[serde(default, alias = "remarks")]
     pub warnings: Vec<String>,
+    /// Whether its power is off, so that requests fail.
+    #[serde(default)]
+    pub power_off: bool,
+    /// The sectors whose every request fails.
+    #[serde(default)]
+    pub fail_lba: Vec<LbaRange>,
     /// Whether requests take the modelled time.
     pub delays: bool,
     /// The factor on modelled time.

@@ -105,6 +105,10 @@ fn a_mount_is_made_shown_listed_and_unmounted() {
     }
     assert!(done(&["--list"]).lines().any(|line| line.contains(point) && line.contains("ready")));
     assert!(refused(&[source, point]).contains("--unmount"), "a second one is refused, with the remedy");
+    // A mount at once after an unmount waits for the server's end.
+    let unmounted = Command::new("umount").arg(point).status().expect("'umount' exists");
+    assert!(unmounted.success());
+    done(&["--memory", "64M", source, point]);
     done(&["--unmount", point]);
     assert!(fs::read_dir(&place.point).expect("read").next().is_none());
     assert!(!done(&["--list"]).contains(point));

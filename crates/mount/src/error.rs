@@ -35,6 +35,17 @@ pub enum Error {
         /// The server's process.
         pid: u32,
     },
+    /// The server of a mount that was there has not ended.
+    #[error(
+        "{path}: the server of what was mounted there (process {pid}) still runs, since programs use files of it: end \
+         them, or end it by 'foreseek mount --unmount {path}', then mount again"
+    )]
+    Ending {
+        /// The mount point.
+        path: PathBuf,
+        /// The server's process.
+        pid: u32,
+    },
     /// A requirement of mounting is missing.
     #[error("{what} is missing: {remedy}")]
     Missing {
@@ -94,7 +105,6 @@ impl From<Failed> for Error {
     fn from(error: Failed) -> Self {
         match error {
             Failed::Call(error) => Self::Call(error),
-            Failed::Died(cause) => Self::Refused(format!("the server ended before it had mounted ({cause})")),
             error => Self::Refused(error.to_string()),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf, absolute};
 
 /// A call that failed.
 #[derive(Debug)]
@@ -74,6 +74,23 @@ impl<T, E: Into<io::Error>> Context<T> for Result<T, E> {
     }
 }
 
+/// The absolute path of a file that a server's settings name: the server has another working directory.
+///
+/// # Errors
+/// The path is not UTF-8: settings and records are JSON. Or the working directory is gone.
+pub fn absolute_path(path: &Path) -> Result<PathBuf, CallError> {
+    let absolute = absolute(path).context("find", path)?;
+    if absolute.to_str().is_some() {
+        return Ok(absolute);
+    }
+    let why = "the path is not UTF-8, and servers are given UTF-8 only: rename it";
+    Err(CallError {
+        operation: "use",
+        object: absolute.as_os_str().as_encoded_bytes().escape_ascii().to_string(),
+        cause: io::Error::new(ErrorKind::InvalidInput, why),
+    })
+}
+
 /// Ignores the error that something does not exist.
 ///
 /// # Errors
@@ -88,6 +105,18 @@ pub fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_that_is_not_utf8_is_refused_with_its_bytes() {
+        use std::os::unix::ffi::OsStrExt;
+        let path = Path::new(std::ffi::OsStr::from_bytes(b"/m/b\xff"));
+        let said = absolute_path(path).expect_err("no UTF-8").to_string();
+        assert_eq!(
+            said,
+            "cannot use /m/b\\xff: the path is not UTF-8, and servers are given UTF-8 only: rename it"
+        );
+        assert_eq!(absolute_path(Path::new("/m/\u{e9}")).expect("UTF-8"), Path::new("/m/\u{e9}"));
+    }
 
     #[test]
     fn a_message_names_operation_object_cause_and_remedy() {

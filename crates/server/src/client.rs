@@ -23,8 +23,10 @@ const END_LIMIT: Duration = Duration::from_secs(2);
 pub enum Health {
     /// It serves.
     Ready,
-    /// It is being started or ended.
+    /// It is being started.
     Starting,
+    /// What it served is gone, and it is about to end.
+    Ending,
     /// It runs but does not answer.
     Silent,
     /// It has ended without cleaning up.
@@ -32,11 +34,24 @@ pub enum Health {
     Dead,
 }
 
+impl Health {
+    /// The state of the server that gave this answer.
+    #[must_use]
+    pub fn of<T>(answer: &Result<T, Error>) -> Self {
+        match answer {
+            Ok(_) => Self::Ready,
+            Err(Error::Dead) => Self::Dead,
+            Err(_) => Self::Silent,
+        }
+    }
+}
+
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Ready => "ready",
             Self::Starting => "starting",
+            Self::Ending => "ending",
             Self::Silent => "silent",
             Self::Dead => "dead",
         })
@@ -100,14 +115,10 @@ impl<'a> Client<'a> {
         done(self.exchange::<(), ()>(&Envelope::End)?.0)
     }
 
-    /// Its state; only its kind knows about [`Health::Starting`].
+    /// Its state; only its kind knows about [`Health::Starting`] and [`Health::Ending`].
     #[must_use]
     pub fn health(self) -> Health {
-        match self.ping() {
-            Ok(()) => Health::Ready,
-            Err(Error::Dead) => Health::Dead,
-            Err(_) => Health::Silent,
-        }
+        Health::of(&self.ping())
     }
 
     fn exchange<A: Serialize, R: DeserializeOwned>(
@@ -129,8 +140,14 @@ impl<'a> Client<'a> {
             use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, UnexpectedEof};
             matches!(error.kind(), BrokenPipe | ConnectionRefused | ConnectionReset | UnexpectedEof)
         };
-        converse().map_err(|error| {
-            if hung_up(&error) && server.wait_for_end(END_LIMIT) { Error::Dead } else { Error::Silent(error) }
+        converse().map_err(|error: io::Error| match error.kind() {
+            _ if hung_up(&error) && server.wait_for_end(END_LIMIT) => Error::Dead,
+            // What the kernel calls a time limit.
+            io::ErrorKind::WouldBlock => Error::Silent(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("nothing came within {} s", ANSWER_LIMIT.as_secs()),
+            )),
+            _ => Error::Silent(error),
         })
     }
 }

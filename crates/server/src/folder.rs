@@ -6,6 +6,7 @@
 //!     control                 the control socket
 //!     mount/                  mount point for a file system of the server's own
 //!     log                     the server's messages
+//! /run/foreseek/failed/KIND-NAME.log  the log of the last server of this name that ended before it was ready
 //! ```
 //! A server writes the record *before* it creates something that would outlive it: after a crash at any
 //! point, the record shows what to free. A record contains a [`ServerProcess`](crate::ServerProcess)
@@ -15,7 +16,7 @@
 //! characters.
 
 use crate::call::{CallError, Context, ignore_missing};
-use crate::daemon;
+use crate::{Kind, ServerProcess, daemon};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -25,6 +26,8 @@ use std::path::{Path, PathBuf};
 
 /// The run directory, unless the environment variable `FORESEEK_RUN` names another.
 const RUN: &str = "/run/foreseek";
+/// The folder in it with the logs of servers that ended before they were ready.
+const FAILED: &str = "failed";
 
 /// The directory with the folders of servers.
 #[must_use]
@@ -69,8 +72,8 @@ pub struct ServerFolder(PathBuf);
 impl ServerFolder {
     /// The folder of the server of this kind and name, whether it exists or not.
     #[must_use]
-    pub fn of(kind: &str, name: &str) -> Self {
-        Self(run_directory().join(kind).join(name))
+    pub fn of(kind: Kind, name: &str) -> Self {
+        Self(run_directory().join(kind.folder()).join(name))
     }
 
     #[cfg(test)]
@@ -82,11 +85,17 @@ impl ServerFolder {
     ///
     /// # Errors
     /// They cannot be listed, or `FORESEEK_RUN` names a missing directory.
-    pub fn all(kind: &str) -> Result<Vec<Self>, CallError> {
-        let kind = run_directory().join(kind);
+    pub fn all(kind: Kind) -> Result<Vec<Self>, CallError> {
+        let kind = run_directory().join(kind.folder());
         let mut all: Vec<_> = entries(&kind).context("list", &kind)?.into_iter().map(Self).collect();
         all.sort_by(|a, b| a.0.cmp(&b.0));
         Ok(all)
+    }
+
+    /// The folder of the server that is or was this process.
+    pub(crate) fn of_process(kind: Kind, process: ServerProcess) -> Option<Self> {
+        let is_its = |folder: &Self| folder.record().is_ok_and(|server| server == Some(process));
+        Self::all(kind).ok()?.into_iter().find(is_its)
     }
 
     /// Creates it.
@@ -140,6 +149,18 @@ impl ServerFolder {
         log.and_then(|log| daemon::redirect(&log)).context("write", self.log())?;
         let _ = tracing_subscriber::fmt().with_ansi(false).with_writer(io::stderr).try_init();
         Ok(())
+    }
+
+    /// Moves the log to where it stays when the folder is removed. Returns its path there; `None` where nothing was
+    /// logged.
+    pub(crate) fn keep_log(&self) -> Option<PathBuf> {
+        let log = self.log();
+        fs::metadata(&log).ok().filter(|log| log.len() > 0)?;
+        let kind = self.0.parent()?;
+        let failed = kind.parent()?.join(FAILED);
+        DirBuilder::new().recursive(true).mode(0o700).create(&failed).ok()?;
+        let kept = failed.join(format!("{}-{}.log", kind.file_name()?.to_string_lossy(), self.name()));
+        fs::rename(log, &kept).ok().map(|()| kept)
     }
 
     fn record_path(&self) -> PathBuf {

@@ -1,13 +1,13 @@
 //! What all background servers of this project share.
 //!
 //! A server is a process that outlives the program that started it: an emulated disk, a mount, an array, a
-//! watcher. This crate contains nothing specific to disks or file systems. Its parts, in the order in which a
-//! server needs them:
+//! watcher. This crate knows of disks and file systems only that such servers exist ([`Kind`]). Its parts, in the
+//! order in which a server needs them:
 //!
 //! | step | part |
 //! |---|---|
-//! | the starter runs the server | [`Launch`]: sends settings, carries out the server's requests, and returns its report or its error |
-//! | the server starts | [`run_detached`]: leaves the starter's session, reads the settings, starts, reports |
+//! | the starter runs the server | [`Launch`]: sends settings, carries out the server's requests, and returns its report or its error; frees what a server left that ended before it was ready |
+//! | the server starts | [`run_detached`]: takes its kind's name, leaves the starter's session, reads the settings, starts, reports |
 //! | it can be found | [`ServerFolder`]: one folder for each server below [`run_directory`], with a record, a control socket and a log |
 //! | it is identified | [`ServerProcess`]: a process by its id and its start time, so that a reused id is not mistaken for it |
 //! | it avoids deadlocks | [`leave_limited`], [`precautions`]: outside of limited memory, locked in memory, spared by the OOM killer, an I/O flusher |
@@ -33,6 +33,7 @@ mod daemon;
 mod error;
 mod folder;
 mod inside;
+mod kind;
 mod launch;
 mod memory_group;
 mod mount_settings;
@@ -44,12 +45,13 @@ mod serve;
 mod users;
 mod wire;
 
-pub use call::{CallError, Context, NotRoot, ignore_missing};
+pub use call::{CallError, Context, NotRoot, absolute_path, ignore_missing};
 pub use cgroup::{Left, leave_limited};
 pub use client::{Client, Health};
-pub use error::Error;
+pub use error::{Death, Error};
 pub use folder::{ServerFolder, run_directory, state_directory};
 pub use inside::users_inside;
+pub use kind::Kind;
 pub use launch::{Launch, Starter, run_detached};
 pub use memory_group::MemoryGroup;
 pub use mount_settings::MountSettings;

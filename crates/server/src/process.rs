@@ -28,7 +28,13 @@ impl ServerProcess {
     #[must_use]
     pub fn own() -> Self {
         let pid = std::process::id();
-        Self { pid, pid_started: Seen::of(pid).map_or(0, |seen| seen.started) }
+        Self::of(pid).unwrap_or(Self { pid, pid_started: 0 })
+    }
+
+    /// The process that has this id now.
+    #[must_use]
+    pub fn of(pid: u32) -> Option<Self> {
+        Some(Self { pid, pid_started: Seen::of(pid)?.started })
     }
 
     /// Whether it still runs.
@@ -117,7 +123,7 @@ mod tests {
     fn an_ended_process_is_not_alive_even_before_it_is_waited_for() {
         let mut child = Command::new("sleep").arg("1000").spawn().expect("'sleep' exists");
         let pid = child.id();
-        let process = ServerProcess { pid, pid_started: Seen::of(pid).expect("it runs").started };
+        let process = ServerProcess::of(pid).expect("it runs");
         assert!(process.is_alive() && Seen::of(pid).is_some_and(|seen| seen.threads == 1));
         process.kill().expect("it is ours");
         assert!(!process.is_alive() && process.is_gone(), "a zombie");

@@ -3,11 +3,12 @@
 //! *Limits:* other mount namespaces are not visible, nor is a process that maps the device without having it
 //! open.
 
+use crate::inside::users_inside;
 use crate::mount_table::mounts;
-use crate::{CallError, Context};
+use crate::{CallError, Context, Kind, ServerFolder, ServerProcess};
 use rustix::fs::syncfs;
 use rustix::mount::{UnmountFlags, unmount};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -51,6 +52,12 @@ impl Users {
         users
     }
 
+    /// The description of an array that is the user.
+    #[must_use]
+    pub fn array(name: &str) -> String {
+        format!("attached as array '{name}'")
+    }
+
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -62,6 +69,20 @@ impl Users {
     pub fn describe(&self) -> String {
         let mounted = self.mount_points.iter().map(|point| format!("mounted on {}", point.display()));
         first_few(mounted.chain(self.others.iter().cloned())).join(", ")
+    }
+
+    /// Descriptions of what keeps the device in use even when its mounts are unmounted lazily: the processes inside
+    /// them, and the users that are no mounts. Only the first few are named. Call it while the mounts are there.
+    #[must_use]
+    pub fn holders(&self) -> Vec<String> {
+        // A file system that is mounted twice has the same processes inside.
+        let mounted: BTreeMap<_, _> = mounts()
+            .into_iter()
+            .filter(|mount| self.mount_points.contains(&mount.point))
+            .map(|mount| (mount.device.clone(), mount))
+            .collect();
+        let inside = mounted.values().flat_map(|mount| users_inside(mount, &[std::process::id()]));
+        first_few(inside.chain(self.others.iter().cloned()))
     }
 
     /// Unmounts what can be unmounted and writes back what cannot, within a limit for each. Errors are only
@@ -112,7 +133,7 @@ fn openers(node: &Path, but: Option<u32>) -> Vec<String> {
     let opened = |process: &Process| {
         process.descriptors().any(|fd| fs::read_link(fd).is_ok_and(|target| target == node))
     };
-    processes(but.as_slice()).filter(opened).map(|process| format!("opened by {}", process.name())).collect()
+    processes(but.as_slice()).filter(opened).map(|process| process.opened()).collect()
 }
 
 /// The first few names for a message, and the number of further ones.
@@ -139,6 +160,12 @@ impl Process {
         format!("{} (process {})", command.trim(), self.pid)
     }
 
+    /// What it is to a device that it has open.
+    fn opened(&self) -> String {
+        let array = ServerProcess::of(self.pid).and_then(|it| ServerFolder::of_process(Kind::Array, it));
+        array.map_or_else(|| format!("opened by {}", self.name()), |array| Users::array(&array.name()))
+    }
+
     /// Its open descriptors, as links to the files; none where this process may not inspect it.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = PathBuf> + use<> {
         fs::read_dir(self.folder.join("fd")).into_iter().flatten().flatten().map(|fd| fd.path())
@@ -162,6 +189,22 @@ mod tests {
         let users = Users { mount_points: vec!["/a".into()], others: vec!["x".to_owned(); 9] };
         assert_eq!(users.describe(), "mounted on /a, x, x, x, x, 5 more");
         assert!(!users.is_empty() && Users::default().is_empty());
+    }
+
+    #[test]
+    fn what_holds_a_device_is_who_works_in_its_mounts_and_the_other_users() {
+        let place = tempfile::tempdir_in("/dev/shm").expect("a directory in memory");
+        let mut child = std::process::Command::new("sleep");
+        let mut child = child.arg("1000").current_dir(place.path()).spawn().expect("'sleep' exists");
+        let others = vec![Users::array("a0")];
+        let users = Users { mount_points: vec!["/dev/shm".into()], others };
+        let holders = users.holders();
+        child.kill().and_then(|()| child.wait()).expect("ended");
+        if mounts().iter().any(|mount| mount.point == Path::new("/dev/shm")) {
+            let process = format!("(process {}) works in it", child.id());
+            assert!(holders.iter().any(|holder| holder.contains(&process)), "{holders:?}");
+        }
+        assert_eq!(holders.last().map(String::as_str), Some("attached as array 'a0'"));
     }
 
     #[test]

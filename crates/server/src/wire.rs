@@ -7,11 +7,16 @@ use std::io::{self, BufRead, Read, Write};
 /// The longest line that either side accepts: a `Set` of a few thousand failing ranges.
 const LINE_LIMIT: u64 = 1 << 20;
 
-/// Writes one line.
-pub(crate) fn write_message(to: &mut impl Write, what: &impl Serialize) -> io::Result<()> {
+/// A message as one line.
+pub(crate) fn line_of(what: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(what)?;
     line.push(b'\n');
-    to.write_all(&line)
+    Ok(line)
+}
+
+/// Writes one line.
+pub(crate) fn write_message(to: &mut impl Write, what: &impl Serialize) -> io::Result<()> {
+    to.write_all(&line_of(what)?)
 }
 
 /// Reads one line. An end of file before the end of the line is an `UnexpectedEof`; a line that is too long

@@ -1,6 +1,8 @@
 //! Errors of a watcher as a whole. Failures with a single file are counted.
 
+use foreseek_server::{Error as Failed, ServerFolder, ServerProcess};
 use rustix::io::Errno;
+use std::io;
 use std::path::PathBuf;
 
 /// Why nothing can be watched, or a watcher does not answer.
@@ -42,7 +44,19 @@ pub enum Error {
         "the watcher is dead: 'foreseek watch --stop' removes what it left behind, and so does starting one"
     )]
     Dead,
-    /// It does not answer, could not start, or refused.
+    /// It runs but does not answer.
+    #[error(
+        "the watcher (process {pid}) does not answer ({cause}): see {}; 'foreseek watch --stop' ends it", .log.display()
+    )]
+    Silent {
+        /// Its process.
+        pid: u32,
+        /// Its log.
+        log: PathBuf,
+        /// The error of the exchange with it.
+        cause: io::Error,
+    },
+    /// It could not start, or refused.
     #[error("{0}")]
     Server(String),
     /// A call on behalf of the server failed.
@@ -61,11 +75,21 @@ fn remedy(cause: &Errno) -> &'static str {
     }
 }
 
-impl From<foreseek_server::Error> for Error {
-    fn from(error: foreseek_server::Error) -> Self {
+impl Error {
+    /// The error of a request to the watcher.
+    pub(crate) fn of(folder: &ServerFolder, server: ServerProcess, error: Failed) -> Self {
         match error {
-            foreseek_server::Error::Dead => Self::Dead,
-            foreseek_server::Error::Call(error) => Self::Call(error),
+            Failed::Silent(cause) => Self::Silent { pid: server.pid, log: folder.log(), cause },
+            error => error.into(),
+        }
+    }
+}
+
+impl From<Failed> for Error {
+    fn from(error: Failed) -> Self {
+        match error {
+            Failed::Dead => Self::Dead,
+            Failed::Call(error) => Self::Call(error),
             error => Self::Server(error.to_string()),
         }
     }
@@ -73,3 +97,22 @@ impl From<foreseek_server::Error> for Error {
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreseek_server::Kind;
+
+    #[test]
+    fn a_silent_watcher_is_named_with_its_log_and_the_command_that_ends_it() {
+        let (folder, server) = (ServerFolder::of(Kind::Watch, "watch"), ServerProcess::own());
+        let silent = Failed::Silent(io::Error::new(io::ErrorKind::TimedOut, "nothing came"));
+        let said = Error::of(&folder, server, silent).to_string();
+        let parts = [format!("process {}", server.pid), folder.log().display().to_string()];
+        assert!(parts.iter().all(|part| said.contains(part)), "{said}");
+        assert!(
+            said.contains("(nothing came)") && said.contains("'foreseek watch --stop' ends it"),
+            "{said}"
+        );
+    }
+}

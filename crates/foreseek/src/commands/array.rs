@@ -143,6 +143,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Answer> {
 
 fn attach(args: Attach) -> anyhow::Result<Answer> {
     check_policy(&args.policy)?;
+    // The server knows the least, and says what that is for.
+    super::check_memory(args.memory, Bytes(0))?;
     let shape = match (args.profile, args.strip, args.members, args.level) {
         (Some(profile), ..) => Shape::Profile(profile),
         (None, None, None, level) => Shape::Found { level, member: args.member },

@@ -9,6 +9,7 @@ use foreseek_emulate::{
     Stats,
 };
 use foreseek_units::Bytes;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,9 @@ Examples:
 
 'foreseek profile --list' shows which disks can be emulated. How exactly is in
 emulated-disk.md, in share/doc/foreseek or in docs/use of the source.";
+
+/// The most ranges of failing sectors in a table: `--format json` has all.
+const RANGES_SHOWN: usize = 8;
 
 /// The verbs of `foreseek disk`.
 #[derive(Debug, clap::Subcommand)]
@@ -276,29 +280,30 @@ fn take_back(attached: &Attached, why: anyhow::Error) -> anyhow::Error {
 fn list(format: Format) -> anyhow::Result<Answer> {
     report(format, &client::list()?, |disks: &Vec<Listed>| {
         let mut table = new_table();
-        table.set_header(["device", "name", "state", "profile", "size", "backing", "mounted on"]);
+        table.set_header(["device", "name", "state", "profile", "size", "backing", "mounted on", "NBD"]);
         for disk in disks {
             let mounted: Vec<_> = disk.mount_points.iter().map(|point| point.display().to_string()).collect();
             table.add_row([
                 disk.device.as_ref().map_or("-".to_owned(), |device| device.display().to_string()),
                 disk.name.clone(),
-                disk.health.to_string(),
+                state_of(disk),
                 profile_of(&disk.profile, disk.failed_member),
                 Bytes(disk.size_bytes).to_string(),
                 disk.backing.display().to_string(),
                 mounted.join(", "),
+                disk.nbd.clone().unwrap_or_default(),
             ]);
         }
         table.to_string()
     })
 }
 
+fn state_of(disk: &Listed) -> String {
+    if disk.power_off { format!("{}, power off", disk.health) } else { disk.health.to_string() }
+}
+
 fn detach(args: &Detach) -> anyhow::Result<Answer> {
-    let targets = if args.all {
-        client::list()?.into_iter().map(|disk| disk.name).collect()
-    } else {
-        args.targets.clone()
-    };
+    let targets = if args.all { client::names()? } else { each_once(&args.targets) };
     // One that cannot be detached does not keep the others.
     let failed: Vec<_> = targets
         .iter()
@@ -315,6 +320,13 @@ fn detach(args: &Detach) -> anyhow::Result<Answer> {
             anyhow::bail!("{}", lines.join("\n"))
         }
     }
+}
+
+/// The targets without those that name a disk again.
+fn each_once(targets: &[String]) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let named = |target: &&String| client::name_of(target).unwrap_or_else(|_| (*target).clone());
+    targets.iter().filter(|target| seen.insert(named(target))).cloned().collect()
 }
 
 fn stats(target: &str, reset: bool, format: Format) -> anyhow::Result<Answer> {
@@ -334,6 +346,12 @@ fn stats_table(stats: &Stats) -> String {
     };
     let profile = profile_of(&stats.profile, stats.failed_member);
     row("disk", format!("{} ({profile}, {})", stats.name, Bytes(stats.size_bytes)));
+    if stats.power_off {
+        row("power", format!("off: requests fail until 'foreseek disk set {} --power on'", stats.name));
+    }
+    if !stats.fail_lba.is_empty() {
+        row("failing sectors", failing(&stats.fail_lba));
+    }
     row("delays", format!("{}, time scale {}", if stats.delays { "on" } else { "off" }, stats.time_scale));
     row("period", format!("{:.1} s", stats.seconds));
     row(
@@ -372,6 +390,15 @@ fn stats_table(stats: &Stats) -> String {
         row("warning", warning.clone());
     }
     table.to_string()
+}
+
+/// The first few ranges of failing sectors, and the number of further ones.
+fn failing(ranges: &[LbaRange]) -> String {
+    let mut named: Vec<String> = ranges.iter().take(RANGES_SHOWN).map(ToString::to_string).collect();
+    if let more @ 1.. = ranges.len() - named.len() {
+        named.push(format!("{more} ranges more"));
+    }
+    named.join(", ")
 }
 
 /// The profile, and that a member has failed.

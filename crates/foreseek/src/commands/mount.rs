@@ -134,7 +134,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     if args.foreground {
         serve::run(&settings, note_all)?;
     } else {
-        note_all(&client::mount(&settings, (Path::new("/proc/self/exe"), &["mount", "--serve"]))?);
+        note_all(&client::mount(&settings, &["mount", "--serve"])?);
     }
     Ok(Answer::Done)
 }

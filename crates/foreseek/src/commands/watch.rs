@@ -5,7 +5,7 @@ use super::{Answer, Format};
 use foreseek_units::Bytes;
 use foreseek_watch::daemon::{client, serve};
 use foreseek_watch::{Disk, MEMORY_LEAST, Options, SHARE, Walk, WatchStatus};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What is said after the options.
 const AFTER_HELP: &str = "\
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Answer> {
     if args.foreground {
         serve::run(&options, note_all)?;
     } else {
-        note_all(&client::start(&options, (Path::new("/proc/self/exe"), &["watch", "--serve"]))?);
+        note_all(&client::start(&options, &["watch", "--serve"])?);
     }
     Ok(Answer::Done)
 }

@@ -128,6 +128,12 @@ fn a_file_system_on_an_array_is_on_the_disk_below() {
     assert!(held.contains("busy") && held.contains(text(&mount_point)), "{held}");
     let twice = arrays.refused(&["attach", text(&disk), "--profile", "raid5-5x-15k"]);
     assert!(twice.contains("attached as array 'fs'"), "{twice}");
+    let below = lab.disk(&["detach", "below"]).err;
+    assert!(below.contains("busy: attached as array 'fs'"), "{below}");
+    let pid = arrays.list()[0]["pid"].as_u64().expect("a process");
+    assert_eq!(fs::read_to_string(format!("/proc/{pid}/comm")).expect("it runs"), "foreseek-array\n");
+    let line = fs::read(format!("/proc/{pid}/cmdline")).expect("it runs");
+    assert!(line.starts_with(b"foreseek\0array\0serve\0"), "{line:?}");
     let raw = lab.run(Command::new("mount").args([text(&disk), "/mnt"]));
     assert_ne!(raw.status, Some(0), "the device below cannot be mounted meanwhile");
 
@@ -577,6 +583,8 @@ fn a_silent_server_is_freed_by_force() {
     fs::write(point.join("file"), vec![5; 5_000_000]).expect("written");
     let pid = arrays.list()[0]["pid"].as_u64().expect("a process").to_string();
     lab.tool("kill", &["-STOP", &pid]);
+    let mute = arrays.refused(&["status", "silent"]);
+    assert!(mute.contains("nothing came within") && mute.contains("detach --force silent"), "{mute}");
     let held = arrays.refused(&["detach", "silent"]);
     assert!(held.contains(text(&point)), "{held}");
     arrays.must(&["detach", "--force", "silent"]);
@@ -657,6 +665,7 @@ fn unsupported_options_are_refused_in_a_line() {
     assert!(refusal("raid6", "3", &[]).contains("an array of 3 members"));
     assert!(refusal("raid5", "2", &[]).contains("an array of 2 members"));
     assert!(refusal("raid5", "5", &["--memory", "10M"]).contains("--memory 10 MiB"));
+    assert!(refusal("raid5", "5", &["--memory", "999T"]).contains("999 TiB: this machine has"));
     assert!(refusal("raid5", "5", &["--policy", "best"]).contains("no array policy is called 'best'"));
     assert!(refusal("raid5", "5", &["--policy", "asp+seqp128"]).contains("blockdev --setra"));
     assert!(refusal("raid5", "5", &["--name", "x/"]).contains("--name"));

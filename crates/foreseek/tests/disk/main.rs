@@ -10,6 +10,7 @@ use lab::{LIMIT, Lab, read_direct, until, wait};
 use serde_json::Value;
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -117,12 +118,21 @@ fn a_failing_sector_is_an_i_o_error_to_its_reader() {
     }
     assert!(lab.stats("bad")["failed"].as_u64() >= Some(2));
     lab.must(&["set", "bad", "--fail-lba", "0..1", "--fail-lba", "9..10"]);
+    let stats = lab.stats("bad");
+    assert_eq!(stats["fail_lba"].as_array().map(Vec::len), Some(2), "{stats}");
+    assert!(lab.must(&["stats", "bad"]).contains("0..1, 9..10"));
     read_direct(&device, 800 * 512).expect("it is sound now");
     assert_eq!(read_direct(&device, 0).expect_err("a bad sector").kind(), read_error());
     assert_eq!(read_direct(&device, 4096).expect_err("a bad sector").kind(), read_error());
     lab.must(&["set", "bad", "--fail-none"]);
     read_direct(&device, 0).expect("all is sound");
-    lab.must(&["detach", "bad"]);
+    lab.must(&["set", "bad", "--power", "off"]);
+    assert_eq!((&lab.stats("bad")["power_off"], &lab.list()[0]["power_off"]), (&true.into(), &true.into()));
+    assert!(lab.must(&["list"]).contains("ready, power off"));
+    assert!(lab.must(&["stats", "bad"]).contains("disk set bad --power on"));
+    lab.must(&["set", "bad", "--power", "on"]);
+    // A name that is given twice is detached once.
+    lab.must(&["detach", "bad", "bad", device.to_str().expect("plain")]);
     lab.assert_clean();
 }
 
@@ -151,13 +161,15 @@ fn a_killed_server_is_seen_and_cleaned_up_after() {
 }
 
 #[test]
-fn a_server_killed_while_it_starts_leaves_what_can_be_cleaned() {
+fn a_server_killed_while_it_starts_leaves_nothing() {
     let Some(lab) = Lab::new() else { return };
     for (number, wait_ms) in [2, 10, 20, 30, 50, 80, 150].into_iter().enumerate() {
         let name = format!("early{number}");
         let mut attach = lab.command();
         attach.args(["attach", "--profile", "wd-500g", "--size", "64M", "--name", &name]);
-        let mut attach = attach.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
+        let said = lab.path("said");
+        let err = fs::File::create(&said).expect("a file");
+        let mut attach = attach.stdout(Stdio::null()).stderr(err).spawn().expect("it runs");
         let record = lab.path(&format!("run/disks/{name}/record.json"));
         let mut pid = None;
         until(LIMIT, || {
@@ -166,11 +178,17 @@ fn a_server_killed_while_it_starts_leaves_what_can_be_cleaned() {
             pid.is_some()
         });
         std::thread::sleep(Duration::from_millis(wait_ms));
-        // Where it was faster it is killed as a disk that is ready.
         lab.tool("kill", &["-s", "KILL", &pid.expect("a server").to_string()]);
-        assert!(wait(&mut attach, LIMIT).is_some(), "attach does not end");
-        assert!(until(LIMIT, || lab.list()[0]["health"] == "dead"), "{:?}", lab.list());
-        lab.must(&["detach", &name]);
+        let status = wait(&mut attach, LIMIT).expect("attach ends");
+        if status.success() {
+            // It was faster, and is killed as a disk that is ready.
+            assert!(until(LIMIT, || lab.list()[0]["health"] == "dead"), "{:?}", lab.list());
+            lab.must(&["detach", &name]);
+        } else {
+            let said = fs::read_to_string(&said).expect("text");
+            assert!(said.contains("ended before it was ready (signal: 9 (SIGKILL))"), "{said}");
+            assert!(lab.list().is_empty(), "{:?}", lab.list());
+        }
         let left = lab.path(&format!("run/disks/{name}"));
         assert!(!left.exists());
     }
@@ -236,12 +254,13 @@ fn without_the_right_the_remedy_is_said_once() {
     lab.attach(&["--profile", "none", "--size", "16M", "--name", "mine"]);
     let program = lab.path("foreseek");
     lab.copy_of_the_program(&program);
-    for arguments in [
-        &["list"][..],
-        &["stats", "mine"],
-        &["set", "mine", "--delays", "off"],
-        &["detach", "mine"],
-        &["attach", "--profile", "none", "--size", "4M"],
+    for (arguments, verb) in [
+        (&["list"][..], "cannot list"),
+        (&["stats", "mine"], "cannot show"),
+        (&["set", "mine", "--delays", "off"], "cannot change"),
+        (&["detach", "mine"], "cannot detach"),
+        (&["detach", "--all"], "cannot detach"),
+        (&["attach", "--profile", "none", "--size", "4M"], "cannot attach"),
     ] {
         let mut nobody = Command::new(&program);
         nobody.arg("disk").args(arguments).env("FORESEEK_RUN", lab.path("run")).uid(65534).gid(65534);
@@ -249,8 +268,37 @@ fn without_the_right_the_remedy_is_said_once() {
         assert_eq!(ended.status, Some(2), "{arguments:?}: {ended:?}");
         assert_eq!(ended.err.matches("as root").count(), 1, "{arguments:?}: {ended:?}");
         assert!(ended.err.lines().count() == 1, "{arguments:?}: {ended:?}");
+        assert!(ended.err.contains(verb), "{arguments:?}: {ended:?}");
     }
     lab.must(&["detach", "mine"]);
+    lab.assert_clean();
+}
+
+#[test]
+fn a_program_inside_keeps_a_device_that_is_detached_by_force_and_is_named() {
+    let Some(lab) = Lab::new() else { return };
+    let device = lab.attach(&["--profile", "none", "--size", "64M", "--name", "held"]);
+    let (node, point) = (device.to_str().expect("plain"), lab.mount_point());
+    lab.tool("mkfs.ext4", &["-q", node]);
+    lab.tool("mount", &[node, point.to_str().expect("plain")]);
+    let mut inside = Command::new("sleep").arg("1000").current_dir(&point).spawn().expect("'sleep' exists");
+    let ended = lab.disk(&["detach", "held", "--force"]);
+    let user = format!("(process {}) works in it; end that, then detach again", inside.id());
+    inside.kill().and_then(|()| inside.wait()).expect("ended");
+    assert_eq!(ended.status, Some(2), "{ended:?}");
+    assert!(ended.err.contains(node) && ended.err.contains(&user), "{ended:?}");
+    lab.must(&["detach", "held"]);
+    lab.assert_clean();
+}
+
+#[test]
+fn a_path_that_is_not_utf8_is_refused_by_its_bytes() {
+    let Some(lab) = Lab::new() else { return };
+    let mut command = lab.command();
+    command.args(["attach", "--profile", "none", "--size", "16M", "--backing"]);
+    let ended = lab.run(command.arg(std::ffi::OsStr::from_bytes(b"n\xff")));
+    assert_eq!((ended.status, ended.err.lines().count()), (Some(2), 1), "{ended:?}");
+    assert!(ended.err.contains("/n\\xff: the path is not UTF-8"), "{ended:?}");
     lab.assert_clean();
 }
 
@@ -491,10 +539,10 @@ fn bad_input_is_refused_and_leaves_nothing() {
         (&["--profile", "none", "--size", "4000000T"], "--size"),
         (&["--profile", "none", "--size", "900T"], "no space"),
         (&["--profile", "none", "--backing", "folder"], "not a regular file"),
-        (&["--profile", "none", "--backing", "missing/file", "--size", "64M"], "missing/file"),
+        (&["--profile", "none", "--backing", "missing/file", "--size", "64M"], "--backing"),
         (&["--profile", "none", "--backing", "small", "--size", "4096"], "8 KiB"),
         (&["--profile", "none", "--backing", "small", "--size", "1M"], "truncate -s 1048576"),
-        (&["--profile", "none", "--size", "64M", "--dir", "missing"], "missing"),
+        (&["--profile", "none", "--size", "64M", "--dir", "missing"], "--dir"),
         (&["--profile", "wd-500g", "--size", "64M", "--time-scale", "-1"], "--time-scale"),
         (&["--profile", "wd-500g", "--size", "64M", "--queue-depth", "0"], "queue"),
         (&["--profile", "wd-500g", "--size", "64M", "--fail-lba", "5..200000"], "0..131072"),

@@ -1,14 +1,14 @@
 //! Mounting, and requests to the servers of mounts. Every call is bounded in time.
 
-use crate::daemon::place::{self, Record};
+use crate::daemon::place::{self, LIST, Record};
 use crate::daemon::protocol::{Ready, ServerRequest};
 use crate::daemon::serve::LINGER;
 use crate::fs::mount_point;
 use crate::{Error, MountStatus, Settings};
 use foreseek_server::mount_table::mounted_on;
-use foreseek_server::{Client, Context, Launch, ServerFolder, users_inside};
+use foreseek_server::{Client, Kind, Launch, ServerFolder, absolute_path, users_inside};
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf, absolute};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use foreseek_server::Health;
@@ -31,21 +31,31 @@ pub struct Listed {
     pub health: Health,
 }
 
-/// Mounts: starts a server, which outlives the caller. Returns the server's warnings. `server` is the program
-/// and the arguments with which it calls [`serve::run_detached`].
+/// Mounts: starts a server, which outlives the caller. Returns the server's warnings. The server is this program,
+/// which calls [`serve::run_detached`] when it gets these arguments.
 ///
 /// [`serve::run_detached`]: crate::daemon::serve::run_detached
 ///
 /// # Errors
 /// The reason why it cannot be mounted; nothing is left behind then.
-pub fn mount(settings: &Settings, server: (&Path, &[&str])) -> Result<Vec<String>, Error> {
-    let (program, arguments) = server;
+pub fn mount(settings: &Settings, arguments: &[&str]) -> Result<Vec<String>, Error> {
     let mut settings = settings.clone();
-    for path in [&mut settings.mount.source, &mut settings.mount.mount_point] {
-        *path = absolute(&path).context("find", &path)?;
+    let state = settings.state.as_mut();
+    for path in [&mut settings.mount.source, &mut settings.mount.mount_point].into_iter().chain(state) {
+        *path = absolute_path(path)?;
     }
-    let ready: Ready = Launch { program, arguments }.start(&settings)?;
+    let launch = Launch { kind: Kind::Mount, program: None, arguments, free };
+    let ready: Ready = launch.start(&settings)?;
     Ok(ready.warnings)
+}
+
+/// Frees what a server left that ended before it was ready.
+fn free(folder: &ServerFolder) -> Result<(), String> {
+    let freed = || -> Result<(), Error> {
+        folder.record::<Record>()?.map_or(Ok(()), |record| mount_point::free(&record.mount_point))?;
+        Ok(folder.remove()?)
+    };
+    freed().map_err(|error| error.to_string())
 }
 
 /// All mounts, dead ones included.
@@ -53,13 +63,18 @@ pub fn mount(settings: &Settings, server: (&Path, &[&str])) -> Result<Vec<String
 /// # Errors
 /// They cannot be listed.
 pub fn list() -> Result<Vec<Listed>, Error> {
-    let listed = |(folder, record): (ServerFolder, Record)| Listed {
-        health: Client::of(&folder).health(),
-        mount_point: record.mount_point,
-        source: record.source,
-        pid: record.server.pid,
+    Ok(place::all(LIST)?.into_iter().filter_map(|(folder, record)| listed(&folder, record)).collect())
+}
+
+/// `None` for a mount whose server has ended in order meanwhile.
+fn listed(folder: &ServerFolder, record: Record) -> Option<Listed> {
+    let health = match Client::of(folder).health() {
+        Health::Ready if !mount_point::is_ours(&record.mount_point) => Health::Ending,
+        Health::Dead if !folder.path().exists() => return None,
+        health => health,
     };
-    Ok(place::all()?.into_iter().map(listed).collect())
+    let Record { server, source, mount_point } = record;
+    Some(Listed { mount_point, source, pid: server.pid, health })
 }
 
 /// The status of a mount.
@@ -67,7 +82,7 @@ pub fn list() -> Result<Vec<Listed>, Error> {
 /// # Errors
 /// [`Error::NotMounted`], [`Error::Dead`], [`Error::Silent`].
 pub fn status(point: &Path) -> Result<MountStatus, Error> {
-    let (folder, record) = find(point)?;
+    let (folder, record) = find(point, "show a mount's status")?;
     let status = Client::of(&folder).ask(&ServerRequest::Status);
     status.map_err(|error| Error::of(&folder, &record.mount_point, error))
 }
@@ -98,7 +113,7 @@ pub fn unmount(point: &Path) -> Result<(), Error> {
 /// # Errors
 /// As [`unmount`].
 pub fn unmount_with(point: &Path, notify: impl FnOnce(&BusyUnmount)) -> Result<(), Error> {
-    let (folder, record) = match find(point) {
+    let (folder, record) = match find(point, "unmount") {
         Ok(found) => found,
         // The record is gone, but its mount is not.
         Err(Error::NotMounted(_)) if mount_point::is_ours(&mount_point::name_of(point)) => {
@@ -125,7 +140,7 @@ pub fn unmount_with(point: &Path, notify: impl FnOnce(&BusyUnmount)) -> Result<(
     Ok(folder.remove()?)
 }
 
-fn find(point: &Path) -> Result<(ServerFolder, Record), Error> {
+fn find(point: &Path, what: &'static str) -> Result<(ServerFolder, Record), Error> {
     let point = mount_point::name_of(point);
-    place::find(&point)?.ok_or(Error::NotMounted(point))
+    place::find(&point, what)?.ok_or(Error::NotMounted(point))
 }

@@ -3,12 +3,14 @@
 
 use crate::Error;
 use crate::daemon::names;
-use foreseek_server::{CallError, ServerFolder, ServerProcess};
+use foreseek_server::{Kind, ServerFolder, ServerProcess};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// The kind of server.
-const KIND: &str = "mounts";
+const KIND: Kind = Kind::Mount;
+/// What all mounts are found for.
+pub(crate) const LIST: &str = "list mounts";
 
 /// A server's record of itself and its mount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,22 +28,18 @@ pub(crate) fn folder_of(mount_point: &Path) -> ServerFolder {
 }
 
 /// The folder of the mount on this point and its record, if it exists. It also finds the folder of a server
-/// of an earlier version, which named folders differently.
-pub(crate) fn find(mount_point: &Path) -> Result<Option<(ServerFolder, Record)>, Error> {
+/// of an earlier version, which named folders differently. `what` is to be done with it, for the error.
+pub(crate) fn find(mount_point: &Path, what: &'static str) -> Result<Option<(ServerFolder, Record)>, Error> {
     let folder = folder_of(mount_point);
-    if let Some(record) = folder.record().map_err(denied)? {
+    if let Some(record) = folder.record().map_err(|error| error.or_not_root::<Error>(what))? {
         return Ok(Some((folder, record)));
     }
-    Ok(all()?.into_iter().find(|(_, record)| record.mount_point == mount_point))
+    Ok(all(what)?.into_iter().find(|(_, record)| record.mount_point == mount_point))
 }
 
-fn denied(error: CallError) -> Error {
-    error.or_not_root("list mounts")
-}
-
-/// The folders of all mounts, in order of mount point.
-pub(crate) fn all() -> Result<Vec<(ServerFolder, Record)>, Error> {
-    let folders = ServerFolder::all(KIND).map_err(denied)?;
+/// The folders of all mounts, in order of mount point. `what` is to be done with them, for the error.
+pub(crate) fn all(what: &'static str) -> Result<Vec<(ServerFolder, Record)>, Error> {
+    let folders = ServerFolder::all(KIND).map_err(|error| error.or_not_root::<Error>(what))?;
     let mut found = Vec::new();
     for folder in folders {
         if let Some(record) = folder.record::<Record>()? {

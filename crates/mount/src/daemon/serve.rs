@@ -6,14 +6,15 @@
 //! It ends on SIGTERM, SIGINT or SIGHUP, on a request on its socket, and when another process unmounts it.
 //! Files that are open then stay usable for [`LINGER`]; a second signal ends that at once.
 
-use crate::daemon::place::{self, Record};
+use crate::daemon::place::{self, LIST, Record};
 use crate::daemon::protocol::{Ready, ServerRequest};
 use crate::daemon::state_saver::{self, StateDir, StateSaver};
 use crate::fs::mount_point;
 use crate::fs::mounted::check_rights;
 use crate::{Error, MountStatus, Mounted, Settings};
 use foreseek_server::{
-    Answer, Context, Control, Daemon, Ending, ServerFolder, ServerProcess, run_directory, run_server,
+    Answer, Client, Context, Control, Daemon, Ending, Kind, ServerFolder, ServerProcess, absolute_path,
+    run_directory, run_server,
 };
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -21,6 +22,12 @@ use std::time::{Duration, Instant};
 /// How long files that are open at the unmount stay usable. A program that got a signal at the same time has
 /// enough time to end. It is shorter than the 90 s after which systemd kills.
 pub(crate) const LINGER: Duration = Duration::from_secs(30);
+
+/// Longest wait for the server of the mount that was on a mount point: one without users saves what it has learnt and
+/// ends, which takes no longer on a busy disk.
+const ENDING_LIMIT: Duration = Duration::from_secs(10);
+/// Between checks of it.
+const ENDING_POLL: Duration = Duration::from_millis(20);
 
 /// Mounts and serves until it has to end. `ready` is called once it is mounted, with the warnings.
 ///
@@ -37,7 +44,7 @@ pub fn run(settings: &Settings, ready: impl FnOnce(&[String])) -> Result<(), Err
 /// # Errors
 /// As [`run`]; the process that started it gets the error as well.
 pub fn run_detached() -> Result<(), Error> {
-    foreseek_server::run_detached(|settings, _| {
+    foreseek_server::run_detached(Kind::Mount, |settings, _| {
         let (server, control) = Server::start(&settings)?;
         if let Err(error) = server.folder.log_here() {
             server.end(Ending::Orphaned)?;
@@ -56,12 +63,12 @@ struct Server {
 impl Server {
     fn start(settings: &Settings) -> Result<(Self, Control), Error> {
         check_rights()?;
-        let mount_point = mount_point::name_of(&settings.mount.mount_point);
+        let mount_point = absolute_path(&mount_point::name_of(&settings.mount.mount_point))?;
         make_way(&mount_point)?;
         let folder = place::folder_of(&mount_point);
         folder.make()?;
         let started = (|| {
-            let source = settings.mount.source.clone();
+            let source = absolute_path(&settings.mount.source)?;
             folder.set_record(&Record { server: ServerProcess::own(), source, mount_point })?;
             let control = Control::open(&folder)?;
             let (mounted, saver) = begin(settings)?;
@@ -140,14 +147,33 @@ fn or_warning<T>(result: Result<Option<T>, String>, warnings: &mut Vec<String>) 
     })
 }
 
-/// Frees a mount point of a dead server's leftovers; refuses if a live server serves it.
+/// Waits for the end of a server whose mount another process has taken away. Refuses if its mount is there, and if
+/// it does not end.
+fn wait_while_ending(folder: &ServerFolder, server: ServerProcess, point: &Path) -> Result<(), Error> {
+    let deadline = Instant::now() + ENDING_LIMIT;
+    // A request wakes the server, which looks once a second by itself whether its mount is there.
+    if server.is_alive() && !mount_point::is_ours(point) {
+        let _ = Client::of(folder).ping();
+    }
+    while !server.wait_for_end(ENDING_POLL) {
+        let (path, pid) = (point.to_owned(), server.pid);
+        if mount_point::is_ours(point) {
+            return Err(Error::AlreadyMounted { path, pid });
+        }
+        if Instant::now() >= deadline {
+            return Err(Error::Ending { path, pid });
+        }
+    }
+    Ok(())
+}
+
+/// Frees a mount point of a dead server's leftovers, after waiting for one that is ending; refuses if a live server
+/// serves it.
 fn make_way(point: &Path) -> Result<(), Error> {
     // A run directory that does not exist has no records: this mount will create it.
-    let found = if run_directory().exists() { place::find(point)? } else { None };
-    if let Some((_, Record { server, .. })) = &found
-        && server.is_alive()
-    {
-        return Err(Error::AlreadyMounted { path: point.to_owned(), pid: server.pid });
+    let found = if run_directory().exists() { place::find(point, LIST)? } else { None };
+    if let Some((folder, Record { server, .. })) = &found {
+        wait_while_ending(folder, *server, point)?;
     }
     if mount_point::is_ours(point) {
         tracing::info!("freeing {} of what a dead server left", point.display());

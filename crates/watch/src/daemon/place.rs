@@ -3,12 +3,12 @@
 
 use crate::WatchStatus;
 use crate::error::Result;
-use foreseek_server::{MemoryGroup, ServerFolder, ServerProcess};
+use foreseek_server::{Kind, MemoryGroup, ServerFolder, ServerProcess};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// The kind of server.
-const KIND: &str = "watch";
+const KIND: Kind = Kind::Watch;
 /// The name of the one watcher.
 const NAME: &str = "watch";
 /// The name of its control group.

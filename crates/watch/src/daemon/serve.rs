@@ -4,7 +4,9 @@ use super::place::{GROUP, Ready, Record, ServerRequest, clean, folder};
 use crate::budget::Confined;
 use crate::error::{Error, Result};
 use crate::{Options, WatchStatus, Watcher};
-use foreseek_server::{Answer, CallError, Control, Daemon, Ending, MemoryGroup, ServerProcess, run_server};
+use foreseek_server::{
+    Answer, CallError, Control, Daemon, Ending, Kind, MemoryGroup, ServerProcess, run_server,
+};
 use foreseek_units::Bytes;
 use std::time::Instant;
 
@@ -27,7 +29,7 @@ pub fn run(options: &Options, ready: impl FnOnce(&WatchStatus)) -> Result<()> {
 /// # Errors
 /// As [`run`]; the process that started it gets the error as well.
 pub fn run_detached() -> Result<()> {
-    foreseek_server::run_detached(|options, _| {
+    foreseek_server::run_detached(Kind::Watch, |options, _| {
         let (server, control) = Server::start(&options)?;
         if let Err(error) = folder().log_here() {
             server.end(Ending::Orphaned)?;
