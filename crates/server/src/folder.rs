@@ -32,13 +32,18 @@ const FAILED: &str = "failed";
 /// The directory with the folders of servers.
 #[must_use]
 pub fn run_directory() -> PathBuf {
-    std::env::var_os("FORESEEK_RUN").map_or_else(|| RUN.into(), PathBuf::from)
+    named().unwrap_or_else(|| RUN.into())
+}
+
+/// The directory that `FORESEEK_RUN` names; an empty value names none.
+fn named() -> Option<PathBuf> {
+    std::env::var_os("FORESEEK_RUN").filter(|name| !name.is_empty()).map(PathBuf::from)
 }
 
 /// The entries of a folder in the run directory; none where no server has created it yet. A missing run
 /// directory that the user has named is an error: an empty list would look as if no server ran.
 fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    entries_of(folder, std::env::var_os("FORESEEK_RUN").map(PathBuf::from).as_deref())
+    entries_of(folder, named().as_deref())
 }
 
 fn entries_of(folder: &Path, named: Option<&Path>) -> io::Result<Vec<PathBuf>> {
