@@ -7,6 +7,14 @@ use common::*;
 use foreseek_libprefetch::{Client, HintMode, Settings};
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Keeps tests apart: a child would find locks of the library taken for ever that another test's thread holds at its
+/// fork.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Runs `work` in a forked child, which ends with `exit` and the returned status.
 fn in_child(work: impl FnOnce() -> i32) -> i32 {
@@ -58,6 +66,7 @@ fn take_lock(fd: RawFd) {
 
 #[test]
 fn the_hosts_locks_are_held_throughout() {
+    let _alone = alone();
     let folder = folder();
     let path = folder.path().join("f");
     let file = write_file(&path, 1, 500);
@@ -91,6 +100,7 @@ fn the_hosts_locks_are_held_throughout() {
 
 #[test]
 fn a_forked_child_has_no_client_and_may_create_one() {
+    let _alone = alone();
     let folder = folder();
     let file = write_file(&folder.path().join("f"), 2, 100);
     let fd = file.as_raw_fd();
@@ -128,6 +138,7 @@ fn a_forked_child_has_no_client_and_may_create_one() {
 
 #[test]
 fn a_file_of_another_user_is_prefetched_by_own_account() {
+    let _alone = alone();
     // SAFETY: reads the user id.
     if unsafe { libc::geteuid() } != 0 {
         println!("SKIPPED: not root: cannot become another user");
@@ -172,6 +183,7 @@ fn a_file_of_another_user_is_prefetched_by_own_account() {
 
 #[test]
 fn counters_are_written_when_the_process_ends() {
+    let _alone = alone();
     let folder = folder();
     let file = write_file(&folder.path().join("f"), 4, 50);
     let stats = folder.path().join("stats-%p.json");
