@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// Changes in flight: half of what a disk's own queue holds, since each occupies a thread.
-const THREADS: usize = 16;
+/// Changes in flight: as many as a loop device sends, since with fewer the disks have less to choose from.
+const THREADS: usize = 128;
 /// The stack of a thread, which only waits in system calls.
 const STACK: usize = 256 << 10;
 

@@ -14,9 +14,7 @@ use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The shortest piece of a write that goes on behind it.
-const CUT: Bytes = Bytes::kib(512);
-/// The shortest write that waits for the one in front of it.
+/// The shortest write that waits.
 const LONG: Bytes = Bytes::kib(256);
 /// The longest wait for a neighbour. A piece follows in less than 1 ms; a busy machine needs more.
 const WAIT: Duration = Duration::from_millis(16);
@@ -191,9 +189,8 @@ impl<T> Waiting<T> {
     /// is likely to come.
     fn expects(&self, group: &Group<T>) -> bool {
         let length = group.range.len();
-        let behind = length >= CUT && self.is_within_stripe(group.range.end);
-        let before = length >= LONG && self.is_within_stripe(group.range.start);
-        !group.skips && length < JOINED_MOST && (behind || before)
+        let is_whole = !self.is_within_stripe(group.range.start) && !self.is_within_stripe(group.range.end);
+        !group.skips && !is_whole && (LONG..JOINED_MOST).contains(&length)
     }
 
     fn is_within_stripe(&self, at: ByteOffset) -> bool {
@@ -270,7 +267,7 @@ mod tests {
     #[test]
     fn what_is_whole_or_short_waits_for_nothing() {
         let mut raid5 = waiting(Level::Raid5);
-        for range in [span(0, 2048), span(2048, 6144), span(64, 128), span(0, 4), span(0, 500)] {
+        for range in [span(0, 2048), span(2048, 6144), span(64, 128), span(0, 4), span(0, 200)] {
             assert_eq!(raid5.add(range, 1), Some(Place::Alone(range, 1)), "{range:?}");
         }
         let range = span(0, 1280);
