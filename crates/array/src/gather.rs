@@ -1,13 +1,13 @@
 //! Joins writes that lie directly behind one another, so that stripes with parity arrive below whole.
 //!
 //! The loop device cuts a long write at 1280 KiB or 128 pieces of memory, which may be as little as 512 KiB, and
-//! FUSE before Linux 6.13 cuts at 1 MiB what is left. The export over NBD cuts at 1 MiB. The pieces arrive one after the other or side by side. A stripe that lies in
-//! two of them would arrive in two writes, and md would read for the parity of each. So a long write that begins or
-//! ends within a stripe waits for its neighbours. What has come together goes below as one write.
+//! FUSE before Linux 6.13 cuts at 1 MiB what is left. The export over NBD cuts at 1 MiB. The pieces arrive one after
+//! the other or side by side. A stripe that lies in two of them would arrive in two writes, and md would read for the
+//! parity of each. So a long write that begins or ends within a stripe waits for its neighbours. What has come together
+//! goes below as one write.
 //!
-//! It waits 16 ms at most for each neighbour. After a write that has waited in vain some do not wait: one, and
-//! twice as many each time, up to 128. The same holds for writes that have come together and are as long as some
-//! behind which nothing came.
+//! It waits 16 ms at most for each neighbour. After a wait for one that did not come some writes do not wait: one, and
+//! twice as many each time, up to 128. That is counted for single writes, and for joined writes by their length.
 
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Lba, Sectors, Stripes};
 use std::collections::HashMap;
@@ -94,7 +94,7 @@ struct Group<T> {
     range: ByteSpan,
     /// In the order of their places; at least one.
     writes: Joined<T>,
-    /// It does not wait, since others like it have waited in vain.
+    /// It does not wait, since no neighbour came to others like it.
     skips: bool,
 }
 
@@ -133,7 +133,7 @@ struct Waiting<T> {
 struct Skips {
     /// How many of the next ones do not.
     left: u32,
-    /// How many did not after the last one that had waited in vain.
+    /// How many did not after the last one to which no neighbour came.
     all: u32,
 }
 
@@ -203,7 +203,7 @@ impl<T> Waiting<T> {
         at.map_or_else(Vec::new, |at| self.groups.swap_remove(at).writes)
     }
 
-    /// Takes out a group that has waited in vain.
+    /// Takes out a group to which no neighbour came.
     fn give_up(&mut self, id: u64) -> Joined<T> {
         if let Some(kind) = self.group(id).map(Group::kind) {
             if self.skips.len() == KINDS_MOST {
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_in_vain_become_rare() {
+    fn waits_for_what_does_not_come_become_rare() {
         let mut waiting = waiting(Level::Raid5);
         let (mut waited, mut since, mut longest) = (0, 0, 0);
         for number in 0..1000_u64 {

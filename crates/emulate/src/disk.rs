@@ -97,12 +97,12 @@ impl Disk {
         self.timer.notify(TimerMessage::Delays(on));
     }
 
-    /// Sets the sectors whose requests fail.
-    /// The sectors that fail.
+    /// The sectors whose requests fail.
     pub(crate) fn failing(&self) -> Vec<LbaRange> {
         self.failing.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Sets these sectors.
     pub(crate) fn set_failing(&self, ranges: Vec<LbaRange>) {
         self.any_failing.store(!ranges.is_empty(), Ordering::Release);
         *self.failing.write().unwrap_or_else(PoisonError::into_inner) = ranges;
