@@ -10,8 +10,8 @@ use crate::{AttachOptions, Error, Status};
 use foreseek_export::{Export, ExportError, ExportOptions, NbdExport};
 use foreseek_nbd::Offer;
 use foreseek_server::{
-    Answer, Context, Control, Daemon, Ending, Kind, NotRoot, ServerProcess, Starter, leave_limited,
-    precautions, run_detached,
+    Answer, Context, Control, Daemon, EndSignals, Ending, Kind, NotRoot, ServerProcess, Starter,
+    leave_limited, precautions, run_detached,
 };
 use foreseek_units::Bytes;
 use std::fs;
@@ -49,9 +49,10 @@ pub fn run() -> ExitCode {
 
 fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Control), Error> {
     NotRoot::check("attach an array")?;
+    let signals = EndSignals::block()?;
     let folder = GuardedFolder(state::make(options.name.as_deref())?);
     folder.0.log_here()?;
-    let control = Control::open(&folder.0)?;
+    let control = Control::open(signals, &folder.0)?;
     let left = leave_limited("array")?;
     let mut warnings = Vec::from_iter(left.warning);
     let below = Below::open(&options.device)?;

@@ -9,7 +9,7 @@ use crate::protocol::{AttachLoop, Attached, LoopAttached, Reply, ServerRequest};
 use crate::running::Running;
 use crate::state::{self, GuardedFolder};
 use crate::{AttachOptions, Error};
-use foreseek_server::{Answer, Control, Daemon, Ending, Kind, NotRoot, Starter, run_detached};
+use foreseek_server::{Answer, Control, Daemon, EndSignals, Ending, Kind, NotRoot, Starter, run_detached};
 use foreseek_units::Bytes;
 use std::path::Path;
 use std::process::ExitCode;
@@ -37,10 +37,11 @@ pub fn run() -> ExitCode {
 
 fn start(options: AttachOptions, starter: &mut Starter) -> Result<(Running, Control), Error> {
     NotRoot::check("attach an emulated disk")?;
+    let signals = EndSignals::block()?;
     let folder = GuardedFolder(state::make(options.name.as_deref())?);
     folder.0.log_here()?;
     // It listens before the record says that it is ready: a client that reads the record can connect.
-    let control = Control::open(&folder.0)?;
+    let control = Control::open(signals, &folder.0)?;
     let mut attach = |file: &Path, size: Bytes| {
         let attached: LoopAttached =
             starter.ask(&AttachLoop { file: file.to_owned(), size_bytes: size.get() })?;

@@ -57,5 +57,5 @@ pub use memory_group::MemoryGroup;
 pub use mount_settings::MountSettings;
 pub use process::ServerProcess;
 pub use protocol::ServerRequest;
-pub use serve::{Answer, Control, Daemon, Ending, run_server};
+pub use serve::{Answer, Control, Daemon, EndSignals, Ending, run_server};
 pub use users::Users;

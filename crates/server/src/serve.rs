@@ -79,6 +79,21 @@ pub enum Answer<A: ServerRequest> {
     Reply(A::Reply, Vec<A::Line>),
 }
 
+/// The signals that ask a server to end. They do not end it: they wait until [`run_server`] looks.
+#[derive(Debug)]
+pub struct EndSignals(OwnedFd);
+
+impl EndSignals {
+    /// Blocks them in this thread and in threads that it starts. Call it before any thread is started, and before
+    /// anything is made that a server killed by a signal would leave: its folder, too.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn block() -> Result<Self, CallError> {
+        Ok(Self(daemon::end_signals().context("wait for", "signals")?))
+    }
+}
+
 /// The sources of a server's orders: its control socket and signals.
 #[derive(Debug)]
 pub struct Control {
@@ -87,13 +102,11 @@ pub struct Control {
 }
 
 impl Control {
-    /// Listens in this folder. Blocks the signals in this thread and in threads that it starts: call it
-    /// before any thread is started.
+    /// Listens in this folder.
     ///
     /// # Errors
     /// The kernel's error.
-    pub fn open(folder: &ServerFolder) -> Result<Self, CallError> {
-        let signals = daemon::end_signals().context("wait for", "signals")?;
+    pub fn open(EndSignals(signals): EndSignals, folder: &ServerFolder) -> Result<Self, CallError> {
         let path = folder.control();
         let listener = UnixListener::bind(&path).context("listen on", &path)?;
         listener.set_nonblocking(true).context("listen on", &path)?;
@@ -249,7 +262,7 @@ mod tests {
         let (opens, opened) = channel();
         let inside = folder.clone();
         let thread = std::thread::spawn(move || {
-            let control = Control::open(&inside)?;
+            let control = Control::open(EndSignals::block()?, &inside)?;
             opens.send(()).expect("waited for");
             run_server(Numbers { ended: ends, lost, users }, &control)
         });

@@ -13,8 +13,8 @@ use crate::fs::mount_point;
 use crate::fs::mounted::check_rights;
 use crate::{Error, MountStatus, Mounted, Settings};
 use foreseek_server::{
-    Answer, Client, Context, Control, Daemon, Ending, Kind, ServerFolder, ServerProcess, absolute_path,
-    run_directory, run_server,
+    Answer, Client, Context, Control, Daemon, EndSignals, Ending, Kind, ServerFolder, ServerProcess,
+    absolute_path, run_directory, run_server,
 };
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -66,11 +66,12 @@ impl Server {
         let mount_point = absolute_path(&mount_point::name_of(&settings.mount.mount_point))?;
         make_way(&mount_point)?;
         let folder = place::folder_of(&mount_point);
+        let signals = EndSignals::block()?;
         folder.make()?;
         let started = (|| {
             let source = absolute_path(&settings.mount.source)?;
             folder.set_record(&Record { server: ServerProcess::own(), source, mount_point })?;
-            let control = Control::open(&folder)?;
+            let control = Control::open(signals, &folder)?;
             let (mounted, saver) = begin(settings)?;
             Ok((mounted, saver, control))
         })();

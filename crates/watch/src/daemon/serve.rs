@@ -5,7 +5,7 @@ use crate::budget::Confined;
 use crate::error::{Error, Result};
 use crate::{Options, WatchStatus, Watcher};
 use foreseek_server::{
-    Answer, CallError, Control, Daemon, Ending, Kind, MemoryGroup, ServerProcess, run_server,
+    Answer, CallError, Control, Daemon, EndSignals, Ending, Kind, MemoryGroup, ServerProcess, run_server,
 };
 use foreseek_units::Bytes;
 use std::time::Instant;
@@ -49,11 +49,12 @@ impl Server {
     fn start(options: &Options) -> Result<(Self, Control)> {
         remove_stale()?;
         let folder = folder();
+        let signals = EndSignals::block()?;
         folder.make().map_err(denied)?;
         let record = Record { server: ServerProcess::own(), group: MemoryGroup::planned(GROUP) };
         let started = (|| {
             folder.set_record(&record)?;
-            let control = Control::open(&folder)?;
+            let control = Control::open(signals, &folder)?;
             let window = crate::current_window(options);
             let (group, warnings) = enter_group(window);
             let own = group.as_ref().filter(|group| group.has_own_limit());
