@@ -1,5 +1,6 @@
 //! The measurement of a claim.
 
+use crate::pick::Sweep;
 use foreseek_simulate::experiment::Summary;
 
 /// A measurement.
@@ -36,6 +37,12 @@ impl Measured {
     #[must_use]
     pub fn exact(value: f64, shown: String, exact: bool) -> Self {
         Self { exact: Some(exact), shown: Some(shown), ..Self::number(value) }
+    }
+
+    /// With points beside it that were run and are not judged.
+    #[must_use]
+    pub(crate) fn beside(self, points: Sweep) -> Self {
+        Self { beside: points.places(), ..self }
     }
 
     /// A bound that every one of these runs must keep; the `worst` of them is shown.

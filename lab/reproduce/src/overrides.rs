@@ -63,6 +63,9 @@ impl Overrides {
         };
         let (table, name) = key.split_once('.').ok_or_else(known)?;
         if table == DEVICE {
+            if !name.contains('.') && !Profile::builtin_names().any(|device| has_key(device, name)) {
+                return Err(format!("no device's profile has a key '{name}'"));
+            }
             self.device.insert(name.to_owned(), value);
             return Ok(());
         }
@@ -89,8 +92,11 @@ impl Overrides {
         &self.experiment
     }
 
-    /// A built-in device with its overrides; a device without such a key stays as it is. A key of a table
-    /// (`controller.read_ahead`) is set even if the profile has none.
+    /// A built-in device with its overrides. What is set of all devices is set of those whose profile has the key; a
+    /// key of a table (`controller.read_ahead`), and what is set of one device, even if the profile has none.
+    ///
+    /// # Errors
+    /// There is no such device, or its profile cannot have that key or value.
     pub(crate) fn device(&self, name: &str) -> Result<Profile, String> {
         let unknown = || format!("there is no device '{name}'");
         let own = self.devices.get(name).and_then(Value::as_table);
@@ -100,16 +106,12 @@ impl Overrides {
         let text = Profile::builtin_text(name).ok_or_else(unknown)?;
         let mut table = read(text)?;
         member_in_place(&mut table)?;
-        for (key, value) in self.device.iter().chain(own.into_iter().flatten()) {
+        let all = self.device.iter().map(|set| (set, false));
+        for ((key, value), is_own) in all.chain(own.into_iter().flatten().map(|set| (set, true))) {
             match key.split_once('.') {
-                Some((inner, name)) => {
-                    let of = match table.contains_key(DISK) {
-                        true => table.get_mut(DISK).and_then(Value::as_table_mut),
-                        false => Some(&mut table),
-                    };
-                    of.into_iter().for_each(|of| put(of, inner, name, value));
-                }
-                None => replace(&mut table, key, value),
+                Some((inner, name)) => change_disk(&mut table, |disk| put(disk, inner, name, value)),
+                None if replace(&mut table, key, value) || !is_own => {}
+                None => change_disk(&mut table, |disk| _ = disk.insert(key.clone(), value.clone())),
             }
         }
         let text = toml::to_string(&table).map_err(|error| error.to_string())?;
@@ -137,15 +139,34 @@ fn member_in_place(table: &mut Table) -> Result<(), String> {
     Ok(())
 }
 
-/// Replaces a key's value wherever it occurs.
-fn replace(table: &mut Table, key: &str, value: &Value) {
+/// Changes the table of a disk's keys.
+fn change_disk(profile: &mut Table, change: impl FnOnce(&mut Table)) {
+    match profile.get_mut(DISK) {
+        Some(Value::Table(disk)) => change(disk),
+        _ => change(profile),
+    }
+}
+
+/// Whether a built-in device's profile, or that of its members, has a key.
+fn has_key(device: &str, key: &str) -> bool {
+    let Some(Ok(mut table)) = Profile::builtin_text(device).map(read) else { return false };
+    member_in_place(&mut table).is_ok() && replace(&mut table, key, &Value::Boolean(true))
+}
+
+/// Replaces a key's value wherever it occurs. Returns whether it does.
+fn replace(table: &mut Table, key: &str, value: &Value) -> bool {
+    let mut found = false;
     for (name, held) in table.iter_mut() {
         match held {
-            Value::Table(inner) => replace(inner, key, value),
-            _ if name == key => *held = value.clone(),
+            Value::Table(inner) => found |= replace(inner, key, value),
+            _ if name == key => {
+                *held = value.clone();
+                found = true;
+            }
             _ => {}
         }
     }
+    found
 }
 
 /// Sets a key of a table, which is made if there is none.
@@ -200,6 +221,13 @@ mod tests {
         let segments = |name| overrides.device(name).expect("a device").to_toml();
         assert_ne!(segments("ibm-36g-37"), Profile::builtin("ibm-36g-37").expect("built in").to_toml());
         assert_eq!(segments("ibm-36g-51"), Profile::builtin("ibm-36g-51").expect("built in").to_toml());
+        overrides.set("ibm-36g-37.zero_latency", "true").expect("a key that its profile leaves out");
+        assert!(overrides.device("ibm-36g-37").expect("a device").to_toml().contains("zero_latency = true"));
+        overrides.set("ibm-36g-51.cache_segmens", "16").expect("judged with its profile");
+        let error = overrides.device("ibm-36g-51").expect_err("no such key");
+        assert!(error.contains("cache_segmens"), "{error}");
+        let error = overrides.set("device.cache_segmens", "16").expect_err("no such key").to_string();
+        assert!(error.contains("cache_segmens"), "{error}");
         assert!(overrides.set("seeds", "4").is_err());
         assert!(overrides.set("nothing.at_all", "4").is_err());
     }

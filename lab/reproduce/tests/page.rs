@@ -37,13 +37,9 @@ fn block(claims: &[Value]) -> String {
         .filter(|claim| claim["not_judged"].as_array().is_some_and(|them| !them.is_empty()))
         .collect();
     if !beside.is_empty() {
-        block += "\nRun and not judged, because the claim does not speak of them:\n\n| claim | place | ours |\n|---|---|---|\n";
-    }
-    for claim in beside {
-        for place in claim["not_judged"].as_array().into_iter().flatten() {
-            let value = place["value"].as_f64().unwrap_or(f64::NAN);
-            block += &format!("| {} | {} | {value:.2} |\n", text(claim, "id"), text(place, "place"));
-        }
+        block += "\nRun and not judged, because the claim does not speak of them:\n\n";
+        block +=
+            &level_table(&beside, "not_judged", |place| place).unwrap_or_else(|_| list_of_places(&beside));
     }
     let not_run = not_run(claims);
     if !not_run.is_empty() {
@@ -170,19 +166,39 @@ fn claim<'a>(claims: &'a [Value], id: &str) -> Result<&'a Value, String> {
     claims.iter().find(|claim| claim["id"] == id).ok_or_else(|| format!("no claim {id}"))
 }
 
+/// The points of claims that are run and not judged, a line each.
+fn list_of_places(claims: &[&Value]) -> String {
+    let mut list = "| claim | place | ours |\n|---|---|---|\n".to_owned();
+    for claim in claims {
+        for place in claim["not_judged"].as_array().into_iter().flatten() {
+            let value = place["value"].as_f64().unwrap_or(f64::NAN);
+            list += &format!("| {} | {} | {value:.2} |\n", text(claim, "id"), text(place, "place"));
+        }
+    }
+    list
+}
+
 /// The value of each level that some claims are judged by, a line for each of their runs.
 fn levels(claims: &[Value], ids: &[&str]) -> Result<String, String> {
+    let claims: Vec<&Value> = ids.iter().map(|id| claim(claims, id)).collect::<Result<_, _>>()?;
+    level_table(&claims, "sweep", |place| place.split(", ").next().unwrap_or(place))
+}
+
+/// The values of claims' points, a column for each level; `run` takes what stands for a line from the place without
+/// its level.
+fn level_table(claims: &[&Value], points: &str, run: fn(&str) -> &str) -> Result<String, String> {
     let mut lines = Vec::<(&str, &str, &str, BTreeMap<u32, f64>)>::new();
-    for id in ids {
-        let claim = claim(claims, id)?;
-        for place in claim["sweep"].as_array().into_iter().flatten() {
+    for claim in claims {
+        let id = text(claim, "id");
+        for place in claim[points].as_array().into_iter().flatten() {
             let (what, level) = text(place, "place").rsplit_once(", at ").ok_or("a place without a level")?;
-            let run = what.split(", ").next().unwrap_or(what);
             let level = level.parse().map_err(|error| format!("{level}: {error}"))?;
             let value = place["value"].as_f64().ok_or("a place without a value")?;
-            match lines.last_mut().filter(|line| line.0 == *id && line.2 == run) {
+            match lines.iter_mut().find(|line| line.0 == id && line.2 == run(what)) {
                 Some((.., values)) => _ = values.insert(level, value),
-                None => lines.push((id, text(claim, "paper_says"), run, BTreeMap::from([(level, value)]))),
+                None => {
+                    lines.push((id, text(claim, "paper_says"), run(what), BTreeMap::from([(level, value)])))
+                }
             }
         }
     }
@@ -296,6 +312,28 @@ fn each_trial_of_the_list_has_a_result() {
     let found: BTreeMap<String, BTreeSet<String>> =
         results.iter().skip(1).map(|trial| (text(trial, "trial").to_owned(), ids(trial))).collect();
     assert_eq!(found, listed, "run `foreseek lab reproduce --trials --quick` anew");
+}
+
+#[test]
+fn each_variant_of_the_list_has_a_result() {
+    #[derive(serde::Deserialize)]
+    struct List {
+        variant: Vec<Variant>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Variant {
+        name: String,
+    }
+    let list: List = toml::from_str(include_str!("../../../experiments/sensitivity.toml")).expect("a list");
+    let listed: Vec<String> = list.variant.into_iter().map(|variant| variant.name).collect();
+    let results = claims("reproduction/sensitivity.json").expect("results");
+    let found: Vec<String> = results.iter().skip(1).map(|run| text(run, "variant").to_owned()).collect();
+    assert_eq!(found, listed, "run `foreseek lab reproduce --sensitivity --quick` anew");
+    let ids = |run: &Value| -> Vec<String> {
+        claims_of(run).iter().map(|claim| text(claim, "id").to_owned()).collect()
+    };
+    let as_set_up = ids(&results[0]);
+    assert!(results.iter().all(|run| ids(run) == as_set_up), "a variant lacks claims");
 }
 
 #[test]

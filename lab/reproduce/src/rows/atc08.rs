@@ -97,7 +97,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("ASP-dbench-seqp32", DBENCH, |c| clients(c, (ASP, SEQP_32), &CLIENTS_128).mean()),
     Row::new("ASP-dbench-seqp128", DBENCH, |c| {
         let measured = clients(c, (ASP, SEQP_128), &CLIENTS_128).mean()?;
-        Some(beside(measured, clients(c, (ASP, SEQP_512), &CLIENTS_128)))
+        Some(measured.beside(clients(c, (ASP, SEQP_512), &CLIENTS_128)))
     }),
     Row::new("ASP-dbench-seqp-size-128", DBENCH, |c| clients(c, (SEQP_32, SEQP_512), &CLIENTS_128).mean()),
     Row::new("ASP-dbench-seqp-size-64", DBENCH_64, |c| {
@@ -112,7 +112,7 @@ pub(super) const ROWS: &[Row] = &[
         let by_cost = refused(&Metric::ARRAY_REFUSED).largest()?.value;
         let most = by_cost.values.iter().copied().fold(0.0, f64::max);
         let measured = Measured::exact(by_cost.mean, format!("{:.0}", by_cost.mean), most == 0.0);
-        Some(beside(measured, refused(&Metric::ARRAY_REFUSED_BY_SIZE)))
+        Some(measured.beside(refused(&Metric::ARRAY_REFUSED_BY_SIZE)))
     }),
     Row::new("ASP-tio-06", &["atc-tio-06"], |c| rates(c, &["atc-tio-06"], (ASP, SEQP_128)).mean()),
     Row::new("ASP-tio-08", &["atc-tio-08"], |c| {
@@ -121,11 +121,11 @@ pub(super) const ROWS: &[Row] = &[
     }),
     Row::new("ASP-tio-10", TIO, |c| {
         let rest = ["atc-tio-06", "atc-tio-08", "atc-tio-10"];
-        Some(beside(rates(c, LARGE, (ASP, SEQP_128)).mean()?, rates(c, &rest, (ASP, SEQP_128))))
+        Some(rates(c, LARGE, (ASP, SEQP_128)).mean()?.beside(rates(c, &rest, (ASP, SEQP_128))))
     }),
     Row::new("ASP-tio-sp", TIO, |c| {
         let rest = ["atc-tio-06", "atc-tio-08", "atc-tio-10"];
-        Some(beside(rates(c, LARGE, (ASP, SP)).mean()?, rates(c, &rest, (ASP, SP))))
+        Some(rates(c, LARGE, (ASP, SP)).mean()?.beside(rates(c, &rest, (ASP, SP))))
     }),
     Row::new("ASP-tio-latency", SMALL, |c| {
         c.runs.all_ratios(SMALL, (SEQP_128, ASP), &Metric::LONGEST_RESPONSE, &BATCH).smallest()
@@ -143,11 +143,11 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("ASP-seq16-combo", FORWARD_16, |c| hangs(c, FORWARD_16, (ASP_MSP, ALL_THREE))),
     Row::new("ASP-reverse16", &["atc-reverse-16", "atc-reverse-16-seen"], |c| {
         let measured = over_best(c, "atc-reverse-16", ASP)?.mean()?;
-        Some(beside(measured, over_best(c, "atc-reverse-16-seen", ASP)?))
+        Some(measured.beside(over_best(c, "atc-reverse-16-seen", ASP)?))
     }),
     Row::new("ASP-stride1", &["atc-stride-1-by-3", "atc-look-stride-1"], |c| {
         let measured = over_best(c, "atc-stride-1-by-3", ASP_MSP)?.mean()?;
-        Some(beside(measured, over_best(c, "atc-look-stride-1", ASP_MSP)?))
+        Some(measured.beside(over_best(c, "atc-look-stride-1", ASP_MSP)?))
     }),
     Row::new("ASP-stride16", STRIDES_16, |c| {
         let pairs = WITH_ASP.iter().flat_map(|ours| WITHOUT_ASP.map(|theirs| (*ours, theirs)));
@@ -163,7 +163,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("ASP-tpch-msp", TPCH_LOOK, |c| queries(c, (ASP_MSP, SEQP_128))),
     Row::new("ASP-tpch-q4", &["atc-tpch-q4", "atc-look-tpch-q4"], |c| {
         let measured = speed_ups(c, &["atc-tpch-q4"], (ASP_MSP, SEQP_128)).mean()?;
-        Some(beside(measured, speed_ups(c, &["atc-look-tpch-q4"], (ASP_MSP, SEQP_128))))
+        Some(measured.beside(speed_ups(c, &["atc-look-tpch-q4"], (ASP_MSP, SEQP_128))))
     }),
     Row::new("ASP-tpch-best", TPCH, |c| {
         let others = WITHOUT_ASP.iter().chain(&[ASP, ASP_SEQP]);
@@ -220,7 +220,7 @@ fn speed_ups(c: &Context<'_>, runs: &[&str], (ours, theirs): (&str, &str)) -> Sw
 /// second.
 fn hangs(c: &Context<'_>, runs: &[&str], policies: (&str, &str)) -> Option<Measured> {
     let (judged, shown) = runs.split_at(1);
-    Some(beside(rates(c, judged, policies).mean()?, rates(c, shown, policies)))
+    Some(rates(c, judged, policies).mean()?.beside(rates(c, shown, policies)))
 }
 
 /// The mean speed-up of the queries: judged with one look-ahead, shown with each.
@@ -237,8 +237,4 @@ fn queries(c: &Context<'_>, policies: (&str, &str)) -> Option<Measured> {
 fn over_best(c: &Context<'_>, run: &str, ours: &str) -> Option<Sweep> {
     let [small, middle, large] = SEQP.map(|theirs| rates(c, &[run], (ours, theirs)));
     small.least_of(middle)?.least_of(large)
-}
-
-fn beside(measured: Measured, shown: Sweep) -> Measured {
-    Measured { beside: shown.places(), ..measured }
 }
