@@ -119,6 +119,19 @@ fn any_key_can_be_swept_beside_windows_that_policies_name() {
 }
 
 #[test]
+fn the_scheduler_can_be_swept() {
+    let swept = parse(
+        &SWEPT.replace("\"machine.memory\" = [\"256M\", \"1G\"]", "scheduler = [\"noop\", \"deadline\"]"),
+    );
+    let variants = swept.expect("an experiment").axis.expect("a sweep").variants;
+    let schedulers: Vec<&str> =
+        variants.iter().map(|variant| variant.experiment.scheduler.as_str()).collect();
+    assert_eq!(schedulers, ["noop", "deadline"]);
+    let unknown = parse(&SWEPT.replace("\"machine.memory\" = [\"256M\", \"1G\"]", "scheduler = [\"fifo\"]"));
+    assert!(unknown.expect_err("no such scheduler").contains("fifo"));
+}
+
+#[test]
 fn a_sweep_that_cannot_be_says_why() {
     for (sweep, complaint) in [
         ("\"machine.memory\" = [\"256M\"]\n\"block.batch\" = [1]", "give one key"),

@@ -26,6 +26,9 @@ const LENGTH_LIMIT: usize = 1 << 20;
 const TABLES: [&str; 8] =
     ["machine", "costs", "write_back", "block", "array_cache", "prefetch", "layout", "workload"];
 
+/// The key outside tables that can be swept.
+const SCHEDULER: &str = "scheduler";
+
 /// The most requests of a pool: 256 for each handler of the largest benchmark.
 const REQUESTS_LIMIT: u64 = 1 << 20;
 
@@ -60,7 +63,7 @@ struct Written {
     prefetch: WrittenPrefetch,
     #[serde(default)]
     layout: WrittenLayout,
-    /// A key, `table.key`, and its values.
+    /// A key, `table.key` or `scheduler`, and its values.
     #[serde(default)]
     sweep: toml::Table,
 }
@@ -320,19 +323,22 @@ impl Reader<'_> {
         let toml::Value::Array(values) = values else {
             return Err(wrong(&format!("give '{key}' a list of values, with the key in quotes")));
         };
-        let Some((table, name)) = key.split_once('.').filter(|(table, _)| TABLES.contains(table)) else {
+        let of_a_table = || key.split_once('.').filter(|(table, _)| TABLES.contains(table));
+        let Some((table, name)) = (key == SCHEDULER).then_some(("", SCHEDULER)).or_else(of_a_table) else {
             let known = TABLES.join(", ");
             return Err(wrong(&format!(
-                "'{key}' is not a key of a table: give one of {known}, a dot and a key"
+                "'{key}' is not a key of a table: give {SCHEDULER}, or one of {known}, a dot and a key"
             )));
         };
         let variants = values.into_iter().map(|value| {
             let label = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let mut whole: toml::Table = toml::from_str(text).map_err(|error| self.syntax(text, &error))?;
             whole.remove("sweep");
-            let tables = whole.entry(table).or_insert_with(|| toml::Table::new().into());
-            let Some(inner) = tables.as_table_mut() else { return Err(wrong("is of no table")) };
-            inner.insert(name.to_owned(), value);
+            let inner = match table {
+                "" => Some(&mut whole),
+                table => whole.entry(table).or_insert_with(|| toml::Table::new().into()).as_table_mut(),
+            };
+            inner.ok_or_else(|| wrong("is of no table"))?.insert(name.to_owned(), value);
             let complaint = |error: toml::de::Error| {
                 self.wrong(&format!("sweep, '{key}' = {label}"), error.message().replace('\n', "; "))
             };
