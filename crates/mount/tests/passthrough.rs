@@ -35,6 +35,12 @@ fn status(mount: &TestMount) -> MountStatus {
     client::status(&mount.point).expect("status")
 }
 
+/// Waits until the server knows of the close of every file, which the kernel reports some time after it: a file that it
+/// takes for open keeps its mode.
+fn wait_for_closes(mount: &TestMount) {
+    wait_for("the close of all files", || status(mount).files_open == 0);
+}
+
 fn passed(mount: &TestMount) -> u64 {
     status(mount).passthrough.expect("it is wanted").opens
 }
@@ -57,6 +63,7 @@ fn only_a_file_in_memory_is_passed_through() {
     fs::write(&below, vec![7; LENGTH]).expect("written");
     assert_eq!(fs::read(&path).expect("read"), vec![7; LENGTH]);
     assert_eq!((passed(&mount), status(&mount).reads.reads), (1, 0));
+    wait_for_closes(&mount);
     evict(&below);
     assert_eq!(fs::read(&path).expect("read"), vec![7; LENGTH]);
     assert_eq!(passed(&mount), 1);
@@ -119,10 +126,12 @@ fn pages_cached_before_passthrough_are_never_read_after_it() {
     let (below, path) = (mount.source.join("a"), mount.point.join("a"));
     fs::write(&below, vec![1; LENGTH]).expect("written");
     for round in 1..6u8 {
+        wait_for_closes(&mount);
         evict(&below);
         // Through the page cache of the mount.
         assert_eq!(fs::read(&path).expect("read"), vec![round; LENGTH]);
         assert_eq!(fs::read(&below).expect("read"), vec![round; LENGTH]);
+        wait_for_closes(&mount);
         let reader = File::open(&path).expect("opened");
         assert_eq!(passed(&mount), u64::from(round), "in memory by now");
         to_write(&path).write_all_at(&vec![round + 1; LENGTH], 0).expect("written");

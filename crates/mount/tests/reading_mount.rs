@@ -242,6 +242,9 @@ fn a_reader_in_long_calls_gets_whole_ones_for_its_next_file() {
             file.read_exact_at(&mut buffer, at as u64).expect("read");
             assert!(buffer == bytes[at..at + CALL], "{name} at {at}");
         }
+        drop(file);
+        // The kernel reports the close some time after it.
+        wait_for("the close", || status().files_open == 0);
         status().reads.reads - before
     };
     assert_eq!(window(&mount.point), Some(Bytes::kib(128)));

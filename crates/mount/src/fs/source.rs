@@ -623,7 +623,7 @@ impl Source {
     }
 
     pub(crate) fn release(&self, handle: u64) {
-        let Some(opened) = self.files.remove(handle) else { return };
+        let Ok(opened) = self.files.get(handle) else { return };
         opened.node.io.close();
         match &opened.reads {
             ReadRoute::None | ReadRoute::Below => {}
@@ -632,6 +632,8 @@ impl Source {
                 reads.stream.get().into_iter().for_each(|stream| self.reads.closed(*stream))
             }
         }
+        // Last, so that a file counts as open until its mode and its stream have ended.
+        self.files.remove(handle);
     }
 
     /// Changes a file's bytes; `make` gets the state before the change and returns the bytes that changed.
