@@ -3,11 +3,11 @@
 //!
 //! A file system that the kernel does not have, or that cannot be made here, is skipped with a message.
 
-use super::{LIMIT, SOURCE};
+use super::{LIMIT, SOURCE, spawn, without_forks};
 use foreseek_rig::{Interrupt, Program};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 /// If set: all tests of the program on each file system, not only the core.
@@ -82,8 +82,10 @@ impl Made {
             image.to_str().expect("plain").clone_into(&mut device);
             let arguments = [arguments, &[device.as_str()]].concat();
             // mkfs.btrfs examines all mounts, and fails if one source cannot be examined.
-            if let Err(error) = program.run("making a file system", &arguments, LIMIT, &Interrupt::default())
-            {
+            let forks = without_forks();
+            let made = program.run("making a file system", &arguments, LIMIT, &Interrupt::default());
+            drop(forks);
+            if let Err(error) = made {
                 println!("SKIPPED: no {} can be made on this machine: {error}", kind.name);
                 return None;
             }
@@ -91,7 +93,7 @@ impl Made {
         let point = place.path().join("point");
         let mut mount = Command::new("mount");
         mount.current_dir(place.path()).args(["-t", kind.kind, "-o", kind.options, &device]).arg(&point);
-        let output = mount.output().expect("mount is everywhere");
+        let output = output(&mut mount);
         assert!(output.status.success(), "{}: {}", kind.name, String::from_utf8_lossy(&output.stderr));
         Some(Self { point, _place: place })
     }
@@ -99,8 +101,14 @@ impl Made {
 
 impl Drop for Made {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.point).status();
+        let _ = output(Command::new("umount").arg("-l").arg(&self.point));
     }
+}
+
+/// Runs a program to its end.
+fn output(command: &mut Command) -> Output {
+    let child = spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()));
+    child.wait_with_output().expect("waited for")
 }
 
 /// Whether this process was started for another file system.
@@ -134,7 +142,7 @@ pub(crate) fn on_each(itself: &str, core: &[&str]) {
             .env_remove("FORESEEK_EXERCISES")
             .stdin(Stdio::null())
             .stderr(out.try_clone().expect("a copy"));
-        let mut child = command.stdout(out).spawn().expect("it runs");
+        let mut child = spawn(command.stdout(out));
         let mut status = None;
         let begun = std::time::Instant::now();
         while status.is_none() && begun.elapsed() < RUN_LIMIT {

@@ -17,6 +17,7 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The settings of the server to run.
@@ -161,7 +162,7 @@ impl TestMount {
             // SAFETY: as above.
             unsafe { command.pre_exec(forbid_io_uring) };
         }
-        self.server = Some(command.spawn().expect("a server"));
+        self.server = Some(spawn(&mut command));
         wait_for("the server", || client::status(&self.point).is_ok());
     }
 
@@ -233,6 +234,19 @@ impl Drop for TestMount {
             let _ = server.wait();
         }
     }
+}
+
+/// While this is held no other process has the files of this one open: a child that a test beside this one starts has
+/// them until it runs its program. Tests whose results that would change hold it, and all start children by [`spawn`].
+pub(crate) fn without_forks() -> MutexGuard<'static, ()> {
+    static FORKS: Mutex<()> = Mutex::new(());
+    FORKS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts a child, which runs its program when this returns.
+pub(crate) fn spawn(command: &mut Command) -> Child {
+    let _forks = without_forks();
+    command.spawn().expect("the program exists")
 }
 
 /// The server waits for these signals in one thread; here they would end the threads of the test harness.

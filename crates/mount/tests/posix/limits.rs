@@ -1,6 +1,7 @@
 //! Limits, races and other conditions of programs: sizes, names that many processes create, executables in
 //! use, mappings beyond the end, vectored calls, `statx`.
 
+use crate::common::{spawn, without_forks};
 use crate::record::Record;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::io::{ReadWriteFlags, pwritev2};
@@ -88,9 +89,12 @@ pub(crate) fn races_for_a_name(record: &mut Record, at: &Path) {
 
 pub(crate) fn running_programs(record: &mut Record, at: &Path) {
     let path = at.join("program");
+    // What a child of another test has open for writing cannot be run.
+    let forks = without_forks();
     fs::copy("/bin/sleep", &path).expect("copied");
+    drop(forks);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("set");
-    let mut running = std::process::Command::new(&path).arg("60").spawn().expect("it runs");
+    let mut running = spawn(std::process::Command::new(&path).arg("60"));
     record.note("write", File::options().write(true).open(&path).map(drop));
     record.note(
         "shorten",
@@ -107,6 +111,7 @@ pub(crate) fn running_programs(record: &mut Record, at: &Path) {
     record.note("it runs on", running.try_wait().map(|ended| ended.is_none()));
     running.kill().expect("ours");
     running.wait().expect("ended");
+    let _forks = without_forks();
     let writer = {
         fs::copy("/bin/true", &path).expect("copied");
         File::options().write(true).open(&path).expect("opened")

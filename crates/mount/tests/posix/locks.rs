@@ -1,11 +1,13 @@
 //! Locks: `flock` and `fcntl`, between descriptors and between processes.
 
+use crate::common::{wait_for, without_forks};
 use crate::record::{Record, start_child};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 fn open(at: &Path) -> File {
     let path = at.join("locked");
@@ -45,11 +47,13 @@ pub(crate) fn whole_file_locks(record: &mut Record, at: &Path) {
     record.note("two lets go", flock(&two, FlockOperation::Unlock));
     record.note("one alone", flock(&one, alone));
     record.child("tries_whole", at, 0, &[0]);
+    let forks = without_forks();
     let copy = one.try_clone().expect("copied");
     drop(one);
     record.note("a copy holds it", flock(&two, alone));
     drop(copy);
     record.note("no lock is held", flock(&two, alone));
+    drop(forks);
     record.note("let go", flock(&two, FlockOperation::Unlock));
     record.child("tries_whole", at, 0, &[0]);
     record.note("what a process held that has ended", flock(&two, alone));
@@ -109,16 +113,32 @@ pub(crate) fn waits_whole(record: &mut Record, at: &Path) {
     record.note("another process waits", flock(open(at), FlockOperation::LockExclusive));
 }
 
+/// Waits until a process waits for a lock of this kind: the kernel, which keeps them, lists who waits.
+fn wait_for_waiter(kind: &str, process: u32) {
+    let process = process.to_string();
+    let waits = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        matches!(words[..], [_, "->", of, _, _, by, ..] if of == kind && by == process)
+    };
+    wait_for("a process that waits for a lock", || {
+        fs::read_to_string("/proc/locks").expect("Linux has it").lines().any(waits)
+    });
+}
+
 pub(crate) fn waits_for_locks(record: &mut Record, at: &Path) {
     let file = open(at);
     record.note("alone", flock(&file, FlockOperation::LockExclusive));
     let path = at.to_path_buf();
-    let waiter = std::thread::spawn(move || {
-        let begun = Instant::now();
-        let got = flock(open(&path), FlockOperation::LockExclusive);
-        (got, begun.elapsed() >= Duration::from_millis(100))
-    });
-    std::thread::sleep(Duration::from_millis(300));
+    let lets_go = Arc::new(AtomicBool::new(false));
+    let waiter = {
+        let lets_go = Arc::clone(&lets_go);
+        std::thread::spawn(move || {
+            let got = flock(open(&path), FlockOperation::LockExclusive);
+            (got, lets_go.load(SeqCst))
+        })
+    };
+    wait_for_waiter("FLOCK", std::process::id());
+    lets_go.store(true, SeqCst);
     record.note("let go", flock(&file, FlockOperation::Unlock));
     let (got, waited) = waiter.join().expect("no panic");
     record.note("another waited for it", got);
@@ -126,7 +146,7 @@ pub(crate) fn waits_for_locks(record: &mut Record, at: &Path) {
     record.note("records", set(&file, libc::F_WRLCK, 0, 10, true));
     record.note("alone again", flock(&file, FlockOperation::LockExclusive));
     let mut waiting = start_child("waits_whole", at, 0, &[0]);
-    std::thread::sleep(Duration::from_millis(300));
+    wait_for_waiter("FLOCK", waiting.id());
     record.note("it waits", waiting.try_wait().map(|ended| ended.is_none()));
     waiting.kill().expect("killed");
     record.note("one that waits can be ended", waiting.wait().map(|status| status.success()));
@@ -146,13 +166,7 @@ pub(crate) fn waits_of_processes_for_each_other(record: &mut Record, at: &Path) 
     let file = open(at);
     record.note("its own", set(&file, libc::F_WRLCK, 0, 10, false));
     let other = start_child("waits_records", at, 0, &[0]);
-    let begun = Instant::now();
-    while get(&file, libc::F_WRLCK, 20, 10).l_type == libc::F_UNLCK as i16 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "the other process takes no lock");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    // Until it waits.
-    std::thread::sleep(Duration::from_millis(300));
+    wait_for_waiter("POSIX", other.id());
     record.note("each for the other", set(&file, libc::F_WRLCK, 20, 10, true));
     record.note("unlocked", set(&file, libc::F_UNLCK, 0, 0, false));
     record.end_child("waits_records", other);
@@ -173,10 +187,12 @@ pub(crate) fn locks_of_descriptions(record: &mut Record, at: &Path) {
     go("one again", &one, ofd, libc::F_RDLCK, 0, 100);
     go("two shares", &two, ofd, libc::F_RDLCK, 50, 10);
     drop(open(at));
+    let forks = without_forks();
     let copy = one.try_clone().expect("copied");
     drop(one);
     go("a copy holds it", &two, ofd, libc::F_WRLCK, 0, 10);
     drop(copy);
     go("no lock is held", &two, ofd, libc::F_WRLCK, 0, 10);
+    drop(forks);
     record.child("tries_records", at, 0, &[0]);
 }

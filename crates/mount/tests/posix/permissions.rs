@@ -1,5 +1,6 @@
 //! Permissions: other users, groups, sticky and set-group-ID directories, access lists.
 
+use crate::common::without_forks;
 use crate::record::Record;
 use rustix::fs::{
     Access, AtFlags, CWD, FileType, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, Uid, access, chownat,
@@ -52,13 +53,17 @@ pub(crate) fn of_other_users(record: &mut Record, at: &Path) {
     make(&at.join("secret"), 0o600, 0, 0);
     make(&at.join("mine"), 0o600, USER, USER);
     make(&at.join("mine_closed"), 0o000, USER, USER);
+    // What a child of another test has open for writing cannot be run.
+    let forks = without_forks();
     fs::copy("/bin/true", at.join("program")).expect("copied");
     make(&at.join("program"), 0o755, 0, 0);
     fs::copy("/bin/true", at.join("no_program")).expect("copied");
     make(&at.join("no_program"), 0o644, 0, 0);
+    drop(forks);
     record.child("as_other", at, USER, &[USER]);
     record.note("made by the other", reported(&at.join("open/made")));
     record.note("root may all the same", fs::read_to_string(at.join("mine_closed")));
+    let _forks = without_forks();
     record.note(
         "but run nothing",
         std::process::Command::new(at.join("no_program")).status().map(|status| status.success()),

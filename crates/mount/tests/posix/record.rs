@@ -1,5 +1,6 @@
 //! The record of a check, and parts of checks that other processes run.
 
+use crate::common::spawn;
 use crate::{contents, limits, locks, permissions};
 use rustix::io::Errno;
 use std::fmt::Debug;
@@ -113,7 +114,7 @@ pub(crate) fn start_child(part: &str, directory: &Path, user: u32, groups: &[u32
             if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
         });
     }
-    command.spawn().expect("a child")
+    spawn(&mut command)
 }
 
 /// Runs the part that the environment names, and prints its record on standard error.
