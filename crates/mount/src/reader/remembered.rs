@@ -25,7 +25,11 @@ impl<K, V> Default for Remembered<K, V> {
 impl<K: Copy + Eq + Hash, V: Clone> Remembered<K, V> {
     /// The cached value, or the one that `look` finds.
     pub(super) fn of(&self, key: K, look: impl FnOnce() -> V) -> V {
-        let now = Instant::now();
+        self.at(Instant::now(), key, look)
+    }
+
+    /// The same at this time.
+    fn at(&self, now: Instant, key: K, look: impl FnOnce() -> V) -> V {
         let all = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = all().get(&key).filter(|(since, _)| now.duration_since(*since) < REMEMBERED).cloned();
         if let Some((_, value)) = known {
@@ -48,10 +52,10 @@ mod tests {
 
     #[test]
     fn an_entry_is_looked_up_once_in_a_while_and_their_number_is_limited() {
-        let remembered = Remembered::default();
-        assert_eq!((remembered.of(7, || "a"), remembered.of(7, || "b")), ("a", "a"));
-        std::thread::sleep(REMEMBERED);
-        assert_eq!(remembered.of(7, || "c"), "c");
+        let (remembered, now) = (Remembered::default(), Instant::now());
+        let soon = now + REMEMBERED - Duration::from_millis(1);
+        assert_eq!((remembered.at(now, 7, || "a"), remembered.at(soon, 7, || "b")), ("a", "a"));
+        assert_eq!(remembered.at(now + REMEMBERED, 7, || "c"), "c");
         for key in 0..3 * MOST {
             remembered.of(key, || "d");
         }
