@@ -182,6 +182,10 @@ mod tests {
     fn a_process_counts_while_it_is_alive_and_this_program_never_does() {
         let (mut processes, now) = (Processes::default(), Instant::now());
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        // A new program runs a moment before it has its name.
+        while std::fs::read(format!("/proc/{}/comm", child.id())).unwrap() != b"sleep\n" {
+            std::thread::yield_now();
+        }
         let found = processes.opener(child.id(), Some(fd_of(child.id())), now).expect("it is there");
         assert_eq!(found.name.as_deref(), Some(&b"sleep"[..]));
         assert_eq!(found.credentials.user, rustix::process::geteuid().as_raw());

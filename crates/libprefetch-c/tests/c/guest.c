@@ -73,13 +73,13 @@ static void test_signal(void) {
     CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
     watch();
     CHECK(pthread_create(&shooter, NULL, shoot, &me) == 0);
-    for (int i = 0; i < 100; i++) {
+    /* More rounds where few signals come; the alarm ends it where none do. */
+    for (int i = 0; i < 100 || signals <= 10; i++) {
         chill(file);
         scan(file);
     }
     stop = 1;
     pthread_join(shooter, NULL);
-    CHECK(signals > 10);
 }
 
 /* --- cancellation ----------------------------------------------------------------------------- */

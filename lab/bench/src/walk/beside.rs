@@ -67,14 +67,17 @@ impl Reader {
                 .ok_or_else(|| cannot(Errno::NOMEM))?;
             let mut random = Pcg64Mcg::seed_from_u64(seed);
             let mut took = Vec::new();
-            while !stopped.load(Ordering::Acquire) {
+            loop {
                 let block = random.random_range(0..FILE.get() / BLOCK.get());
                 let begun = Instant::now();
                 rustix::io::pread(&file, &mut buffer[..], block * BLOCK.get()).map_err(cannot)?;
                 took.push(begun.elapsed());
                 std::thread::sleep(THINK);
+                // After a read: without any there would be no time to report.
+                if stopped.load(Ordering::Acquire) {
+                    return Ok(took);
+                }
             }
-            Ok(took)
         };
         let thread = std::thread::Builder::new().name("reader".to_owned()).spawn(work);
         let thread = thread.map_err(|error| Error::io("cannot start", "a reader", error))?;
