@@ -12,6 +12,7 @@ mod below;
 mod lab;
 
 use below::{Below, PAGE, contents, forget, number};
+use lab::LIMIT;
 use rustix::io::ReadWriteFlags;
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
@@ -213,6 +214,8 @@ fn generation_in(bytes: &[u8], shortened: bool) -> Option<u64> {
 #[test]
 fn trees_change_under_a_walk_and_nothing_is_lost() {
     const WORDS: usize = 512;
+    /// At least so many changes.
+    const CHANGES: u64 = 100;
     let Some(below) = Below::new("adaptive", "256M", PROFILE) else { return };
     let bytes = |number: u64, words: usize| number.to_le_bytes().repeat(words);
     // The expected files: the generation and its number of repetitions.
@@ -226,10 +229,10 @@ fn trees_change_under_a_walk_and_nothing_is_lost() {
     below.cool("adaptive");
     below.set(&["--delays", "on"]);
     let (ended, shortened) = (AtomicBool::new(false), Mutex::new(std::collections::BTreeSet::new()));
-    let changes = std::thread::scope(|scope| {
+    let changes = AtomicU64::new(0);
+    std::thread::scope(|scope| {
         let changer = scope.spawn(|| {
             let paths: Vec<PathBuf> = model.keys().cloned().collect();
-            let mut changes = 0;
             for step in 0usize.. {
                 if ended.load(SeqCst) {
                     break;
@@ -272,13 +275,17 @@ fn trees_change_under_a_walk_and_nothing_is_lost() {
                         model.insert(path.clone(), (number, words + 10));
                     }
                 }
-                changes += 1;
+                changes.fetch_add(1, SeqCst);
             }
-            changes
         });
         let begun = Instant::now();
         let mut wrong = None;
-        while wrong.is_none() && begun.elapsed() < Duration::from_secs(5) {
+        // Some seconds, and more where changes are slow.
+        let goes_on = || {
+            let took = begun.elapsed();
+            took < Duration::from_secs(5) || (changes.load(SeqCst) <= CHANGES && took < LIMIT)
+        };
+        while wrong.is_none() && !changer.is_finished() && goes_on() {
             let _ = walk_what_changes(&below.point.join("tree"), &mut |path| match fs::read(path) {
                 Ok(bytes) => {
                     let first = bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
@@ -291,11 +298,10 @@ fn trees_change_under_a_walk_and_nothing_is_lost() {
             });
         }
         ended.store(true, SeqCst);
-        let changes = changer.join().expect("it goes on");
+        changer.join().expect("it goes on");
         assert_eq!(wrong, None);
-        changes
     });
-    assert!(changes > 100, "{changes} changes");
+    assert!(changes.load(SeqCst) > CHANGES, "{changes:?} changes");
     for root in [&below.point, &below.source] {
         let mut found = BTreeMap::new();
         walk(&root.join("tree"), &mut |path| {

@@ -582,7 +582,7 @@ fn a_silent_server_is_freed_by_force() {
     lab.tool("mount", &[text(&device), text(&point)]);
     fs::write(point.join("file"), vec![5; 5_000_000]).expect("written");
     let pid = arrays.list()[0]["pid"].as_u64().expect("a process").to_string();
-    lab.tool("kill", &["-STOP", &pid]);
+    lab.stop(&pid);
     let mute = arrays.refused(&["status", "silent"]);
     assert!(mute.contains("nothing came within") && mute.contains("detach --force silent"), "{mute}");
     let held = arrays.refused(&["detach", "silent"]);
@@ -614,8 +614,8 @@ fn a_server_that_waits_for_a_silent_disk_is_freed_but_for_its_process() {
     let device = arrays.attach(&disk, &[&GEOMETRY[..], &options].concat());
     let pid = arrays.list()[0]["pid"].as_u64().expect("a process");
     let below = lab.list()[0]["pid"].as_u64().expect("a process").to_string();
-    lab.tool("kill", &["-STOP", &below]);
-    let stopped = Stopped(&lab, below);
+    let stopped = Stopped(&lab, below.clone());
+    lab.stop(&below);
     let mut writer = Command::new("dd")
         .args(["if=/dev/zero", "bs=4096", "count=1", "oflag=direct"])
         .arg(format!("of={}", device.display()))

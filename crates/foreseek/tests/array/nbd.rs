@@ -389,7 +389,7 @@ fn a_socket_of_a_dead_server_is_taken_over_and_one_in_use_is_not() {
     assert!(wrong.status == Some(2) && wrong.err.contains("nbd:unix:PATH"), "{wrong:?}");
 
     let pid = arrays.list()[0]["pid"].as_u64().expect("a process").to_string();
-    lab.tool("kill", &["-9", &pid]);
+    lab.end(&pid);
     assert_eq!(one.read(&mut [0; 1]).ok(), Some(0), "the connection is closed");
     // Another array takes the leftover socket.
     arguments[last] = &address;

@@ -114,18 +114,40 @@ impl Lab {
         ended.out
     }
 
+    /// Kills a process; it has ended, with all that it had open, when this returns. A process that is killed closes one
+    /// file after the other.
+    #[allow(dead_code)] // not every test file kills
+    pub(crate) fn end(&self, pid: &str) {
+        self.tool("kill", &["-KILL", pid]);
+        assert!(until(LIMIT, || threads_of(pid).all(|state| state == 'Z')), "process {pid} does not end");
+    }
+
+    /// Stops a process; each of its threads has stopped when this returns. One that the signal has not reached would
+    /// still answer.
+    #[allow(dead_code)] // not every test file stops
+    pub(crate) fn stop(&self, pid: &str) {
+        self.tool("kill", &["-STOP", pid]);
+        assert!(until(LIMIT, || threads_of(pid).all(|state| state == 'T')), "process {pid} does not stop");
+    }
+
     /// Unmounts. A child that a test beside this one has just forked may hold a file that this test has closed, until
     /// it runs its program: while the mount is busy that is waited for, a few seconds at most.
     #[allow(dead_code)] // not every test file mounts
     pub(crate) fn unmount(&self, point: &Path) {
+        self.once_it_is_not_busy("umount", &[point.to_str().expect("plain")]);
+    }
+
+    /// Runs a program that must succeed, again while it finds something busy.
+    #[allow(dead_code)] // as above
+    pub(crate) fn once_it_is_not_busy(&self, program: &str, arguments: &[&str]) {
         let end = Instant::now() + Duration::from_secs(5);
         loop {
-            let ended = self.run(Command::new("umount").arg(point));
+            let ended = self.run(Command::new(program).args(arguments));
             if ended.status == Some(0) {
                 return;
             }
             let passes = ended.err.contains("busy") && Instant::now() < end;
-            assert!(passes, "umount {}: {ended:?}", point.display());
+            assert!(passes, "{program} {arguments:?}: {ended:?}");
             sleep(Duration::from_millis(20));
         }
     }
@@ -174,6 +196,16 @@ impl Drop for Lab {
         quiet(self.command().args(["detach", "--all", "--force"]));
         let _ = fs::remove_dir_all(&self.directory);
     }
+}
+
+/// The state of each thread of a process, as `ps` names it; none where it is gone.
+fn threads_of(pid: &str) -> impl Iterator<Item = char> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    // The name, in brackets, may contain anything; the state follows it.
+    tasks.filter_map(|task| fs::read_to_string(task.path().join("stat")).ok()).filter_map(|stat| {
+        let (_, rest) = stat.rsplit_once(") ")?;
+        rest.chars().next()
+    })
 }
 
 /// Waits for a child, no longer than `limit`.

@@ -412,7 +412,7 @@ fn a_log_holds_what_was_asked_of_the_disk() {
 fn a_server_that_hangs_is_cut_off() {
     let Some(lab) = Lab::new() else { return };
     let device = lab.attach(&["--profile", "barracuda-500g", "--size", "64M", "--name", "hung"]);
-    kill(&lab, "hung", "STOP");
+    lab.stop(&server_of(&lab, "hung"));
     let mut reader = Command::new("dd")
         .args(["bs=4096", "count=1", "iflag=direct", "of=/dev/null"])
         .arg(format!("if={}", device.display()))
@@ -609,9 +609,13 @@ fn a_backing_file_that_shrinks_gives_errors_not_zeros() {
 
 /// Sends a signal to a disk's server.
 fn kill(lab: &Lab, name: &str, signal: &str) {
+    lab.tool("kill", &["-s", signal, &server_of(lab, name)]);
+}
+
+/// The process of a disk's server.
+fn server_of(lab: &Lab, name: &str) -> String {
     let listed = lab.list();
-    let disk = listed.iter().find(|disk| disk["name"] == name).expect("listed");
-    lab.tool("kill", &["-s", signal, &disk["pid"].to_string()]);
+    listed.iter().find(|disk| disk["name"] == name).expect("listed")["pid"].to_string()
 }
 
 fn name_of(device: &Path) -> &str {

@@ -149,13 +149,18 @@ impl Below {
         list[0]["pid"].as_u64().expect("a server")
     }
 
-    /// Sends the mount's server a signal; returns whether it has ended in time.
+    /// Sends the mount's server signals; returns whether it has ended in time. The second one follows once the first has
+    /// taken the mount out of the tree: signals that wait together are one.
     pub(crate) fn ends_on(&self, signals: &[Signal]) -> bool {
         let server = self.server();
         let pid = Pid::from_raw(server as i32).expect("a process");
+        let is_mounted = || {
+            let mounts = fs::read_to_string("/proc/self/mountinfo").expect("text");
+            mounts.lines().any(|mount| mount.split(' ').nth(4) == self.point.to_str())
+        };
         for signal in signals {
             kill_process(pid, *signal).expect("sent");
-            std::thread::sleep(std::time::Duration::from_millis(300));
+            assert!(until(LIMIT, || !is_mounted()), "it is not unmounted");
         }
         until(LIMIT, || !Path::new(&format!("/proc/{server}")).exists())
     }
