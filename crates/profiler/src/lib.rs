@@ -143,6 +143,7 @@ fn measure_rotating(session: &mut Session<'_>, label: &Label, platter: &Platter)
     findings.bus = command.bus;
     findings.infill = disk.infill;
     findings.warnings.extend(noise_warning(platter.in_time));
+    findings.warnings.extend(if is_array { None } else { time_warning(seeks.len()) });
     findings.warnings.extend(warnings(&findings, &depths));
     findings.warnings.extend(rise_warning(&rates.zones));
     Ok(Findings {
@@ -207,6 +208,17 @@ fn noise_warning(in_time: f64) -> Option<String> {
     })
 }
 
+/// A warning where the time was over before each distance of the seek curve was measured.
+fn time_warning(distances: usize) -> Option<String> {
+    (distances < plan::DISTANCES).then(|| {
+        format!(
+            "the time was used up after {distances} of {} distances of the seek curve: the machine or the device is \
+             busy, and the figures are rough; measure again when they are idle",
+            plan::DISTANCES
+        )
+    })
+}
+
 /// A disk rotates at one speed, and its outer tracks hold no less than its inner ones. If inner offsets are
 /// faster, the measurement was disturbed, or the device is no single disk.
 fn rise_warning(zones: &[Zone]) -> Option<String> {
@@ -232,6 +244,13 @@ fn credit_warning(of: &str, credit: Option<Credit>) -> Option<String> {
 mod tests {
     use super::*;
     use foreseek_units::Rate;
+
+    #[test]
+    fn a_curve_that_lacks_distances_is_named() {
+        assert_eq!(time_warning(plan::DISTANCES), None);
+        let warning = time_warning(plan::DISTANCES - 1).expect("one is missing");
+        assert!(warning.contains("63 of 64 distances") && warning.contains("measure again"), "{warning}");
+    }
 
     #[test]
     fn reading_that_gets_faster_further_in_is_named_as_impossible() {

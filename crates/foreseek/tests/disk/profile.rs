@@ -37,10 +37,12 @@ fn a_measured_disk_is_a_profile_for_every_command() {
     let period = report["rotation_period_ms"].as_f64().expect("a revolution");
     assert!((period / (60_000.0 / 7200.0) - 1.0).abs() < 0.05, "a revolution of {period} ms");
     assert_eq!(report["rates"].as_array().map(Vec::len), Some(32));
-    assert!(
-        report["seek_curve"].as_array().map(Vec::len) >= Some(60),
-        "64 distances, the limit of time aside"
-    );
+    let distances = report["seek_curve"].as_array().map_or(0, Vec::len);
+    // On a busy machine the time is over before all are measured, and the report says so.
+    let said = format!("after {distances} of 64 distances");
+    let warnings = report["warnings"].as_array().expect("a list");
+    let is_said = warnings.iter().any(|warning| warning.as_str().is_some_and(|text| text.contains(&said)));
+    assert!(distances == 64 || is_said, "{distances} distances: {warnings:?}");
     assert!(report["competitive_prefetch_size_bytes"].as_u64() > Some(500_000), "{report}");
 
     let svg = fs::read_to_string(lab.path("own.svg")).expect("the curves beside it");
