@@ -57,21 +57,21 @@ impl<T> Gather<T> {
             Place::Group(id) => id,
         };
         let mut waiting = self.waiting();
-        let (mut length, mut until) = (Bytes::ZERO, Instant::now());
         loop {
-            let Some(group) = waiting.group(first) else { return Vec::new() };
-            if group.range.len() != length {
-                (length, until) = (group.range.len(), Instant::now() + WAIT);
+            match waiting.next(first, Instant::now()) {
+                Next::Make(writes) => return writes,
+                Next::Wait(left) => {
+                    let woken = self.changed.wait_timeout(waiting, left);
+                    waiting = woken.unwrap_or_else(PoisonError::into_inner).0;
+                }
             }
-            if !waiting.expects(group) {
-                return waiting.take(first);
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return waiting.give_up(first);
-            }
-            waiting = self.changed.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// How many whole stripes these writes cover together.
+    pub(crate) fn stripes(&self, writes: &Joined<T>) -> u64 {
+        let (Some((first, _)), Some((last, _))) = (writes.first(), writes.last()) else { return 0 };
+        self.waiting().stripes(ByteSpan::new(first.start, last.end))
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting<T>> {
@@ -88,6 +88,15 @@ pub(crate) enum Place<T> {
     Group(u64),
 }
 
+/// What the first of a group is to do.
+#[derive(Debug, PartialEq, Eq)]
+enum Next<T> {
+    /// Make these writes; none if they have joined others.
+    Make(Joined<T>),
+    /// Wait so long, or until the group has changed.
+    Wait(Duration),
+}
+
 /// Writes that wait together.
 struct Group<T> {
     id: u64,
@@ -96,23 +105,14 @@ struct Group<T> {
     writes: Joined<T>,
     /// It does not wait, since no neighbour came to others like it.
     skips: bool,
+    /// The end of the wait for the next neighbour, which begins when its first asks for it.
+    until: Option<Instant>,
 }
 
 impl<T> Group<T> {
     /// Its length, if several writes have come together.
     fn kind(&self) -> Option<Bytes> {
         (self.writes.len() > 1).then(|| self.range.len())
-    }
-
-    /// Adds a neighbour.
-    fn add(&mut self, range: ByteSpan, write: T) {
-        if range.end == self.range.start {
-            self.writes.insert(0, (range, write));
-            self.range.start = range.start;
-        } else {
-            self.writes.push((range, write));
-            self.range.end = range.end;
-        }
     }
 }
 
@@ -146,26 +146,28 @@ impl<T> Waiting<T> {
 
     /// Adds a write; `None` if it has joined others.
     fn add(&mut self, range: ByteSpan, write: T) -> Option<Place<T>> {
-        let before = self.groups.iter().position(|group| group.range.end == range.start);
-        let behind = self.groups.iter().position(|group| range.end == group.range.start);
-        let Some(at) = before.or(behind) else { return Some(self.begin(range, write)) };
-        if let Some(Skips { left, all }) = self.skips.get_mut(&self.groups[at].kind()) {
+        let before = self.take_out(|group| group.range.end == range.start);
+        let behind = self.take_out(|group| range.end == group.range.start);
+        let Some(first) = before.as_ref().or(behind.as_ref()) else { return Some(self.begin(range, write)) };
+        let (id, kind) = (first.id, first.kind());
+        if let Some(Skips { left, all }) = self.skips.get_mut(&kind) {
             // A neighbour has come.
             (*left, *all) = (0, *all / 2);
         }
-        self.groups[at].add(range, write);
-        let absorbed = before.and(behind).map(|behind| std::mem::take(&mut self.groups[behind].writes));
-        absorbed.into_iter().flatten().for_each(|(range, write)| self.groups[at].add(range, write));
-        self.groups[at].skips = self.skips(self.groups[at].kind());
-        if let (Some(_), Some(behind)) = (before, behind) {
-            self.groups.swap_remove(behind);
-        }
+        let writes = |group: Option<Group<T>>| group.map(|group| group.writes).unwrap_or_default();
+        let mut joined = writes(before);
+        joined.push((range, write));
+        joined.extend(writes(behind));
+        let range = ByteSpan::new(joined[0].0.start, joined[joined.len() - 1].0.end);
+        let mut group = Group { id, range, writes: joined, skips: false, until: None };
+        group.skips = self.skips(group.kind());
+        self.groups.push(group);
         None
     }
 
     /// A write without neighbours.
     fn begin(&mut self, range: ByteSpan, write: T) -> Place<T> {
-        let group = Group { id: self.id, range, writes: Vec::new(), skips: false };
+        let group = Group { id: self.id, range, writes: Vec::new(), skips: false, until: None };
         if !self.expects(&group) || self.skips(None) {
             return Place::Alone(range, write);
         }
@@ -179,6 +181,29 @@ impl<T> Waiting<T> {
         let Some(skips) = self.skips.get_mut(&kind).filter(|skips| skips.left > 0) else { return false };
         skips.left -= 1;
         true
+    }
+
+    /// What the first of a group is to do now.
+    fn next(&mut self, id: u64, now: Instant) -> Next<T> {
+        let Some(at) = self.groups.iter().position(|group| group.id == id) else {
+            return Next::Make(Vec::new());
+        };
+        if !self.expects(&self.groups[at]) {
+            return Next::Make(self.take(id));
+        }
+        let until = *self.groups[at].until.get_or_insert(now + WAIT);
+        match until.saturating_duration_since(now) {
+            Duration::ZERO => Next::Make(self.give_up(id)),
+            left => Next::Wait(left),
+        }
+    }
+
+    /// The whole stripes in this range; none where they save no reads.
+    fn stripes(&self, range: ByteSpan) -> u64 {
+        self.stripe.map_or(0, |stripe| {
+            let (start, end) = (range.start.get() + self.origin.get(), range.end.get() + self.origin.get());
+            (end / stripe.get()).saturating_sub(start.div_ceil(stripe.get()))
+        })
     }
 
     fn group(&self, id: u64) -> Option<&Group<T>> {
@@ -197,10 +222,14 @@ impl<T> Waiting<T> {
         self.stripe.is_some_and(|stripe| !(at.get() + self.origin.get()).is_multiple_of(stripe.get()))
     }
 
+    fn take_out(&mut self, is_it: impl Fn(&Group<T>) -> bool) -> Option<Group<T>> {
+        let at = self.groups.iter().position(is_it)?;
+        Some(self.groups.swap_remove(at))
+    }
+
     /// Takes a group out: nothing is added to it any more.
     fn take(&mut self, id: u64) -> Joined<T> {
-        let at = self.groups.iter().position(|group| group.id == id);
-        at.map_or_else(Vec::new, |at| self.groups.swap_remove(at).writes)
+        self.take_out(|group| group.id == id).map(|group| group.writes).unwrap_or_default()
     }
 
     /// Takes out a group to which no neighbour came.
@@ -221,6 +250,7 @@ impl<T> Waiting<T> {
 mod tests {
     use super::*;
     use foreseek_units::Level;
+    use proptest::prelude::*;
 
     const KIB: u64 = 1 << 10;
 
@@ -365,6 +395,111 @@ mod tests {
             end += 1280;
         }
         assert!(waiting.take(group).len() <= 16 * 1024 / 1280 + 1);
+    }
+
+    /// A stripe in pieces whose next one comes when the wait is almost over, again and again. The first asks at
+    /// once, and whenever it is told that something has changed or its time has come.
+    #[test]
+    fn pieces_within_the_wait_are_always_joined() {
+        let (start, almost) = (Instant::now(), WAIT - Duration::from_nanos(1));
+        let mut waiting = waiting(Level::Raid5);
+        for stripe in 0..1000_u64 {
+            let from = stripe * 2048;
+            let cuts: &[u64] = if stripe % 2 == 0 { &[0, 1280, 2048] } else { &[0, 512, 1024, 1536, 2048] };
+            let pieces: Vec<_> = cuts.windows(2).map(|cut| span(from + cut[0], from + cut[1])).collect();
+            let mut now = start + Duration::from_secs(stripe);
+            let Some(Place::Group(group)) = waiting.add(pieces[0], 0) else { panic!("it waits") };
+            for (number, piece) in (0..).zip(&pieces).skip(1) {
+                assert_eq!(waiting.next(group, now), Next::Wait(WAIT));
+                now += almost;
+                assert_eq!(waiting.next(group, now), Next::Wait(WAIT - almost), "asked in vain");
+                assert_eq!(waiting.add(*piece, number), None);
+            }
+            let all = pieces.into_iter().zip(0..).collect();
+            assert_eq!(waiting.next(group, now), Next::Make(all));
+            assert_eq!(waiting.next(group, now), Next::Make(Vec::new()), "made once");
+        }
+    }
+
+    #[test]
+    fn a_piece_that_comes_when_the_wait_is_over_is_made_by_itself() {
+        let mut waiting = waiting(Level::Raid5);
+        let now = Instant::now();
+        let Some(Place::Group(group)) = waiting.add(span(0, 1280), 0) else { panic!("it waits") };
+        assert_eq!(waiting.next(group, now), Next::Wait(WAIT));
+        assert_eq!(waiting.next(group, now + WAIT), Next::Make(vec![(span(0, 1280), 0)]));
+        let rest = span(1280, 2048);
+        assert_eq!(waiting.add(rest, 1), Some(Place::Alone(rest, 1)), "one was waited for in vain");
+    }
+
+    #[test]
+    fn whole_stripes_are_counted_from_the_arrays_origin() {
+        let stripes = Stripes { level: Level::Raid5, members: 5, strip: Sectors(1024) };
+        let gather = Gather::new(&stripes, Lba(2048));
+        let count =
+            |cuts: &[u64]| gather.stripes(&cuts.windows(2).map(|cut| (span(cut[0], cut[1]), ())).collect());
+        assert_eq!(count(&[1024, 2304, 3072]), 1);
+        assert_eq!(count(&[0, 1024, 3072, 6000]), 2);
+        assert_eq!(count(&[1028, 3072]), 0);
+        assert_eq!(count(&[]), 0);
+        let raid0 = Gather::new(&Stripes { level: Level::Raid0, ..stripes }, Lba::ZERO);
+        assert_eq!(raid0.stripes(&vec![(span(0, 8192), ())]), 0);
+    }
+
+    /// Pieces of 256 KiB and how they wait: for each its number, and that of its group.
+    #[derive(Default)]
+    struct Naive(std::collections::BTreeMap<u64, (u64, u64)>);
+
+    impl Naive {
+        fn of(&self, group: u64) -> Vec<(u64, u64)> {
+            let all = self.0.iter().filter(|(_, (_, of))| *of == group);
+            all.map(|(at, (number, _))| (*at, *number)).collect()
+        }
+
+        /// Whether a group of these pieces waits: a stripe has eight.
+        fn expects(pieces: &[(u64, u64)]) -> bool {
+            let (Some((first, _)), Some((last, _))) = (pieces.first(), pieces.last()) else { return false };
+            (first % 8 != 0 || (last + 1) % 8 != 0) && pieces.len() < 64
+        }
+
+        /// Adds a piece; the group that it begins.
+        fn add(&mut self, at: u64, number: u64, next: u64) -> Option<u64> {
+            let group = |at: Option<u64>| at.and_then(|at| self.0.get(&at)).map(|(_, group)| *group);
+            let (before, behind) = (group(at.checked_sub(1)), group(Some(at + 1)));
+            let joined = before.or(behind);
+            self.0.insert(at, (number, joined.unwrap_or(next)));
+            self.0.values_mut().filter(|(_, group)| Some(*group) == behind).for_each(|(_, group)| {
+                *group = joined.unwrap_or(*group);
+            });
+            joined.is_none().then_some(next)
+        }
+    }
+
+    proptest! {
+        /// Pieces in any order, some of them taken out before their stripe is complete.
+        #[test]
+        fn groups_are_those_of_the_naive_model(ops in proptest::collection::vec((0..8u8, 0..100u64), 0..300)) {
+            let (mut waiting, mut naive) = (waiting(Level::Raid5), Naive::default());
+            let mut groups = 0;
+            for (number, (op, at)) in ops.into_iter().enumerate() {
+                if op == 0 {
+                    let group = at % (groups + 1);
+                    let taken = naive.of(group);
+                    naive.0.retain(|_, (_, of)| *of != group);
+                    let taken: Vec<_> = taken.into_iter().map(|(at, number)| (span(at * 256, at * 256 + 256), number)).collect();
+                    prop_assert_eq!(waiting.take(group), taken);
+                } else if !naive.0.contains_key(&at) {
+                    let begun = naive.add(at, number as u64, groups);
+                    groups += u64::from(begun.is_some());
+                    prop_assert_eq!(waiting.add(span(at * 256, at * 256 + 256), number as u64), begun.map(Place::Group));
+                }
+                for group in 0..groups {
+                    let pieces = naive.of(group);
+                    let expects = waiting.group(group).map(|group| waiting.expects(group));
+                    prop_assert_eq!(expects, (!pieces.is_empty()).then(|| Naive::expects(&pieces)));
+                }
+            }
+        }
     }
 
     /// Threads that add the pieces of stripes: each piece is made once, in whole stripes as far as they come in time.

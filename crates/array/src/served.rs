@@ -21,6 +21,7 @@ use foreseek_units::{ByteSpan, Bytes, Instant, Nanos, Stripes};
 use serde::{Deserialize, Serialize};
 use slab::Slab;
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The status of an array. Counts are since it was attached.
@@ -58,6 +59,9 @@ pub struct Status {
     pub upstream: (u64, u64),
     /// Strips in the downstream.
     pub downstream: u64,
+    /// Whole stripes that were written together from the pieces in which they came.
+    #[serde(default)]
+    pub joined_stripes: u64,
     /// Bytes in the cache.
     pub cached_bytes: u64,
     /// The modelled disk time with strip prefetching and without, in nanoseconds; `None` where the policy
@@ -142,6 +146,8 @@ pub(crate) struct Served {
     reads: Arc<dyn DiskReader>,
     changes: Changes,
     gather: Gather<Write>,
+    /// [`Status::joined_stripes`].
+    joined_stripes: AtomicU64,
     read_memory: Arc<Arena>,
     change_memory: Arc<Arena>,
     policy: String,
@@ -204,6 +210,7 @@ impl Served {
                 reads,
                 changes,
                 gather,
+                joined_stripes: AtomicU64::new(0),
                 read_memory,
                 change_memory,
                 policy: options.policy.clone(),
@@ -265,6 +272,7 @@ impl Served {
             evicted: stats.evicted,
             upstream: (up, cache.upstream_limit()),
             downstream: down,
+            joined_stripes: self.joined_stripes.load(Ordering::Relaxed),
             cached_bytes: cache.used().bytes().get(),
             paused: state.paused.clone(),
             backing_bytes: state.below_now.map(Bytes::get),
@@ -416,6 +424,9 @@ impl Served {
     /// Makes a write below together with its neighbours, unless another thread makes it.
     fn write(&self, place: Place<Write>) {
         let writes = self.gather.wait(place);
+        if writes.len() > 1 {
+            self.joined_stripes.fetch_add(self.gather.stripes(&writes), Ordering::Relaxed);
+        }
         let results = self.below.write_joined(writes.iter().map(|(range, write)| (*range, &*write.data)));
         for ((_, Write { request, reply, .. }), result) in writes.into_iter().zip(results) {
             self.changed(request, reply, result);

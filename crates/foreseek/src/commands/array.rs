@@ -249,6 +249,9 @@ fn status_table(status: &Status) -> String {
         format!("{} by strips, {} by stripes", status.strip_blocks, status.massive_blocks),
     );
     row("dropped", format!("{} blocks culled, {} strips evicted", status.culled, status.evicted));
+    if status.joined_stripes > 0 {
+        row("joined", format!("{} whole stripes, of writes in pieces", status.joined_stripes));
+    }
     row("cached", Bytes(status.cached_bytes).to_string());
     let (upstream, limit) = status.upstream;
     row("upstream", format!("{upstream} strips of at most {limit}"));
