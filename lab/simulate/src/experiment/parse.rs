@@ -104,6 +104,7 @@ struct WrittenWorkload {
     scattered: Option<bool>,
     processes: Option<u32>,
     stride: Option<u32>,
+    reads: Option<u32>,
     distance: Option<Size>,
     backward: Option<bool>,
     reorder: Option<Size>,
@@ -390,6 +391,7 @@ impl Reader<'_> {
             walk: written.workload.walk(think),
             processes: written.workload.processes,
             stride: written.workload.stride,
+            reads: written.workload.reads,
             direct: written.workload.direct(),
         };
         self.machine(&mut experiment, &written.machine)?;

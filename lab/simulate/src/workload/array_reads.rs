@@ -10,7 +10,7 @@
 //!
 //! - Each thread or process has a file of its own, all of one length, in one directory; both programs do so. Files lie one behind
 //!   the other from the start of the device: the outer zones.
-//! - The 40,000 reads are those of all threads together, at uniformly distributed addresses, with repetition.
+//! - The 40,000 reads (or `reads`) are those of all threads together, at uniformly distributed addresses, with repetition.
 //! - All caches are empty. (Both programs write their files before, and tiobench reads them sequentially.)
 //! - A stride of distance d reads each d-th block, begins again one block further on at the end of the file,
 //!   and so reads each block once, as IOzone does: its throughput counts what it reads.
@@ -34,7 +34,7 @@ const IOZONE: Bytes = Bytes::gib(2);
 const WORKSPACE: Bytes = Bytes(6 * (1 << 30) / 10);
 /// Threads of tiobench, and the reads of all of them.
 const THREADS: u32 = 4;
-const READS: u64 = 40_000;
+const READS: u32 = 40_000;
 /// Private memory of a process: an assumption.
 const MEMORY: Bytes = Bytes::mib(1);
 /// Steps that are made at a time.
@@ -75,7 +75,8 @@ fn boxed(
     let processes = parameters.processes(processes)?;
     let data = parameters.data_size(data, BLOCK * u64::from(processes))?;
     let blocks = data / BLOCK / u64::from(processes);
-    Ok(Box::new(Readers { pattern, processes, blocks }))
+    let reads = if pattern == Pattern::Random { parameters.reads(READS)? } else { 0 };
+    Ok(Box::new(Readers { pattern, processes, blocks, reads }))
 }
 
 #[derive(Debug)]
@@ -84,6 +85,8 @@ struct Readers {
     processes: u32,
     /// Blocks of each file.
     blocks: u64,
+    /// Random reads of all processes together.
+    reads: u32,
 }
 
 impl Workload for Readers {
@@ -97,7 +100,7 @@ impl Workload for Readers {
 
     fn program(&mut self, number: u64, _random: &mut dyn Rng) -> Box<dyn Program> {
         let (pattern, blocks) = (self.pattern, self.blocks);
-        let reads = if pattern == Pattern::Random { READS / u64::from(self.processes) } else { blocks };
+        let reads = if pattern == Pattern::Random { u64::from(self.reads / self.processes) } else { blocks };
         Script::boxed(BlockReads { file: FileNumber(number as u32), pattern, blocks, reads, made: 0 })
     }
 }
@@ -215,5 +218,8 @@ mod tests {
         assert_eq!(small.len(), 10_000);
         assert!(small.iter().all(|block| *block < 1 << 18));
         assert_ne!(small[..100], blocks("tiobench", &of(4 << 20, 4), 1)[..100]);
+        let longer = Parameters { reads: Some(60_000), ..of(4 << 20, 4) };
+        let longer = blocks("tiobench", &longer, 0);
+        assert_eq!((longer.len(), &longer[..10_000]), (15_000, &small[..]));
     }
 }

@@ -36,6 +36,8 @@ pub struct Parameters {
     pub processes: Option<u32>,
     /// The distance of successive blocks, in blocks (stride reads).
     pub stride: Option<u32>,
+    /// Reads of all processes together (random reads).
+    pub reads: Option<u32>,
     /// Reads past the page cache.
     pub direct: Option<DirectReads>,
 }
@@ -217,6 +219,14 @@ impl<'a> Checked<'a> {
         self.positive("stride", given, LONGEST)
     }
 
+    /// Reads of all processes together.
+    pub(super) fn reads(&mut self, default: u32) -> Result<u32, WorkloadError> {
+        /// A read of each page of 400 GB.
+        const MOST: u32 = 100_000_000;
+        let given = self.left.reads.take().unwrap_or(default);
+        self.positive("number of reads", given, MOST)
+    }
+
     /// Reads past the page cache, of whole pages.
     pub(super) fn direct(&mut self) -> Result<DirectReads, WorkloadError> {
         let direct = self.left.direct.take().unwrap_or_default();
@@ -254,6 +264,7 @@ impl<'a> Checked<'a> {
             walk,
             processes,
             stride,
+            reads,
             direct,
         } = self.left;
         let left = [
@@ -270,6 +281,7 @@ impl<'a> Checked<'a> {
             ("way to walk", walk.is_some()),
             ("number of processes", processes.is_some()),
             ("stride", stride.is_some()),
+            ("number of reads", reads.is_some()),
             ("way to read past the page cache", direct.is_some()),
         ];
         match left.into_iter().find(|(_, given)| *given) {
