@@ -7,6 +7,7 @@ mod boot;
 #[allow(dead_code, reason = "it is shared with the tests of emulated disks")]
 #[path = "../disk/lab.rs"]
 mod lab;
+mod layers;
 mod md;
 mod nbd;
 

@@ -11,6 +11,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 const STRIP: u64 = 64 << 10;
 const MEMBER: u64 = 48 << 20;
@@ -29,22 +30,61 @@ impl<'a> Md<'a> {
     }
 
     fn with_strips(lab: &'a Lab, level: &str, layout: &str, members: usize, strip: u64) -> Option<Self> {
-        let has_mdadm = Command::new("mdadm").arg("--version").output().is_ok();
-        if !has_mdadm || !Path::new("/proc/mdstat").exists() {
-            println!("SKIPPED: md needs mdadm and a kernel with md; scripts/guest has both");
+        if !Self::may_be_had() {
             return None;
         }
         let members: Vec<_> = (0..members).map(|number| Self::member(lab, number)).collect();
+        let nodes: Vec<PathBuf> = members.iter().map(|member| member.1.clone()).collect();
+        Self::over(lab, (level, layout, strip), members, &nodes)
+    }
+
+    /// Whether there is md; without it this is said.
+    fn may_be_had() -> bool {
+        let has_mdadm = Command::new("mdadm").arg("--version").output().is_ok();
+        let has_md = has_mdadm && Path::new("/proc/mdstat").exists();
+        if !has_md {
+            println!("SKIPPED: md needs mdadm and a kernel with md; scripts/guest has both");
+        }
+        has_md
+    }
+
+    /// Of these devices, which are the members or lie above them.
+    fn over(
+        lab: &'a Lab,
+        (level, layout, strip): (&str, &str, u64),
+        members: Vec<Laid<'a>>,
+        nodes: &[PathBuf],
+    ) -> Option<Self> {
         let node = (90..).map(|number| format!("/dev/md{number}")).find(|node| !Path::new(node).exists())?;
-        let (count, chunk) = (members.len().to_string(), (strip >> 10).to_string());
+        let (count, chunk) = (nodes.len().to_string(), (strip >> 10).to_string());
         let mut arguments =
             vec!["--create", &node, "--run", "--level", level, "--chunk", &chunk, "--raid-devices", &count];
         if level != "raid0" {
             arguments.extend(["--assume-clean", "--layout", layout]);
         }
-        arguments.extend(members.iter().map(|member| text(&member.1)));
+        arguments.extend(nodes.iter().map(|node| text(node)));
         lab.tool("mdadm", &arguments);
         Some(Self { lab, node: node.into(), members })
+    }
+
+    /// A RAID-5 of which each request of one member takes longer, and that member's volume, which has to outlive it.
+    fn with_a_slow_member(
+        lab: &'a Lab,
+        members: usize,
+        slow: usize,
+        by: Duration,
+    ) -> Option<(Volume<'a>, Self)> {
+        if !Self::may_be_had() {
+            return None;
+        }
+        let members: Vec<_> = (0..members).map(|number| Self::member(lab, number)).collect();
+        let (sectors, by) = (MEMBER / 512, by.as_millis());
+        let table = format!("0 {sectors} delay {} 0 {by}", text(&members[slow].1));
+        let volume = Volume::create(lab, "slow", &table)?;
+        let mut nodes: Vec<PathBuf> = members.iter().map(|member| member.1.clone()).collect();
+        nodes[slow] = volume.node();
+        let md = Self::over(lab, ("raid5", "left-symmetric", STRIP), members, &nodes)?;
+        Some((volume, md))
     }
 
     fn member(lab: &'a Lab, number: usize) -> Laid<'a> {
@@ -390,5 +430,49 @@ fn a_failed_member_changes_no_byte() {
         assert!(read_direct(&device, number * 4096).expect("it reads") == page(number), "page {number}");
     }
     arrays.must(&["detach", "degraded"]);
+    arrays.assert_clean();
+}
+
+/// Each request of one member takes a tenth of a second longer: what lies on it comes later, what lies on others does
+/// not, and nothing fails. The policy that measures its members finds the slow one.
+#[test]
+fn a_slow_member_delays_what_lies_on_it_and_changes_no_byte() {
+    const DELAY: Duration = Duration::from_millis(100);
+    const SLOW: usize = 1;
+    const PAGES: u64 = 2048;
+    let Some(lab) = Lab::new() else { return };
+    let arrays = Arrays(&lab);
+    let Some((slow, md)) = Md::with_a_slow_member(&lab, 4, SLOW, DELAY) else { return };
+    let holder = holder(Level::Raid5, 4);
+    let page = |number: u64| vec![(number * 37 % 251) as u8; 4096];
+    for (policy, others) in [("none", true), ("adaptive", false)] {
+        let device = arrays.attach(&md.node, &["--name", "slow", "--policy", policy]);
+        let content: Vec<u8> = (0..PAGES).flat_map(page).collect();
+        fs::write(&device, &content).expect("written");
+        let mut took = [Vec::new(), Vec::new()];
+        for number in (0..PAGES).step_by(13) {
+            let begun = Instant::now();
+            assert!(read_direct(&device, number * 4096).expect("it reads") == page(number), "page {number}");
+            let is_slow = holder(number * 4096 / STRIP) == [SLOW as u64];
+            took[usize::from(is_slow)].push(begun.elapsed());
+        }
+        took.iter_mut().for_each(|took| took.sort_unstable());
+        let [well, slow] = &took;
+        let (half, longest) = (well[well.len() / 2], slow[slow.len() - 1]);
+        println!("{policy}: half of the others took less than {half:?}, the slowest of the slow {longest:?}");
+        assert!(longest < LIMIT, "{longest:?}");
+        if others {
+            assert!(slow[0] >= DELAY, "the delay is real: {:?}", slow[0]);
+            assert!(half < DELAY, "{half:?}");
+        } else {
+            let beyond = arrays.status(&device)["beyond_profile_us"].clone();
+            let beyond: Vec<i64> = serde_json::from_value(beyond).expect("numbers");
+            let most = (0..beyond.len()).max_by_key(|member| beyond[*member]);
+            assert_eq!(most, Some(SLOW), "{beyond:?}");
+        }
+        arrays.must(&["detach", "slow"]);
+    }
+    drop(md);
+    drop(slow);
     arrays.assert_clean();
 }
