@@ -127,6 +127,7 @@ fn a_server_whose_start_cannot_be_reported_leaves_nothing() {
         policy: Policy::PLAIN,
         rho: 3.0,
         memory_bytes: 64 << 20,
+        is_bounded: true,
         profile: None,
         state: None,
         forget: false,

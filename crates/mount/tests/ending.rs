@@ -305,6 +305,7 @@ fn what_cannot_be_mounted_is_refused_and_leaves_nothing() {
         policy: Policy::PLAIN,
         rho: foreseek_readahead::stream::RHO,
         memory_bytes: 1 << 20,
+        is_bounded: true,
         profile: None,
         state: None,
         forget: false,

@@ -50,8 +50,16 @@ pub struct PolicyResult {
     pub over_best_static: Option<Summary>,
     /// Share of the oracle.
     pub of_oracle: Option<Summary>,
+    /// Over the same mount without a bound on what is prefetched.
+    pub over_unbounded: Option<Summary>,
     /// Bytes from the disk for each that was read.
     pub device_per_read: f64,
+    /// Mean length of the disk's requests, KiB.
+    pub request_kib: f64,
+    /// The share of what a mount fetched that it had delivered before ([`Measured::fetched_again`]).
+    pub fetched_again: Option<f64>,
+    /// The share of what a mount fetched that it had evicted before use ([`Measured::thrashed`]).
+    pub thrashed: Option<f64>,
     /// The disk's busy time for each byte read, over the simulator's prediction.
     pub over_predicted: Option<Summary>,
     /// Processor nanoseconds of readers and servers for each byte.
@@ -118,7 +126,11 @@ fn judge_cell(runs: &[Run], cell: Cell, policies: &[Policy]) -> Judged {
             over_default: over(&Policy::DEFAULT),
             over_best_static: best.as_ref().and_then(&over),
             of_oracle: over(&Policy::Oracle),
+            over_unbounded: policy.unbounded().as_ref().and_then(&over),
             device_per_read: mean(Measured::device_per_read),
+            request_kib: mean(Measured::request_kib),
+            fetched_again: mean_of(&all, Measured::fetched_again),
+            thrashed: mean_of(&all, Measured::thrashed),
             over_predicted: policy
                 .predicted()
                 .and_then(|other| ratio(&disk_time(runs, cell, policy), &disk_time(runs, cell, &other))),
@@ -130,6 +142,12 @@ fn judge_cell(runs: &[Run], cell: Cell, policies: &[Policy]) -> Judged {
     };
     let entries = policies.iter().chain(&oracle).filter_map(entry).collect();
     Judged { cell, best_static: best, entries }
+}
+
+/// The mean over the runs that have the value.
+fn mean_of(runs: &[&Measured], of: fn(&Measured) -> Option<f64>) -> Option<f64> {
+    let values: Vec<f64> = runs.iter().filter_map(|run| of(run)).collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 fn throughput(runs: &[Run], cell: Cell, policy: &Policy) -> Values {

@@ -14,7 +14,7 @@
 //!
 //! Memory: on stock Linux the readers are limited to all of `memory`. Where a server has a part of it (the
 //! mount, nbdkit), the readers are limited to the rest; a server is never in its readers' group. A handler has
-//! a buffer of 64 KiB, not the papers' 1 MB.
+//! a buffer of 64 KiB, and on request private memory beside it, as the papers' handlers have 1 MB.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::print_stdout, reason = "a test that cannot run says so"))]
 
@@ -44,5 +44,5 @@ pub use cell::Cell;
 pub use error::{Error, Result};
 pub use options::{DATA_SIZE, Options, PAIRS, PROFILE, SECONDS, TIME_SCALE};
 pub use outcome::Outcome;
-pub use policy::Policy;
+pub use policy::{Policy, mounted};
 pub use run::{Ahead, Reporting, run};

@@ -14,6 +14,7 @@
 
 use crate::cell::Point;
 use crate::options::Options;
+use crate::policy::mounted;
 use crate::reader::Counted;
 use crate::record::Measured;
 use crate::{Cell, Error, Policy, Result};
@@ -47,7 +48,8 @@ pub(crate) fn run(
     if let Policy::Virtual(name) = policy {
         let memory = options.memory - options.server_memory;
         let machine = model.machine(IN_FRONT, memory, REPLACEMENTS[0])?;
-        let mount = ReaderOptions::new(name, options.server_memory);
+        let (name, is_bounded) = mounted(name);
+        let mount = ReaderOptions { is_bounded, ..ReaderOptions::new(name, options.server_memory) };
         let engine = ServingEngine::new(mount.engine_settings(), &mount.costs())
             .map_err(|error| Error::Modelled(error.to_string()))?;
         return model.run(machine.behind(engine));

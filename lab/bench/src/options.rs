@@ -20,6 +20,9 @@ pub const DATA_SIZE: Bytes = Bytes::gib(4);
 /// All of the memory: that of TR-840's machine.
 const MEMORY: Bytes = Bytes::mib(512);
 
+/// The buffer of a reader: a block of the microbenchmarks.
+const BUFFER: Bytes = Bytes::kib(64);
+
 /// The part of it that a server gets: half.
 const SERVER_MEMORY: Bytes = Bytes::mib(256);
 
@@ -77,6 +80,8 @@ pub struct Options {
     pub memory: Bytes,
     /// The part of it that a server gets.
     pub server_memory: Bytes,
+    /// What each reader holds and touches beside its buffer, within `memory`.
+    pub reader_private: Bytes,
     /// Where the emulated disk's data lie; `/var/tmp` where not given.
     pub disk_space: Option<PathBuf>,
     /// Where raw runs and the report go; existing runs are kept and continued.
@@ -96,6 +101,7 @@ impl Default for Options {
             data: DATA_SIZE,
             memory: MEMORY,
             server_memory: SERVER_MEMORY,
+            reader_private: Bytes::ZERO,
             disk_space: None,
             out: PathBuf::from("bench-mount"),
         }
@@ -126,10 +132,12 @@ impl Options {
         if !(least..=most).contains(&self.time_scale) {
             return refuse(format!("--time-scale {}: from {least} to {most} is possible", self.time_scale));
         }
-        if self.server_memory < LEAST_MEMORY || self.memory < self.server_memory + LEAST_MEMORY {
+        let held = self.held();
+        if self.server_memory < LEAST_MEMORY || self.memory < self.server_memory + LEAST_MEMORY + held {
             return refuse(format!(
-                "--memory {} with --server-memory {}: server and readers need {LEAST_MEMORY} each",
-                self.memory, self.server_memory
+                "--memory {} with --server-memory {}: server and readers need {LEAST_MEMORY} each, and the most \
+                 readers hold {held} more (--reader-private {})",
+                self.memory, self.server_memory, self.reader_private
             ));
         }
         let profile = Profile::load(&self.profile, read_text)?;
@@ -153,12 +161,22 @@ impl Options {
         Build { size: Some(size), fit: true, ..Build::default() }
     }
 
-    /// The workload's parameters: those of the data set, and handlers whose only private memory is their
-    /// buffer.
+    /// The private memory of the most readers at a time, buffers not counted.
+    fn held(&self) -> Bytes {
+        let readers = |cell: &Cell| cell.point().map_or(1, |point| u64::from(point.concurrency));
+        self.reader_private * self.cells.iter().map(readers).max().unwrap_or_default()
+    }
+
+    /// What a reader holds: its buffer, and its other private memory.
+    pub(crate) fn reader_holds(&self) -> Bytes {
+        BUFFER + self.reader_private
+    }
+
+    /// The workload's parameters: those of the data set, and the private memory of a handler.
     pub(crate) fn parameters(&self) -> Parameters {
         Parameters {
             data_size: Some(self.data),
-            handler_memory: Some(Bytes::kib(64)),
+            handler_memory: Some(self.reader_holds()),
             ..Parameters::default()
         }
     }
@@ -269,6 +287,7 @@ mod tests {
             (&|o| o.seconds = 0.1, "0.1 s a run"),
             (&|o| o.time_scale = f64::NAN, "--time-scale NaN"),
             (&|o| o.server_memory = Bytes::mib(500), "--server-memory 500 MiB"),
+            (&|o| o.reader_private = Bytes::mib(1), "256 MiB more (--reader-private 1 MiB)"),
             (&|o| o.data = Bytes::gib(40), "--data-size 40 GiB"),
             (&|o| o.profile = "floppy".to_owned(), "floppy"),
         ] {

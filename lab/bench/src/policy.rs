@@ -18,7 +18,7 @@ pub enum Policy {
     Nbdkit,
     /// A FUSE pass-through that keeps the kernel's cache and answers each read by a read of its own.
     Plain,
-    /// The mount, with a policy of its own.
+    /// The mount, with a policy of its own; [`mounted`] reads the name.
     Mount(String),
     /// The same machine in virtual time, with known lengths of streams.
     Oracle,
@@ -56,6 +56,14 @@ impl ReadAhead {
 const MOUNT: &str = "mount-";
 /// The beginning of the name of its prediction.
 const VIRTUAL: &str = "virtual-";
+/// The end of the name of a mount without a bound on what is prefetched: without CPEM (TR-840 section 4).
+const UNBOUNDED: &str = "-unbounded";
+
+/// The policy in the name of a mount, and whether what is prefetched is bounded.
+#[must_use]
+pub fn mounted(name: &str) -> (&str, bool) {
+    name.strip_suffix(UNBOUNDED).map_or((name, true), |policy| (policy, false))
+}
 
 impl Policy {
     /// Stock Linux with its defaults: the base of all gains.
@@ -82,10 +90,19 @@ impl Policy {
         }
     }
 
-    /// Whether there are verdicts on it.
+    /// Whether there are verdicts on it. There are none on a mount without its bound, which explains the others.
     #[must_use]
-    pub const fn is_judged(&self) -> bool {
-        matches!(self, Self::Mount(_))
+    pub fn is_judged(&self) -> bool {
+        matches!(self, Self::Mount(name) if mounted(name).1)
+    }
+
+    /// The same mount without a bound on what is prefetched, if this one has it.
+    #[must_use]
+    pub fn unbounded(&self) -> Option<Self> {
+        match self {
+            Self::Mount(name) if mounted(name).1 => Some(Self::Mount(format!("{name}{UNBOUNDED}"))),
+            _ => None,
+        }
     }
 
     /// Whether it runs in virtual time.
@@ -181,6 +198,21 @@ mod tests {
             let error = text.parse::<Policy>().expect_err(text);
             assert!(error.contains("mount-competitive"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_mount_is_bounded_unless_its_name_says_otherwise() {
+        assert_eq!(mounted("competitive"), ("competitive", true));
+        assert_eq!(mounted("competitive-unbounded"), ("competitive", false));
+        let policy: Policy = "mount-competitive-unbounded".parse().expect("a policy");
+        let bounded = Policy::Mount("competitive".to_owned());
+        assert_eq!((bounded.unbounded(), policy.unbounded()), (Some(policy.clone()), None));
+        assert_eq!((bounded.is_judged(), policy.is_judged()), (true, false));
+        assert_eq!(policy.to_string(), "mount-competitive-unbounded");
+        assert_eq!(
+            policy.predicted().map(|virtual_| virtual_.to_string()).as_deref(),
+            Some("virtual-competitive-unbounded")
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::options::Options;
 use crate::policy::Policy;
 use crate::reader::Counted;
 use crate::{Error, Result};
+use foreseek_units::PAGE_SIZE;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
@@ -30,6 +31,9 @@ pub struct Plan {
     pub memory_bytes: u64,
     /// The part of it that a server gets.
     pub server_memory_bytes: u64,
+    /// What each reader holds beside its buffer.
+    #[serde(default)]
+    pub reader_private_bytes: u64,
     /// Measured seconds of a run of one reader.
     pub seconds: f64,
     /// The first pair's seed.
@@ -119,6 +123,33 @@ impl Measured {
         per(self.device_read_bytes as f64, self.readers.read_bytes as f64)
     }
 
+    /// Mean length of the disk's requests, KiB.
+    #[must_use]
+    pub fn request_kib(&self) -> f64 {
+        per(self.device_read_bytes as f64 / 1024.0, self.device_requests as f64)
+    }
+
+    /// The share of what a mount has fetched that it had delivered to the kernel before. The kernel has evicted it
+    /// since, before or after it was read.
+    #[must_use]
+    pub fn fetched_again(&self) -> Option<f64> {
+        self.share_of_fetched("lru_misses")
+    }
+
+    /// The share of what a mount has fetched that it had read ahead before, and evicted before the kernel asked
+    /// for it.
+    #[must_use]
+    pub fn thrashed(&self) -> Option<f64> {
+        self.share_of_fetched("prefetch_misses")
+    }
+
+    /// Pages in the mount's status over the bytes that it has fetched.
+    fn share_of_fetched(&self, pages: &str) -> Option<f64> {
+        let reads = &self.status.as_ref()?["reads"];
+        let of = |name: &str| reads[name].as_u64().map(|count| count as f64);
+        Some(per(of(pages)? * PAGE_SIZE as f64, of("fetched_bytes")?))
+    }
+
     /// The disk's busy time for each byte, in nanoseconds.
     #[must_use]
     pub fn disk_ns_per_byte(&self) -> f64 {
@@ -146,6 +177,7 @@ impl Plan {
             data_bytes: options.data.get(),
             memory_bytes: options.memory.get(),
             server_memory_bytes: options.server_memory.get(),
+            reader_private_bytes: options.reader_private.get(),
             seconds: options.seconds,
             seed: options.seed,
             host: host(),
@@ -371,5 +403,12 @@ mod tests {
         assert_eq!((measured.mb_per_s(), measured.device_per_read()), (2.0, 1.5));
         assert!((measured.processor_ns_per_byte() - 1.0).abs() < 1e-12);
         assert_eq!(Measured::default().mb_per_s(), 0.0);
+        assert_eq!(measured.fetched_again(), None);
+        let reads = serde_json::json!({ "fetched_bytes": 40_960, "lru_misses": 4, "prefetch_misses": 1 });
+        let status = Some(serde_json::json!({ "reads": reads }));
+        let measured =
+            Measured { status, device_requests: 2, device_read_bytes: 8192, ..Measured::default() };
+        assert_eq!((measured.fetched_again(), measured.thrashed()), (Some(0.4), Some(0.1)));
+        assert_eq!(measured.request_kib(), 4.0);
     }
 }

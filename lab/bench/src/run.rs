@@ -154,8 +154,10 @@ fn notes(options: &Options, profile: &Profile) -> Vec<String> {
         format!(
             "Memory {}: all of it for the readers of stock Linux; with a server, {} for the server and the \
              rest for the readers. The mount bounds itself, and its peak is told; nbdkit and the plain \
-             pass-through are in a group of their own. A reader holds 64 KiB, not the papers' 1 MB.",
-            options.memory, options.server_memory
+             pass-through are in a group of their own. A reader holds {}; the papers' holds 1 MB.",
+            options.memory,
+            options.server_memory,
+            options.reader_holds()
         ),
         format!("linux-depth: {} KiB, the profile's switch time x rate.", depth.get() >> 10),
         "The oracle is modelled in virtual time: the same requests, files where the real ones lie, told how \

@@ -5,7 +5,7 @@
 //! mount limits itself (`--memory`). The others read through the page cache of their own groups, which have the
 //! same limit.
 
-use crate::policy::Policy;
+use crate::policy::{Policy, mounted};
 use crate::server::{END_LIMIT, Server};
 use crate::{Error, Result};
 use foreseek_rig::{
@@ -100,7 +100,9 @@ impl Environment<'_> {
         mut command: Command,
         (source, view): (&Path, &Path),
     ) -> Result<Server> {
-        command.args(["mount", "--foreground", "--policy", name, "--memory"]);
+        let (name, is_bounded) = mounted(name);
+        command.args(["mount", "--foreground", "--policy", name]);
+        command.args((!is_bounded).then_some("--unbounded")).arg("--memory");
         command.arg(format!("{}", self.server_memory.get())).args([source, view]);
         // Each begins cold: nothing is kept from one run to the next.
         command.env("FORESEEK_STATE", "");

@@ -14,11 +14,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The options of a new mount, which make no sense where none is made.
-const MAKING: [&str; 11] = [
+const MAKING: [&str; 12] = [
     "source",
     "memory",
     "policy",
     "rho",
+    "unbounded",
     "profile",
     "forget",
     "no_walks",
@@ -64,6 +65,9 @@ pub(crate) struct Args {
     /// knows its length would pay (2 or more; 2 is the papers' bound) [default: 3].
     #[arg(long, value_parser = rho, value_name = "TIMES", allow_negative_numbers = true)]
     rho: Option<f64>,
+    /// Let --memory alone bound what is prefetched, without a ceiling and shares of streams (for measurements).
+    #[arg(long, hide = true)]
+    unbounded: bool,
     /// The device below: a built-in profile (`foreseek profile --list` shows them) or a file [default: measured while
     /// running].
     #[arg(long, value_name = "NAME|FILE")]
@@ -187,6 +191,7 @@ fn settings(args: &Args, source: &Path, point: &Path) -> anyhow::Result<Settings
         policy: args.policy,
         rho: args.rho.unwrap_or(RHO),
         memory_bytes: args.memory.get(),
+        is_bounded: !args.unbounded,
         profile,
         state: foreseek_mount::state_directory().map(std::path::absolute).transpose()?,
         forget: args.forget,

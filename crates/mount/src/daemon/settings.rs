@@ -29,6 +29,9 @@ pub struct Settings {
     pub rho: f64,
     /// Memory for prefetched data, in bytes.
     pub memory_bytes: u64,
+    /// Whether what is prefetched is bounded by its ceiling and by the share of each stream. False only to
+    /// measure what that gains.
+    pub is_bounded: bool,
     /// The device of the source: a built-in profile's name or a file. `None` to learn it.
     pub profile: Option<String>,
     /// The directory in which the learnt state is kept over a restart. `None` to keep nothing.
@@ -52,6 +55,7 @@ impl Settings {
         let Some(prefetcher) = self.policy.prefetcher() else { return Ok(Arc::new(Plain::default())) };
         let mut options = ReaderOptions::new(prefetcher, Bytes(self.memory_bytes));
         options.rho = self.rho;
+        options.is_bounded = self.is_bounded;
         options.profile = self.profile.as_deref().map(|given| Profile::load(given, read_text)).transpose()?;
         options.learnt = learnt;
         options.record = std::env::var_os(RECORD).filter(|path| !path.is_empty()).map(Into::into);

@@ -36,6 +36,8 @@ pub struct ReaderOptions {
     /// Whether files are opened without prefetching while that does not pay. By default only with the
     /// policies for use: the others stay as they are for comparisons.
     pub steps_aside: bool,
+    /// Whether what is prefetched is bounded beyond `memory` ([`serving::Settings::is_bounded`]).
+    pub is_bounded: bool,
 }
 
 impl ReaderOptions {
@@ -50,6 +52,7 @@ impl ReaderOptions {
             learnt: None,
             record: None,
             steps_aside: matches!(policy, "adaptive" | "competitive"),
+            is_bounded: true,
         }
     }
 
@@ -62,6 +65,7 @@ impl ReaderOptions {
         let overlapping = self.profile.as_ref().is_some_and(|profile| profile.kind() != Kind::Disk);
         let mut settings = serving::Settings::of_mount(&self.policy, memory, machine, overlapping);
         settings.stream.rho = self.rho;
+        settings.is_bounded = self.is_bounded;
         settings
     }
 

@@ -126,6 +126,7 @@ fn prepared(policy: Policy, change: impl FnOnce(&mut MountOptions)) -> Option<Te
         policy,
         rho: foreseek_readahead::stream::RHO,
         memory_bytes: MEMORY.get(),
+        is_bounded: true,
         profile: None,
         state: Some(place.path().join("state")),
         forget: false,

@@ -12,7 +12,8 @@ use std::fmt::Write;
 
 impl Header for Settings {
     fn write(&self, line: &mut String) {
-        let Self { policy, stream, memory, machine, history, fetch, in_flight, overlapping } = self;
+        let Self { policy, stream, memory, machine, history, fetch, in_flight, overlapping, is_bounded } =
+            self;
         let stream::Settings {
             generation,
             window,
@@ -38,7 +39,7 @@ impl Header for Settings {
             "serving policy={policy} memory={} machine={} history={} fetch={} in_flight={in_flight} \
              overlapping={overlapping} generation={} window={} aggressive={} slow_start={} \
              averaging={averaging} positioning_weight={positioning_weight} \
-             page_measure={page_measure} rho={rho} unseen_hits={unseen_hits}",
+             page_measure={page_measure} rho={rho} unseen_hits={unseen_hits} is_bounded={is_bounded}",
             memory.0,
             machine.0,
             history.0,
@@ -71,7 +72,9 @@ impl Header for Settings {
             rho: number(fields.value("rho")?)?,
             unseen_hits: number(fields.value("unseen_hits")?)?,
         };
-        Ok(Self { policy, stream, memory, machine, history, fetch, in_flight, overlapping })
+        // Recordings of earlier releases end here: all of their engines were bounded.
+        let is_bounded = fields.clone().word("end").is_err() || number(fields.value("is_bounded")?)?;
+        Ok(Self { policy, stream, memory, machine, history, fetch, in_flight, overlapping, is_bounded })
     }
 }
 

@@ -9,7 +9,7 @@ use super::settings::READ_LIMIT;
 use super::sight::Sight;
 use super::state::ServingEngine;
 use crate::stream::{Found, Touch};
-use foreseek_cache::{Process, Status, depth_cap};
+use foreseek_cache::{Process, Status};
 use foreseek_seam::objects::{PageKey, Slot};
 use foreseek_seam::{Command, Commands, FrameId, ProcessId, RequestId, ServingCommand, StreamId};
 use foreseek_units::{ByteSpan, PageIndex, PageSpan, Pages, Span};
@@ -155,7 +155,7 @@ impl ServingEngine {
         self.update_length(asked);
         let active = self.active.count(self.now, self.streams.len());
         self.flight.read_by(active);
-        let bound = depth_cap(self.ceiling(), active);
+        let bound = self.share(active);
         let Part { end: end_of_call, is_beyond } = self.part(asked.stream, pages);
         let mut wanted = std::mem::take(&mut self.wanted);
         for (page, look) in pages.iter().zip(looks) {

@@ -49,6 +49,9 @@ pub struct Settings {
     /// Whether the device serves several requests at once, as an array or a remote volume does. Its costs are
     /// then learnt only from requests that it served alone.
     pub overlapping: bool,
+    /// Whether what is read ahead is bounded by the ceiling of the prefetch cache and by the share of each
+    /// stream (TR-840 section 4). False only to measure what the bound gains: frames are the limit then.
+    pub is_bounded: bool,
 }
 
 impl Default for Settings {
@@ -67,6 +70,7 @@ impl Default for Settings {
             fetch: Bytes::kib(256).pages_floor(),
             in_flight: 1024,
             overlapping: false,
+            is_bounded: true,
         }
     }
 }

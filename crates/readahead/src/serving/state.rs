@@ -139,7 +139,7 @@ impl ServingEngine {
             free: self.frames.free(),
             cached: self.table.cached(),
             ceiling: self.ceiling(),
-            bound: depth_cap(self.ceiling(), active),
+            bound: self.share(active),
             positioning: costs.positioning,
             rate: costs.rate,
             unloaded: unloaded.positioning,
@@ -162,7 +162,15 @@ impl ServingEngine {
 
     /// The most pages read ahead that may be kept, including those in flight.
     pub(super) fn ceiling(&self) -> Pages {
+        if !self.settings.is_bounded {
+            return self.frames.budget();
+        }
         self.ceiling.pages().max(CEILING_LEAST)
+    }
+
+    /// How far each of this many active streams may read ahead.
+    pub(super) fn share(&self, active: usize) -> Pages {
+        depth_cap(self.ceiling(), if self.settings.is_bounded { active } else { 1 })
     }
 
     /// Pages of an object are neither cached nor in flight any more.

@@ -385,6 +385,32 @@ fn the_more_streams_the_shallower() {
     world.finish();
 }
 
+/// An engine that shows what the ceiling and the shares gain: it has neither.
+#[test]
+fn without_the_bound_many_streams_read_as_deep_as_one_and_evict_each_other() {
+    let read = |is_bounded| {
+        let mut world = world(Settings { is_bounded, ..small(1024) });
+        for stream in 0..32 {
+            world.create(stream, bytes(4000));
+            world.open(stream, stream);
+        }
+        for first in (0..64).step_by(8) {
+            for stream in 0..32 {
+                world.read(stream, bytes(first), bytes(8));
+                world.complete_all();
+                world.unpin_all();
+            }
+        }
+        world.finish();
+        world.stats()
+    };
+    let (bounded, unbounded) = (read(true), read(false));
+    assert_eq!((bounded.bound, unbounded.bound), (Pages(1024 / 4 / 32), unbounded.budget));
+    assert_eq!((bounded.ceiling, unbounded.ceiling), (Pages(256), Pages(1024)));
+    let (few, many) = (bounded.prefetch_missed, unbounded.prefetch_missed);
+    assert!(many > few * 4, "{few} and {many} pages were evicted before their readers came");
+}
+
 /// TR-840 section 4.1: pages of a process that has ended go first.
 #[test]
 fn the_pages_of_ended_processes_make_room() {

@@ -5,6 +5,7 @@
 //! a handler ends with it.
 
 use super::files::Checked;
+use super::private::PrivateMemory;
 use super::times::Times;
 use super::{Counted, Job, ReaderMessage, send, watch_input};
 use foreseek_simulate::program::{FileSpec, Handle, Step, Workload, begin};
@@ -71,7 +72,10 @@ pub(super) fn work(job: &Job, name: &str, concurrency: u32, files: &[FileSpec]) 
 impl Server<'_> {
     /// One of the closed loop's clients: one request after the other, each in a thread of its own.
     fn serve(&self) {
+        let mut private = PrivateMemory::new(Bytes(self.job.private_bytes));
         while !self.stop.load(Ordering::Relaxed) {
+            // A request works on all of it: none of it is idle for longer than a request takes.
+            private.touch();
             let handled = thread::scope(|scope| {
                 let handler = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || self.handle());
                 match handler.map(thread::ScopedJoinHandle::join) {

@@ -7,6 +7,7 @@
 
 mod files;
 mod handlers;
+mod private;
 mod single;
 mod times;
 
@@ -32,6 +33,8 @@ pub struct Job {
     pub data_bytes: u64,
     /// Private memory of a handler, as the workload has it.
     pub handler_bytes: u64,
+    /// How much of it is not the buffer: each handler holds so much and touches it.
+    pub private_bytes: u64,
     /// The seed of all choices.
     pub seed: u64,
     /// The factor on think times.

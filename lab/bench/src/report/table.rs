@@ -21,11 +21,12 @@ impl Outcome {
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "{}, time x {}, {} of data, {} of memory, {} pairs of {} s and more, seeds from {}; {}; load {:.1}",
+            "{}, time x {}, {} of data, {} of memory{}, {} pairs of {} s and more, seeds from {}; {}; load {:.1}",
             plan.profile,
             plan.time_scale,
             Bytes(plan.data_bytes),
             Bytes(plan.memory_bytes),
+            held(plan.reader_private_bytes),
             self.pairs,
             plan.seconds,
             plan.seed,
@@ -71,6 +72,11 @@ impl Outcome {
         }
         text
     }
+}
+
+/// What each reader holds, where that is more than its buffer.
+fn held(private_bytes: u64) -> String {
+    if private_bytes == 0 { String::new() } else { format!(" (a reader holds {})", Bytes(private_bytes)) }
 }
 
 fn points(cells: &[&Judged]) -> Table {

@@ -333,6 +333,7 @@ fn judged(outcome: &Outcome) -> Vec<Row> {
         for entry in &cell.entries {
             let best = if cell.best_static.as_ref() == Some(&entry.policy) { "best" } else { "" };
             let over = |value: &Option<_>| value.as_ref().map_or(String::new(), interval);
+            let share = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
             let mean = entry.over_best_static.as_ref().map_or(String::new(), |over| over.mean.to_string());
             rows.push(named(vec![
                 ("point", cell.cell.to_string()),
@@ -343,6 +344,10 @@ fn judged(outcome: &Outcome) -> Vec<Row> {
                 ("read/used", entry.device_per_read.to_string()),
                 ("x best static, 95 %", over(&entry.over_best_static)),
                 ("x default, 95 %", over(&entry.over_default)),
+                ("x unbounded, 95 %", over(&entry.over_unbounded)),
+                ("request KiB", entry.request_kib.to_string()),
+                ("fetched again", share(entry.fetched_again)),
+                ("thrashed", share(entry.thrashed)),
                 ("median us", entry.read_median_us.as_ref().map_or(String::new(), |us| us.mean.to_string())),
             ]));
         }

@@ -4,7 +4,8 @@ use crate::commands::progress::with_bar;
 use crate::commands::{Answer, Format, print};
 use clap::ValueHint;
 use foreseek_bench::{
-    Ahead, Cell, DATA_SIZE, Options, Outcome, PAIRS, PROFILE, Policy, Reporting, SECONDS, TIME_SCALE, report,
+    Ahead, Cell, DATA_SIZE, Options, Outcome, PAIRS, PROFILE, Policy, Reporting, SECONDS, TIME_SCALE,
+    mounted, report,
 };
 use foreseek_rig::Interrupt;
 use foreseek_units::Bytes;
@@ -36,7 +37,8 @@ pub(crate) struct MountArgs {
     #[arg(long, value_name = "CELLS", default_value = "core")]
     cells: String,
 
-    /// The policies to compare: linux-128k, linux-depth, linux-4m, nbdkit, plain, mount-POLICY.
+    /// The policies to compare: linux-128k, linux-depth, linux-4m, nbdkit, plain, mount-POLICY, mount-POLICY-unbounded
+    /// (nothing but the memory of the server bounds what is prefetched).
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = Policy::compared())]
     policies: Vec<Policy>,
 
@@ -78,6 +80,10 @@ pub(crate) struct MountArgs {
     /// The part of --memory for a policy's server, where it has one; the readers get the rest.
     #[arg(long, value_name = "SIZE", default_value_t = Options::default().server_memory, allow_hyphen_values = true)]
     server_memory: Bytes,
+
+    /// What each reader holds and touches beside its buffer of 64 KiB, within --memory; the papers' readers hold 1M.
+    #[arg(long, value_name = "SIZE", default_value_t = Options::default().reader_private, allow_hyphen_values = true)]
+    reader_private: Bytes,
 
     /// Where the emulated disk keeps its data (as much as --data-size) [default: /var/tmp].
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -148,7 +154,7 @@ fn options(args: &MountArgs) -> anyhow::Result<Options> {
     };
     for policy in &args.policies {
         if let Policy::Mount(name) = policy {
-            let known = name.parse::<foreseek_mount::Policy>();
+            let known = mounted(name).0.parse::<foreseek_mount::Policy>();
             known.map_err(|error| anyhow::anyhow!("--policies {policy}: {error}"))?;
         }
     }
@@ -163,6 +169,7 @@ fn options(args: &MountArgs) -> anyhow::Result<Options> {
         data: args.data_size,
         memory: args.memory,
         server_memory: args.server_memory,
+        reader_private: args.reader_private,
         disk_space: args.disk_space.clone(),
         out: args.output.clone(),
     })
