@@ -428,7 +428,7 @@ mod tests {
     #[test]
     fn no_figure_shows_two_policies_in_one_colour() {
         let mut figures: Vec<Figure> = Figure::all().expect("built in");
-        figures.extend(Figure::adaptive().expect("built in"));
+        figures.extend(Figure::adaptive(&crate::Overrides::default()).expect("built in"));
         for (figure, chart) in
             figures.iter().flat_map(|figure| figure.charts.iter().map(move |c| (figure, c)))
         {

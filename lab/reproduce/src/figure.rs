@@ -192,14 +192,13 @@ impl Figure {
         files.map(|(file, text)| Self::parse(file, text, &devices, &|run| runs.contains(run))).collect()
     }
 
-    /// The figures of the policy `adaptive`.
+    /// The figures of the policy `adaptive`, with overrides in all runs.
     ///
     /// # Errors
-    /// A built-in file is damaged.
-    pub(crate) fn adaptive() -> Result<Vec<Self>, Error> {
-        let nothing = Overrides::default();
-        let devices = DevicesOfRuns::new(&nothing);
-        ADAPTIVE.iter().map(|(file, text)| Self::parse(file, text, &devices, &|_| false)).collect()
+    /// As of [`with`](Self::with).
+    pub(crate) fn adaptive(set: &Overrides) -> Result<Vec<Self>, Error> {
+        let devices = DevicesOfRuns::new(set);
+        ADAPTIVE.iter().map(|(file, text)| Self::parse(file, text, &devices, &|_| true)).collect()
     }
 
     fn parse(
@@ -275,7 +274,7 @@ mod tests {
     #[test]
     fn every_figure_can_be_read_and_draws_what_it_runs() {
         let mut figures = Figure::all().unwrap_or_else(|error| panic!("{error}"));
-        figures.extend(Figure::adaptive().unwrap_or_else(|error| panic!("{error}")));
+        figures.extend(Figure::adaptive(&Overrides::default()).unwrap_or_else(|error| panic!("{error}")));
         let names: Vec<&str> =
             figures.iter().flat_map(|figure| &figure.runs).map(|run| run.name.as_str()).collect();
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "a run's name is its only one");

@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn every_closed_loop_is_run_and_drawn_everywhere() {
-        let figures = whole(Figure::adaptive().expect("built in"));
+        let figures = whole(Figure::adaptive(&crate::Overrides::default()).expect("built in"));
         let runs = || figures.iter().flat_map(|figure| &figure.runs);
         let closed: Vec<&Experiment> = runs().filter(|run| super::super::closed(run)).collect();
         assert!(closed.iter().all(|run| run.concurrency == LEVELS && run.devices.len() == DEVICES.len()));

@@ -16,7 +16,7 @@ pub use aims::{Aim, AimPoint, Reached};
 use crate::figure::Figure;
 use crate::outcome::Drawn;
 use crate::pick::Runs;
-use crate::{Error, charts, run};
+use crate::{Error, Overrides, charts, run};
 use foreseek_device::Profile;
 use foreseek_simulate::experiment::{self, Experiment, Made, Metric, Policy, Results, SetUp, Summary};
 use foreseek_simulate::program::Drive;
@@ -40,6 +40,8 @@ pub struct AdaptiveOptions {
     pub quick: bool,
     /// The whole matrix: every closed loop on all devices with 1 to 512 concurrent requests.
     pub full: bool,
+    /// Overrides of the runs; studies and traces have none.
+    pub set: Overrides,
     /// Threads.
     pub workers: usize,
     /// Traces that are replayed, too.
@@ -72,6 +74,8 @@ pub struct AdaptiveOutcome {
     pub left_out: Vec<String>,
     /// Whether it was a short run.
     pub quick: bool,
+    /// The overrides of the runs.
+    pub set: Overrides,
 }
 
 /// The policies with which traces are replayed.
@@ -94,7 +98,7 @@ pub fn adaptive(
     options: &AdaptiveOptions,
     progress: &(dyn Fn(run::Progress<'_>) + Sync),
 ) -> Result<AdaptiveOutcome, Error> {
-    let figures = Figure::adaptive()?;
+    let figures = Figure::adaptive(&options.set)?;
     let figures = if options.full { matrix::whole(figures) } else { figures };
     let sized = |run: &Experiment| if options.quick { run.clone().quick() } else { run.clone() };
     let only = run::Only::new(options.only.as_deref());
@@ -145,7 +149,8 @@ pub fn adaptive(
     // An aim that was not requested is no miss.
     aims.retain(|aim| options.only.is_none() || !aim.places.is_empty());
     tables.extend(aims.iter().filter_map(Aim::table));
-    Ok(AdaptiveOutcome { aims, tables, worst, figures, left_out, quick: options.quick })
+    let set = options.set.clone();
+    Ok(AdaptiveOutcome { aims, tables, worst, figures, left_out, quick: options.quick, set })
 }
 
 /// Whether its processes read in closed loops, so that their number can be set; jobs run once.

@@ -32,8 +32,14 @@ impl AdaptiveOutcome {
             let _ = writeln!(text, "{}", aim.line());
         }
         let look = if self.quick { " (a look: one seed, no intervals)" } else { "" };
-        let _ = writeln!(text, "{} of {} aims hold{look}", self.holding(), self.aims.len());
+        let _ =
+            writeln!(text, "{} of {} aims hold{look}{}", self.holding(), self.aims.len(), self.overridden());
         text
+    }
+
+    /// What was set in the runs, if anything.
+    fn overridden(&self) -> String {
+        if self.set.is_empty() { String::new() } else { format!(", with {} in every run", self.set) }
     }
 
     /// All numbers.
@@ -41,6 +47,7 @@ impl AdaptiveOutcome {
     pub fn to_json(&self) -> Value {
         json!({
             "quick": self.quick,
+            "set": self.set.to_string(),
             "aims": self.aims.iter().map(super::Aim::to_json).collect::<Vec<_>>(),
             "tables": self.tables.iter().map(|table| json!({
                 "title": table.title, "heads": table.heads, "rows": table.rows,
@@ -56,7 +63,7 @@ impl AdaptiveOutcome {
         let look = if self.quick { ", in a look with one seed and no intervals" } else { "" };
         // Writing to a String cannot fail.
         let mut page = format!(
-            "<h1>Adaptive read-ahead</h1>\n<p class=\"sum\">{} of {} aims hold{look}.</p>\n\
+            "<h1>Adaptive read-ahead</h1>\n<p class=\"sum\">{} of {} aims hold{look}{}.</p>\n\
              <p>A point is a device and a concurrency; brackets hold the 95 % interval over the seeds. \
              The ceiling is the dynamic program that knows the distribution and keeps no bound. Misses of the oracle, which \
              knows each length, and of the ceiling are out of any rule's reach in the model of one switch for each fetch.</p>\n\
@@ -64,6 +71,7 @@ impl AdaptiveOutcome {
              <th>ceiling</th><th>worst</th><th>missed by the oracle, too</th><th>by the ceiling, too</th></tr></thead><tbody>\n",
             self.holding(),
             self.aims.len(),
+            self.overridden(),
         );
         self.aims.iter().for_each(|aim| aim.write(&mut page));
         page.push_str("</tbody></table>\n");

@@ -47,7 +47,7 @@ pub(crate) struct Args {
 
     /// Set this key in every run in place of the set-ups' own value, to see what depends on it: block.in_device=4,
     /// machine.private_share=0.86, device.cache_segments=16. Can be given several times.
-    #[arg(long, value_name = "KEY=VALUE", conflicts_with = "adaptive")]
+    #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
     /// Run the claims under each variant of experiments/sensitivity.toml, side by side. With --quick it takes some twenty
@@ -173,7 +173,8 @@ fn run_adaptive(args: &Args, workers: usize) -> anyhow::Result<Answer> {
         None => Vec::new(),
     };
     let (quick, full) = (args.quick, args.full);
-    let options = AdaptiveOptions { only: args.only.clone(), quick, full, workers, traces };
+    let set = overrides(args)?;
+    let options = AdaptiveOptions { only: args.only.clone(), quick, full, set, workers, traces };
     let outcome = with_bar(args.quiet, |report| {
         adaptive(&options, &|progress: Progress<'_>| report(progress.share, progress.run))
     })?;
