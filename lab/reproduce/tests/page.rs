@@ -315,6 +315,28 @@ fn each_trial_of_the_list_has_a_result() {
 }
 
 #[test]
+fn each_variant_of_the_list_has_a_result() {
+    #[derive(serde::Deserialize)]
+    struct List {
+        variant: Vec<Variant>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Variant {
+        name: String,
+    }
+    let list: List = toml::from_str(include_str!("../../../experiments/sensitivity.toml")).expect("a list");
+    let listed: Vec<String> = list.variant.into_iter().map(|variant| variant.name).collect();
+    let results = claims("reproduction/sensitivity.json").expect("results");
+    let found: Vec<String> = results.iter().skip(1).map(|run| text(run, "variant").to_owned()).collect();
+    assert_eq!(found, listed, "run `foreseek lab reproduce --sensitivity --quick` anew");
+    let ids = |run: &Value| -> Vec<String> {
+        claims_of(run).iter().map(|claim| text(claim, "id").to_owned()).collect()
+    };
+    let as_set_up = ids(&results[0]);
+    assert!(results.iter().all(|run| ids(run) == as_set_up), "a variant lacks claims");
+}
+
+#[test]
 fn tables_of_claims_are_those_of_the_raw_files() {
     let blocks = marks::check(table);
     assert!(blocks > 3, "{blocks} tables");
