@@ -52,11 +52,13 @@ fn strip_of(number: u64) -> (u64, u64) {
     ((strip * STRIP).max(START), ((strip + 1) * STRIP).min(START + LENGTH))
 }
 
-/// A page in each third strip, the first and the last.
-fn pages() -> Vec<u64> {
-    let last = LENGTH / 8 - 1;
-    (48..last).step_by(48).map(|number| number + 5).chain([0, last]).collect()
+/// A page in each third strip but at the ends.
+fn pages() -> impl Iterator<Item = u64> {
+    (48..LENGTH / 8 - 48).step_by(48).map(|number| number + 5)
 }
+
+/// The first page and the last. What looks for file systems and tables reads them, at any time.
+const ENDS: [u64; 2] = [0, LENGTH / 8 - 1];
 
 #[test]
 fn strips_of_a_partition_are_counted_from_the_arrays_start() {
@@ -81,17 +83,33 @@ fn strips_of_a_partition_are_counted_from_the_arrays_start() {
     let start = fs::read_to_string(sysfs(&partition).join("start")).expect("a partition");
     assert_eq!(start.trim(), START.to_string());
     fill(&partition);
+    lab.must(&["log", "whole", "--start"]);
     let device = arrays.attach(&partition, &[&GEOMETRY[..], &["--policy", "sp", "--name", "part"]].concat());
-    for number in pages() {
-        lab.must(&["log", "whole", "--start"]);
-        assert!(read_direct(&device, number * 4096).expect("it reads") == page(number), "page {number}");
+    // Reads pages. Returns what the disk has read since its log was started.
+    let read = |numbers: &[u64]| {
+        for number in numbers {
+            assert!(read_direct(&device, number * 4096).expect("it reads") == page(*number), "page {number}");
+        }
         let log = lab.path("log.csv");
         lab.must(&["log", "whole", "--save", text(&log)]);
-        assert_eq!(
-            read_sectors(&fs::read_to_string(&log).expect("it is there")),
-            [strip_of(number)],
-            "page {number}"
-        );
+        let read = read_sectors(&fs::read_to_string(&log).expect("it is there"));
+        let is_border =
+            |sector: u64| sector.is_multiple_of(STRIP) || [START, START + LENGTH].contains(&sector);
+        assert!(read.iter().all(|(from, to)| is_border(*from) && is_border(*to)), "{numbers:?}: {read:?}");
+        read
+    };
+    // Strips that lie side by side are one range: others may read meanwhile.
+    let covers = |read: &[(u64, u64)], number| {
+        let strip = strip_of(number);
+        read.iter().any(|(from, to)| *from <= strip.0 && strip.1 <= *to)
+    };
+    // Since it was attached.
+    let all = read(&ENDS);
+    assert!(ENDS.iter().all(|number| covers(&all, *number)), "{all:?}");
+    for number in pages() {
+        lab.must(&["log", "whole", "--start"]);
+        let read = read(&[number]);
+        assert!(covers(&read, number), "page {number}: {read:?}");
     }
     for number in 0..LENGTH / 8 {
         assert!(read_direct(&device, number * 4096).expect("it reads") == page(number), "page {number}");
@@ -172,14 +190,23 @@ fn an_announced_array_and_its_partition_are_served_by_the_announced_strips() {
     lab.tool("blockdev", &["--rereadpt", text(&disk)]);
     let partition = PathBuf::from(format!("{}1", text(&disk)));
     fill(&partition);
+    let length = |number: u64| strip_of(number).1 - strip_of(number).0;
+    let first = has_read(&disk);
     let device = arrays.attach(&partition, &["--level", "raid5", "--policy", "sp", "--name", "announced"]);
     assert_eq!(shape(&arrays.status(&device)).0, Some(STRIP * 512));
     for number in pages() {
         let before = has_read(&disk);
         assert!(read_direct(&device, number * 4096).expect("it reads") == page(number), "page {number}");
-        let (start, end) = strip_of(number);
-        assert_eq!(has_read(&disk) - before, end - start, "page {number}");
+        assert_eq!(has_read(&disk) - before, length(number), "page {number}");
     }
+    for number in ENDS {
+        assert!(read_direct(&device, number * 4096).expect("it reads") == page(number), "page {number}");
+    }
+    assert_eq!(
+        has_read(&disk) - first,
+        pages().chain(ENDS).map(length).sum::<u64>(),
+        "all strips, each once"
+    );
     arrays.must(&["detach", "announced"]);
     fs::write(&disk, vec![0; 512]).expect("it writes");
     lab.tool("blockdev", &["--rereadpt", text(&disk)]);
