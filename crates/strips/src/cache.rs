@@ -42,10 +42,12 @@
 
 use crate::blocks::Blocks;
 use crate::costs::{StripCosts, VirtualCosts};
+use crate::credit::{Credit, SHARE};
 use crate::error::StripsError;
 use crate::feedback::Feedback;
 use crate::geometry::{Geometry, StripNo};
 use crate::lists::{Bottom, Lists, StripList};
+use crate::recent::Recent;
 use crate::replacement::Replacement;
 use crate::rules::{CACHE_STRIPS_LEAST, Rules, Settings, Strips, TRIAL_EVERY};
 use crate::stats::Stats;
@@ -117,6 +119,8 @@ struct Strip {
     /// Blocks requested in earlier lives.
     past: Blocks,
     costs: StripCosts,
+    /// Whether MSP has prefetched blocks of it in this life.
+    massive: bool,
 }
 
 impl Strip {
@@ -143,6 +147,9 @@ pub struct StripCache {
     lists: Lists,
     feedback: Feedback,
     costs: Option<VirtualCosts>,
+    /// The strips whose costs count, if not all do.
+    recent: Option<Recent>,
+    credit: Option<Credit>,
     replacement: Box<dyn Replacement>,
     ghosts: u64,
     /// Misses that only the upstream's size refused.
@@ -169,6 +176,9 @@ impl StripCache {
         }
         let whole = settings.cache / geometry.strip_pages();
         let tested = rules.strips.tests_costs();
+        let careful = rules.strips == Strips::Careful;
+        let on_trial = (settings.cache / SHARE).max(geometry.strip_pages() * u64::from(geometry.members()));
+        let trial = member.mean_rate().time_for(on_trial.bytes());
         Ok(Self {
             geometry,
             strips: rules.strips,
@@ -185,6 +195,8 @@ impl StripCache {
                 let costs = VirtualCosts::new(geometry, member, settings.following);
                 if rules.measured { costs.measured() } else { costs }
             }),
+            recent: careful.then(|| Recent::new(whole)),
+            credit: careful.then(|| Credit::new(trial)),
             replacement,
             ghosts: 0,
             trials: 0,
@@ -306,7 +318,7 @@ impl StripCache {
             self.stats.uncached += answer.past.count();
         }
         if let Some(slot) = self.alive(strip) {
-            self.reference(slot, want.without(answer.past));
+            self.reference(slot, want.without(answer.past), missing);
         }
         self.flow(dropped);
         answer
@@ -325,6 +337,7 @@ impl StripCache {
             return Blocks::NONE;
         }
         self.hold(slot, missing);
+        self.entries[slot as usize].massive = true;
         self.lists.renew(slot, StripList::Up);
         self.stats.massive_blocks += missing.count();
         self.flow(dropped);
@@ -374,10 +387,12 @@ impl StripCache {
 
     /// Makes room for the blocks that a miss reads. Returns these blocks.
     fn miss(&mut self, strip: StripNo, missing: Blocks, dropped: &mut Vec<Dropped>) -> Blocks {
-        let whole = self.prefetches();
+        let all = self.geometry.blocks_of(strip).without(self.held(strip).0);
+        let costs = self.costs.as_ref().filter(|_| self.credit.is_some());
+        let price = costs.map_or(Nanos::ZERO, |costs| costs.transfer(strip, all.without(missing)));
+        let whole = self.prefetches(price);
         let slot = self.enliven(strip);
-        let (held, past) = (self.entries[slot as usize].held, self.entries[slot as usize].past);
-        let all = self.geometry.blocks_of(strip).without(held);
+        let past = self.entries[slot as usize].past;
         // The rest of the same read needs room as well.
         let rest = self.wide.as_mut().map_or(0, |wide| {
             wide.missing = wide.missing.saturating_sub(missing.count());
@@ -388,6 +403,9 @@ impl StripCache {
                 self.hold(slot, fetch);
                 let beside = fetch.without(missing);
                 self.stats.strip_blocks += beside.count();
+                if let Some(credit) = self.credit.as_mut().filter(|_| !beside.is_empty()) {
+                    credit.paid(price);
+                }
                 if !beside.without(past).is_empty() {
                     self.lists.renew(slot, StripList::Up);
                 }
@@ -398,8 +416,8 @@ impl StripCache {
         Blocks::NONE
     }
 
-    /// Whether a miss reads the whole strip.
-    fn prefetches(&mut self) -> bool {
+    /// Whether a miss reads the whole strip, whose other blocks take so long.
+    fn prefetches(&mut self, price: Nanos) -> bool {
         match self.strips {
             _ if self.paused => return false,
             Strips::Never => return false,
@@ -407,7 +425,8 @@ impl StripCache {
             Strips::Adaptive { .. } if self.feedback.is_frozen() => return true,
             Strips::Adaptive { .. } | Strips::Careful => {}
         }
-        let cheap = self.costs.as_ref().is_none_or(VirtualCosts::favour_strips);
+        let cheap = self.costs.as_ref().is_none_or(VirtualCosts::favour_strips)
+            && self.credit.is_none_or(|credit| credit.pays(price));
         let large = self.feedback.is_on() || (cheap && self.is_trial());
         self.stats.refused_by_size += u64::from(cheap && !large);
         self.stats.refused_by_cost += u64::from(!cheap);
@@ -423,19 +442,51 @@ impl StripCache {
         self.trials.is_multiple_of(TRIAL_EVERY)
     }
 
-    /// The host references blocks that are present now: adds their costs and makes the strip the most
-    /// recently used.
-    fn reference(&mut self, slot: u32, blocks: Blocks) {
-        let entry = &mut self.entries[slot as usize];
-        let first = blocks.without(entry.requested);
-        if let Some(costs) = self.costs.as_mut().filter(|_| !first.is_empty()) {
-            costs.strip(entry.no, &mut entry.costs);
-            first.runs().for_each(|run| costs.blocks(entry.no, run, &mut entry.costs));
+    /// The host references blocks that are present now, of which some were missing: adds their costs and makes
+    /// the strip the most recently used.
+    fn reference(&mut self, slot: u32, blocks: Blocks, missing: Blocks) {
+        let first = blocks.without(self.entries[slot as usize].requested);
+        if !first.is_empty() {
+            self.charge(slot, first, missing);
         }
+        if !blocks.is_empty() {
+            self.recall(slot, !first.is_empty());
+        }
+        let entry = &mut self.entries[slot as usize];
         entry.requested = entry.requested.with(first);
         if let Some(stream) = self.lists.stream_of(slot).filter(|_| !blocks.is_empty()) {
             self.replacement.used(entry.no);
             self.lists.renew(slot, stream);
+        }
+    }
+
+    /// Adds the costs of blocks that are referenced for the first time, of which some were missing.
+    fn charge(&mut self, slot: u32, first: Blocks, missing: Blocks) {
+        let Some(costs) = &mut self.costs else { return };
+        let entry = &mut self.entries[slot as usize];
+        costs.strip(entry.no, &mut entry.costs);
+        for (start, end) in first.runs() {
+            let cost = costs.blocks(entry.no, (start, end), &mut entry.costs);
+            let Some(credit) = &mut self.credit else { continue };
+            let run = Blocks::range(start, end);
+            let found = run.without(missing);
+            let transfer = costs.transfer(entry.no, found);
+            if found != run {
+                credit.missed(cost);
+            }
+            if !found.is_empty() && !entry.massive {
+                credit.saved(if found == run { cost.max(transfer) } else { transfer });
+            }
+        }
+    }
+
+    /// Where only the last strips count: a strip is referenced, with blocks that had not been in this life or
+    /// without. One that has left the list returns with such blocks alone: others are cached in any case.
+    fn recall(&mut self, slot: u32, first: bool) {
+        let Self { recent: Some(recent), costs: Some(costs), entries, .. } = self else { return };
+        if first || recent.has(slot) {
+            let left = recent.renew(slot);
+            left.into_iter().for_each(|slot| costs.forget(&mut entries[slot as usize].costs));
         }
     }
 
@@ -465,7 +516,8 @@ impl StripCache {
     fn add(&mut self, no: StripNo) -> u32 {
         let (held, arriving) = (Blocks::NONE, Blocks::NONE);
         let (requested, past) = (Blocks::NONE, Blocks::NONE);
-        let entry = Strip { no, alive: true, held, arriving, requested, past, costs: StripCosts::default() };
+        let costs = StripCosts::default();
+        let entry = Strip { no, alive: true, held, arriving, requested, past, costs, massive: false };
         if let Some(slot) = self.free.pop() {
             self.entries[slot as usize] = entry;
             return slot;
@@ -574,6 +626,8 @@ impl StripCache {
         if let Some(costs) = &mut self.costs {
             costs.forget(&mut entry.costs);
         }
+        self.recent.iter_mut().for_each(|recent| recent.remove(slot));
+        entry.massive = false;
         entry.past = entry.past.with(entry.requested);
         entry.requested = Blocks::NONE;
         entry.alive = false;
@@ -607,6 +661,7 @@ mod tests {
         // A stripe of four strips of which one is alive: slots, count, and 17 bytes in a hash table 7/16
         // full.
         let table = 4 * 4 + 4 + 40;
-        assert!(size_of::<Strip>() + crate::lists::NODE_BYTES + table <= BYTES_PER_STRIP);
+        let lists = crate::lists::NODE_BYTES + crate::recent::NODE_BYTES;
+        assert!(size_of::<Strip>() + lists + table <= BYTES_PER_STRIP);
     }
 }

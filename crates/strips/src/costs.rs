@@ -32,6 +32,7 @@
 //!
 //! Memory: 48 bytes for each member, 24 bytes for each strip (kept with the strip).
 
+use crate::blocks::Blocks;
 use crate::geometry::{Geometry, MemberAddress, StripNo};
 use crate::measured::Measured;
 use foreseek_units::{DeviceCosts, Instant, Lba, Nanos, Pages};
@@ -135,10 +136,23 @@ impl VirtualCosts {
     }
 
     /// The host references blocks of a strip for the first time in its life: those from `start` to `end` (rule 2).
-    pub(crate) fn blocks(&mut self, strip: StripNo, (start, end): (u64, u64), costs: &mut StripCosts) {
+    /// Returns their cost.
+    pub(crate) fn blocks(
+        &mut self,
+        strip: StripNo,
+        (start, end): (u64, u64),
+        costs: &mut StripCosts,
+    ) -> Nanos {
         let cost = self.access(strip, start, end, false);
         costs.without += cost;
         self.without += cost;
+        cost
+    }
+
+    /// The time to transfer blocks of a strip, without positioning.
+    pub(crate) fn transfer(&self, strip: StripNo, blocks: Blocks) -> Nanos {
+        let rate = self.member.rate_at(self.geometry.address_of(strip, 0).lba);
+        rate.time_for(Pages(1).bytes()) * blocks.count()
     }
 
     /// A strip cache is evicted (rule 3).
@@ -267,7 +281,9 @@ mod tests {
             assert!(costs.favour_strips(), "strip {strip}");
             let mut one = StripCosts::default();
             costs.strip(StripNo(strip), &mut one);
-            (0..32).for_each(|block| costs.blocks(StripNo(strip), (block, block + 1), &mut one));
+            (0..32).for_each(|block| {
+                costs.blocks(StripNo(strip), (block, block + 1), &mut one);
+            });
         }
         assert_eq!(costs.sums().0 + command * (31 * 64), costs.sums().1);
     }
@@ -282,7 +298,9 @@ mod tests {
                 let one = all.entry(strip).or_default();
                 match op {
                     0 => costs.strip(StripNo(strip), one),
-                    1 | 2 => costs.blocks(StripNo(strip), (block, block + 1), one),
+                    1 | 2 => {
+                        costs.blocks(StripNo(strip), (block, block + 1), one);
+                    }
                     _ => {
                         costs.forget(one);
                         all.remove(&strip);

@@ -7,6 +7,7 @@ use crate::error::StripsError;
 use crate::geometry::StripNo;
 use crate::replacement::{Fifo, Lru, Replacement};
 use crate::rules::{Massive, Rules, Settings, Strips};
+use crate::stats::Stats;
 use crate::testing::{Simple, array};
 use foreseek_units::{Nanos, Pages};
 use std::sync::Arc;
@@ -192,6 +193,44 @@ fn the_careful_policy_reads_no_strips_for_random_reads() {
     };
     assert_eq!(strips_read(Strips::Adaptive { cost_test: true, ghosts: true }), 180);
     assert!(strips_read(Strips::Careful) <= 12);
+}
+
+/// A number that nobody foresees, below `most`.
+fn draw(seed: &mut u64, most: u64) -> u64 {
+    for (left, by) in [(true, 13), (false, 7), (true, 17)] {
+        *seed ^= if left { *seed << by } else { *seed >> by };
+    }
+    *seed % most
+}
+
+/// Random reads of single blocks of so many strips, above a cache of 100 whole strips: its counters.
+fn random_reads(rules: Strips, strips: u64, reads: u64) -> Stats {
+    let settings = Settings { cache: Pages(400), following: Following::Streams };
+    let rules = Rules { strips: rules, massive: Massive::Never, measured: false };
+    let cache = StripCache::new(array(4, 4000), settings, rules, Arc::new(Simple), Box::new(Lru));
+    let (mut cache, mut seed) = (cache.expect("large enough"), 88_172_645_463_325_252);
+    for _ in 0..reads {
+        let block = draw(&mut seed, strips * 4);
+        read(&mut cache, block / 4, block % 4);
+    }
+    cache.stats()
+}
+
+/// A strip costs 11 ms and a block 8. Of five times the cache a strip is kept for 1.25 reads: too few. The cache
+/// has single blocks of more strips than that, which have been read 1.4 times each.
+#[test]
+fn the_careful_policy_counts_on_no_strips_that_the_cache_cannot_keep() {
+    let stats = random_reads(Strips::Careful, 500, 20_000);
+    assert!(stats.strip_blocks * 40 < stats.misses, "{stats:?}");
+    let paper = random_reads(Strips::Adaptive { cost_test: true, ghosts: true }, 500, 20_000);
+    assert!(paper.strip_blocks * 4 > paper.misses, "{paper:?}");
+}
+
+#[test]
+fn the_careful_policy_reads_strips_that_the_cache_can_keep() {
+    let careful = random_reads(Strips::Careful, 110, 4_000);
+    let paper = random_reads(Strips::Adaptive { cost_test: true, ghosts: true }, 110, 4_000);
+    assert!(careful.misses * 2 < paper.misses * 3, "{careful:?} {paper:?}");
 }
 
 /// Reverse reads pay for a strip with its second block.

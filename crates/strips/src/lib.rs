@@ -16,6 +16,7 @@ mod blocks;
 mod cache;
 mod command;
 mod costs;
+mod credit;
 pub mod driver;
 mod engine;
 mod error;
@@ -30,6 +31,7 @@ mod massive;
 mod measured;
 #[cfg(test)]
 mod model;
+mod recent;
 pub mod registry;
 mod replacement;
 mod rules;

@@ -44,6 +44,7 @@ struct Entry {
     arriving: Set,
     requested: Set,
     costs: StripCosts,
+    massive: bool,
 }
 
 struct Naive {
@@ -59,6 +60,12 @@ struct Naive {
     past: BTreeMap<u64, Set>,
     feedback: Feedback,
     costs: VirtualCosts,
+    /// The strips whose costs count under `Careful`, most recently referenced first.
+    recent: Vec<u64>,
+    /// Paid, and saved or put by, in nanoseconds: all of `Careful`'s, in order.
+    account: Vec<i64>,
+    /// The most that the credit can be, in nanoseconds.
+    trial: i64,
     /// Misses that only the upstream's size refused, since the last trial.
     refused: u64,
     paused: bool,
@@ -82,6 +89,10 @@ impl Naive {
             past: BTreeMap::new(),
             feedback: Feedback::new(pages / STRIP),
             costs: VirtualCosts::new(geometry, Arc::new(Simple), Following::Streams),
+            recent: Vec::new(),
+            account: Vec::new(),
+            // A block takes a millisecond; five members.
+            trial: (pages / 8).max(5 * STRIP) as i64 * 1_000_000,
             refused: 0,
             paused: false,
             wide: BTreeMap::new(),
@@ -111,7 +122,45 @@ impl Naive {
         self.past.get(&strip).cloned().unwrap_or_default()
     }
 
-    fn prefetches(&mut self) -> bool {
+    fn counts(&self, strip: u64) -> bool {
+        self.strips != Strips::Careful || self.recent.contains(&strip)
+    }
+
+    /// What strips may still cost: the account added up anew.
+    fn credit(&self) -> i64 {
+        self.account.iter().fold(self.trial, |left, change| (left + change).min(self.trial))
+    }
+
+    /// The host references blocks for the first time, some of which were missing.
+    fn charge(&mut self, strip: u64, first: &Set, missing: &Set) {
+        let entry = self.entries.get_mut(&strip).expect("alive");
+        self.costs.strip(StripNo(strip), &mut entry.costs);
+        for run in blocks(first).runs() {
+            let cost = self.costs.blocks(StripNo(strip), run, &mut entry.costs).get() as i64;
+            let found = (run.0..run.1).filter(|block| !missing.contains(block)).count() as i64;
+            if found < (run.1 - run.0) as i64 {
+                self.account.push(cost / 128);
+            }
+            if found > 0 && !entry.massive {
+                let transfer = found * 1_000_000;
+                let whole = found == (run.1 - run.0) as i64;
+                self.account.push(if whole { cost.max(transfer) } else { transfer });
+            }
+        }
+    }
+
+    fn recall(&mut self, strip: u64, first: bool) {
+        if self.strips != Strips::Careful || !(first || self.recent.contains(&strip)) {
+            return;
+        }
+        self.recent.retain(|one| *one != strip);
+        self.recent.insert(0, strip);
+        for left in self.recent.split_off(self.recent.len().min(self.capacity / STRIP as usize)) {
+            self.costs.forget(&mut self.entries.get_mut(&left).expect("alive").costs);
+        }
+    }
+
+    fn prefetches(&mut self, price: i64) -> bool {
         let with: u64 = self.entries.values().map(|entry| entry.costs.with.get()).sum();
         let without: u64 = self.entries.values().map(|entry| entry.costs.without.get()).sum();
         match self.strips {
@@ -121,7 +170,7 @@ impl Naive {
             Strips::Adaptive { cost_test, .. } => {
                 self.feedback.is_frozen() || (self.feedback.is_on() && (!cost_test || with <= without))
             }
-            Strips::Careful if with > without => false,
+            Strips::Careful if with > without || price > self.credit() => false,
             Strips::Careful if self.feedback.is_on() => true,
             Strips::Careful => {
                 self.refused += 1;
@@ -170,6 +219,7 @@ impl Naive {
     fn die(&mut self, strip: u64) {
         let mut entry = self.entries.remove(&strip).expect("alive");
         self.costs.forget(&mut entry.costs);
+        self.recent.retain(|one| *one != strip);
         self.up.retain(|one| *one != strip);
         self.down.retain(|one| *one != strip);
         let past = &self.past_of(strip) | &entry.requested;
@@ -249,15 +299,13 @@ impl Naive {
         let past = &missing - &fetch;
         self.uncached += past.len() as u64;
         let referenced = want - &past;
-        if let Some(entry) = self.entries.get_mut(&strip).filter(|_| !referenced.is_empty()) {
-            let first = &referenced - &entry.requested;
+        if self.entries.contains_key(&strip) && !referenced.is_empty() {
+            let first = &referenced - &self.entries[&strip].requested;
             if !first.is_empty() {
-                self.costs.strip(StripNo(strip), &mut entry.costs);
+                self.charge(strip, &first, &missing);
             }
-            for run in blocks(&first).runs() {
-                self.costs.blocks(StripNo(strip), run, &mut entry.costs);
-            }
-            entry.requested.extend(first);
+            self.recall(strip, !first.is_empty());
+            self.entries.get_mut(&strip).expect("alive").requested.extend(first);
             let upstream = self.up.contains(&strip);
             self.renew(strip, upstream);
         }
@@ -271,9 +319,10 @@ impl Naive {
     }
 
     fn miss(&mut self, strip: u64, missing: &Set) -> Set {
-        let whole = self.prefetches();
+        let all = self.missing(strip, &set(self.geometry.blocks_of(StripNo(strip))));
+        let price = (&all - missing).len() as i64 * 1_000_000;
+        let whole = self.prefetches(price);
         self.enliven(strip);
-        let all = &set(self.geometry.blocks_of(StripNo(strip))) - &self.entries[&strip].held;
         // A whole strip only where the strips behind it still find room.
         let behind: usize =
             self.wide.range(strip + 1..).map(|(strip, want)| self.missing(*strip, want).len()).sum();
@@ -284,6 +333,9 @@ impl Naive {
         for (fetch, behind) in choices {
             if self.make_room(fetch.len() + behind, strip) {
                 self.hold(strip, &fetch);
+                if fetch.len() > missing.len() {
+                    self.account.push(-price);
+                }
                 if (&fetch - missing).difference(&self.past_of(strip)).next().is_some() {
                     self.renew(strip, true);
                 }
@@ -312,6 +364,7 @@ impl Naive {
             return Set::new();
         }
         self.hold(strip, &missing);
+        self.entries.get_mut(&strip).expect("alive").massive = true;
         self.renew(strip, true);
         self.flow();
         missing
@@ -351,6 +404,8 @@ impl Naive {
             let with = self.entries.values().map(|entry| entry.costs.with).sum();
             let without = self.entries.values().map(|entry| entry.costs.without).sum();
             assert_eq!(sums, (with, without));
+            let counted = self.entries.iter().filter(|(_, entry)| entry.costs != StripCosts::default());
+            assert!(counted.into_iter().all(|(strip, _)| self.counts(*strip)));
         }
         // The downstream excludes prefetched blocks (section 2.2).
         for strip in &self.down {
@@ -459,4 +514,133 @@ proptest! {
             naive.check(&cache);
         }
     }
+}
+
+/// What strips cost and save, as somebody sees it who knows the reads and their answers alone. A block takes a
+/// millisecond, and 7 more where the last block that was read without strips lies elsewhere.
+struct Observer {
+    geometry: Geometry,
+    /// Prefetched, and not requested.
+    ahead: BTreeSet<(u64, u64)>,
+    /// For each member, where the last first request ended.
+    heads: BTreeMap<u32, foreseek_units::Lba>,
+    /// Paid less saved and put by, in microseconds; and the least that it has been.
+    balance: f64,
+    least: f64,
+}
+
+impl Observer {
+    fn new(geometry: Geometry) -> Self {
+        let (ahead, heads) = (BTreeSet::new(), BTreeMap::new());
+        Self { geometry, ahead, heads, balance: 0.0, least: 0.0 }
+    }
+
+    fn cost(&mut self, strip: u64, start: u64, end: u64) -> f64 {
+        let from = self.geometry.address_of(StripNo(strip), start);
+        let head = self.heads.entry(from.member.0).or_default();
+        let far = *head != from.lba;
+        *head = from.lba + Pages(end - start).sectors();
+        (end - start) as f64 + if far { 7.0 } else { 0.0 }
+    }
+
+    /// Looks at a read. Answers how much more has been paid than saved and put by, since whenever that was least.
+    fn read(&mut self, strip: u64, want: &Set, answer: &Answer, dropped: &[Dropped]) -> f64 {
+        let (fetched, missing) = (set(answer.fetch), set(answer.fetch.and(blocks(want))));
+        self.balance += (fetched.len() - missing.len()) as f64;
+        let found: Set = want.iter().copied().filter(|block| self.ahead.remove(&(strip, *block))).collect();
+        for (start, end) in blocks(&(&found | &missing)).runs() {
+            let cost = self.cost(strip, start, end);
+            let saved = (start..end).filter(|block| found.contains(block)).count() as f64;
+            let read = (start..end).any(|block| missing.contains(&block));
+            self.balance -= if read { cost / 128.0 + saved } else { cost };
+        }
+        self.ahead.extend((&fetched - &missing).into_iter().map(|block| (strip, block)));
+        for Dropped { strip, blocks } in dropped {
+            self.ahead.retain(|(one, block)| *one != strip.0 || !blocks.has(*block));
+        }
+        self.least = self.least.min(self.balance);
+        self.balance - self.least
+    }
+}
+
+/// Reads of a part of a strip, or backwards through some strips, or anywhere in some strips.
+#[derive(Clone, Copy, Debug)]
+enum Reads {
+    One(u64, u64, u64),
+    Backwards(u64, u64),
+    Anywhere(u64, u64, u64),
+}
+
+fn reads() -> impl Strategy<Value = Reads> {
+    prop_oneof![
+        4 => (0..900u64, 0..STRIP, 1..=STRIP).prop_map(|(strip, from, len)| Reads::One(strip, from, (from + len).min(STRIP))),
+        2 => (0..800u64, 1..60u64).prop_map(|(strip, strips)| Reads::Backwards(strip, strips)),
+        2 => (1..900u64, 1..400u64, any::<u64>()).prop_map(|(strips, reads, seed)| Reads::Anywhere(strips, reads, seed)),
+    ]
+}
+
+/// A number that looks like no other's neighbour (splitmix64).
+fn mixed(number: u64) -> u64 {
+    let by = |number: u64, right: u32, times: u64| (number ^ number >> right).wrapping_mul(times);
+    let once = by(number.wrapping_mul(0x9e37_79b9_7f4a_7c15), 30, 0xbf58_476d_1ce4_e5b9);
+    let twice = by(once, 27, 0x94d0_49bb_1331_11eb);
+    twice ^ twice >> 31
+}
+
+impl Reads {
+    fn parts(self) -> Vec<(u64, u64, u64)> {
+        match self {
+            Self::One(strip, from, to) => vec![(strip, from, to)],
+            Self::Backwards(strip, strips) => {
+                let blocks = (strip * STRIP..(strip + strips) * STRIP).rev();
+                blocks.map(|block| (block / STRIP, block % STRIP, block % STRIP + 1)).collect()
+            }
+            Self::Anywhere(strips, reads, seed) => (0..reads)
+                .map(|read| mixed(read.wrapping_add(seed)))
+                .map(|at| (at % strips, at / strips % STRIP, at / strips % STRIP + 1))
+                .collect(),
+        }
+    }
+}
+
+/// The most that strips have cost beyond what they saved and put by, over any part of these reads.
+fn paid_on_trial(strips: Strips, pages: u64, reads: &[Reads]) -> f64 {
+    let geometry = array(STRIP, 900 * STRIP);
+    let (mut cache, mut observer) = (cache(geometry, pages, strips), Observer::new(geometry));
+    let (mut most, mut dropped) = (0.0f64, Vec::new());
+    for (strip, from, to) in reads.iter().flat_map(|reads| reads.parts()) {
+        let want = Blocks::range(from, to);
+        let answer = cache.read(StripNo(strip), want, &mut dropped);
+        cache.arrived(StripNo(strip), answer.fetch, true, &mut dropped);
+        most = most.max(observer.read(strip, &set(want), &answer, &dropped));
+        dropped.clear();
+    }
+    most
+}
+
+/// `K`: an eighth of the cache, and a strip for each member at least.
+fn trial(pages: u64) -> f64 {
+    (pages / 8).max(5 * STRIP) as f64
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    /// Whatever is read.
+    #[test]
+    fn strips_cost_no_more_than_the_credit(pages in 20..1500u64, reads in proptest::collection::vec(reads(), 0..40)) {
+        let most = paid_on_trial(Strips::Careful, pages, &reads);
+        prop_assert!(most <= trial(pages) + 1e-3, "{most} of {}", trial(pages));
+    }
+}
+
+/// Reads that pay for strips, and then reads that do not.
+#[test]
+fn the_papers_rules_cost_more_than_the_credit() {
+    let reads = [Reads::Backwards(0, 200), Reads::Anywhere(900, 400, 1)];
+    for strips in [Strips::Always, Strips::Adaptive { cost_test: true, ghosts: true }] {
+        let paid = paid_on_trial(strips, 1200, &reads);
+        assert!(paid > 2.0 * trial(1200), "{strips:?}: {paid}");
+    }
+    let careful = paid_on_trial(Strips::Careful, 1200, &reads);
+    assert!(careful > 0.9 * trial(1200), "all of it is used: {careful}");
 }

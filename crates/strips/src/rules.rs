@@ -17,8 +17,10 @@ pub enum Strips {
         /// And evicted strips become ghosts (section 2.2).
         ghosts: bool,
     },
-    /// As `Adaptive` with both, and not in the paper: the cost test applies from the first miss on. If the
-    /// size of the upstream refuses strips, one miss in [`TRIAL_EVERY`] that the costs allow reads its strip.
+    /// As `Adaptive` with both, and not in the paper: the cost test applies from the first miss on, over the
+    /// strips that a cache of whole strips could keep. What strips cost beyond what they have saved is bounded by
+    /// a credit. If the size of the upstream refuses strips, one miss in [`TRIAL_EVERY`] that the costs allow
+    /// reads its strip.
     Careful,
 }
 
