@@ -184,6 +184,7 @@ mod tests {
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         // A new program runs a moment before it has its name.
         while std::fs::read(format!("/proc/{}/comm", child.id())).unwrap() != b"sleep\n" {
+            assert!(now.elapsed() < Duration::from_secs(10), "it does not run");
             std::thread::yield_now();
         }
         let found = processes.opener(child.id(), Some(fd_of(child.id())), now).expect("it is there");
