@@ -26,6 +26,7 @@ mod flights;
 mod geometry;
 #[cfg(test)]
 mod golden;
+mod links;
 mod lists;
 mod massive;
 mod measured;

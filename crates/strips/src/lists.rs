@@ -10,8 +10,7 @@
 //!
 //! Memory: 16 bytes for each strip.
 
-/// No slot.
-const NONE: u32 = u32::MAX;
+use crate::links::{Ends, Link, NONE};
 
 /// The list of a strip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,9 +34,7 @@ impl Bottom {
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// The next more recently used one.
-    newer: u32,
-    older: u32,
+    link: Link,
     /// Non-empty blocks.
     blocks: u16,
     list: Option<StripList>,
@@ -49,7 +46,14 @@ struct Node {
 #[cfg(test)]
 pub(crate) const NODE_BYTES: usize = size_of::<Node>();
 
-const UNLINKED: Node = Node { newer: NONE, older: NONE, blocks: 0, list: None, within: [false; 2] };
+const UNLINKED: Node =
+    Node { link: Link { newer: NONE, older: NONE }, blocks: 0, list: None, within: [false; 2] };
+
+impl AsMut<Link> for Node {
+    fn as_mut(&mut self) -> &mut Link {
+        &mut self.link
+    }
+}
 
 /// The last strips of one list.
 #[derive(Clone, Copy, Debug)]
@@ -64,8 +68,7 @@ struct Tail {
 
 #[derive(Clone, Copy, Debug)]
 struct List {
-    newest: u32,
-    oldest: u32,
+    ends: Ends,
     strips: u32,
     tails: [Tail; 2],
 }
@@ -73,7 +76,7 @@ struct List {
 impl List {
     fn new(wanted: [u32; 2]) -> Self {
         let tails = wanted.map(|wanted| Tail { top: NONE, strips: 0, wanted, blocks: 0 });
-        Self { newest: NONE, oldest: NONE, strips: 0, tails }
+        Self { ends: Ends::EMPTY, strips: 0, tails }
     }
 }
 
@@ -114,13 +117,13 @@ impl Lists {
 
     /// The least recently used strip of a list.
     pub(crate) fn oldest(&self, stream: StripList) -> Option<u32> {
-        let oldest = self.lists[stream as usize].oldest;
+        let oldest = self.lists[stream as usize].ends.oldest;
         (oldest != NONE).then_some(oldest)
     }
 
     /// The global list, least recently used first.
     pub(crate) fn oldest_first(&self) -> impl Iterator<Item = u32> {
-        let up = |slot: u32| Some(self.nodes[slot as usize].newer).filter(|newer| *newer != NONE);
+        let up = |slot: u32| Some(self.nodes[slot as usize].link.newer).filter(|newer| *newer != NONE);
         let list = move |stream| std::iter::successors(self.oldest(stream), move |slot| up(*slot));
         list(StripList::Down).chain(list(StripList::Up))
     }
@@ -132,14 +135,9 @@ impl Lists {
             self.nodes.resize(slot as usize + 1, UNLINKED);
         }
         let list = &mut self.lists[stream as usize];
-        let before = std::mem::replace(&mut list.newest, slot);
+        list.ends.push(&mut self.nodes, slot);
         list.strips += 1;
-        match before {
-            NONE => list.oldest = slot,
-            before => self.nodes[before as usize].newer = slot,
-        }
-        let node = &mut self.nodes[slot as usize];
-        (node.newer, node.older, node.list) = (NONE, before, Some(stream));
+        self.nodes[slot as usize].list = Some(stream);
         self.settle(stream);
     }
 
@@ -151,17 +149,9 @@ impl Lists {
                 self.leave(slot, stream, bottom);
             }
         }
-        let Node { newer, older, .. } = self.nodes[slot as usize];
         let list = &mut self.lists[stream as usize];
+        list.ends.take(&mut self.nodes, slot);
         list.strips -= 1;
-        match newer {
-            NONE => list.newest = older,
-            newer => self.nodes[newer as usize].older = older,
-        }
-        match older {
-            NONE => list.oldest = newer,
-            older => self.nodes[older as usize].newer = newer,
-        }
         let blocks = self.nodes[slot as usize].blocks;
         self.nodes[slot as usize] = Node { blocks, ..UNLINKED };
         self.settle(stream);
@@ -200,7 +190,11 @@ impl Lists {
             if tail.strips > wanted {
                 self.leave(tail.top, stream, bottom);
             } else if tail.strips < wanted {
-                let next = if tail.top == NONE { list.oldest } else { self.nodes[tail.top as usize].newer };
+                let next = if tail.top == NONE {
+                    list.ends.oldest
+                } else {
+                    self.nodes[tail.top as usize].link.newer
+                };
                 self.join(next, stream, bottom);
             } else {
                 return;
@@ -222,7 +216,7 @@ impl Lists {
         node.within[bottom as usize] = false;
         let tail = &mut self.lists[stream as usize].tails[bottom as usize];
         if tail.top == slot {
-            tail.top = node.older;
+            tail.top = node.link.older;
         }
         tail.strips -= 1;
         tail.blocks -= u64::from(node.blocks);

@@ -6,29 +6,20 @@
 //! strips that it could keep: those referenced last, as many as there is room for. A strip that is no longer
 //! among them takes its parts out of both sums.
 //!
-//! A linked list through an array; every operation is O(1). Memory: 8 bytes for each strip.
+//! Memory: 8 bytes for each strip.
 
-/// No slot.
-const NONE: u32 = u32::MAX;
-
-#[derive(Clone, Copy, Debug)]
-struct Node {
-    /// The next more recently referenced one; [`NONE`] of the newest.
-    newer: u32,
-    /// The next less recently referenced one; itself where the slot is not in the list.
-    older: u32,
-}
+use crate::links::{Ends, Link, NONE};
 
 /// The bytes of a strip here.
 #[cfg(test)]
-pub(crate) const NODE_BYTES: usize = size_of::<Node>();
+pub(crate) const NODE_BYTES: usize = size_of::<Link>();
 
 /// The list.
 #[derive(Clone, Debug)]
 pub(crate) struct Recent {
-    nodes: Vec<Node>,
-    newest: u32,
-    oldest: u32,
+    /// By slot. One that is not in the list is older than itself.
+    nodes: Vec<Link>,
+    ends: Ends,
     len: u64,
     most: u64,
 }
@@ -36,7 +27,7 @@ pub(crate) struct Recent {
 impl Recent {
     /// An empty list of at most so many strips.
     pub(crate) fn new(most: u64) -> Self {
-        Self { nodes: Vec::new(), newest: NONE, oldest: NONE, len: 0, most }
+        Self { nodes: Vec::new(), ends: Ends::EMPTY, len: 0, most }
     }
 
     /// Whether a strip is in the list.
@@ -48,15 +39,10 @@ impl Recent {
     pub(crate) fn renew(&mut self, slot: u32) -> Option<u32> {
         self.remove(slot);
         let known = self.nodes.len() as u32;
-        self.nodes.extend((known..=slot).map(|older| Node { newer: NONE, older }));
-        let before = std::mem::replace(&mut self.newest, slot);
-        self.nodes[slot as usize] = Node { newer: NONE, older: before };
-        match before {
-            NONE => self.oldest = slot,
-            before => self.nodes[before as usize].newer = slot,
-        }
+        self.nodes.extend((known..=slot).map(|older| Link { newer: NONE, older }));
+        self.ends.push(&mut self.nodes, slot);
         self.len += 1;
-        let leaves = (self.len > self.most).then_some(self.oldest);
+        let leaves = (self.len > self.most).then_some(self.ends.oldest);
         leaves.into_iter().for_each(|slot| self.remove(slot));
         leaves
     }
@@ -66,16 +52,8 @@ impl Recent {
         if !self.has(slot) {
             return;
         }
-        let Node { newer, older } = self.nodes[slot as usize];
-        match newer {
-            NONE => self.newest = older,
-            newer => self.nodes[newer as usize].older = older,
-        }
-        match older {
-            NONE => self.oldest = newer,
-            older => self.nodes[older as usize].newer = newer,
-        }
-        self.nodes[slot as usize] = Node { newer: NONE, older: slot };
+        self.ends.take(&mut self.nodes, slot);
+        self.nodes[slot as usize].older = slot;
         self.len -= 1;
     }
 }
