@@ -206,6 +206,7 @@ impl<T> Waiting<T> {
         })
     }
 
+    #[cfg(test)]
     fn group(&self, id: u64) -> Option<&Group<T>> {
         self.groups.iter().find(|group| group.id == id)
     }
@@ -234,15 +235,14 @@ impl<T> Waiting<T> {
 
     /// Takes out a group to which no neighbour came.
     fn give_up(&mut self, id: u64) -> Joined<T> {
-        if let Some(kind) = self.group(id).map(Group::kind) {
-            if self.skips.len() == KINDS_MOST {
-                self.skips.clear();
-            }
-            let skips = self.skips.entry(kind).or_default();
-            skips.all = (2 * skips.all).clamp(1, SKIPS_MOST);
-            skips.left = skips.all;
+        let Some(group) = self.take_out(|group| group.id == id) else { return Vec::new() };
+        if self.skips.len() == KINDS_MOST {
+            self.skips.clear();
         }
-        self.take(id)
+        let skips = self.skips.entry(group.kind()).or_default();
+        skips.all = (2 * skips.all).clamp(1, SKIPS_MOST);
+        skips.left = skips.all;
+        group.writes
     }
 }
 
@@ -398,7 +398,7 @@ mod tests {
     }
 
     /// A stripe in pieces whose next one comes when the wait is almost over, again and again. The first asks at
-    /// once, and whenever it is told that something has changed or its time has come.
+    /// once, then whenever something has changed, and when its time has come.
     #[test]
     fn pieces_within_the_wait_are_always_joined() {
         let (start, almost) = (Instant::now(), WAIT - Duration::from_nanos(1));
