@@ -2,17 +2,11 @@
 
 use crate::Error;
 use foreseek_device::Profile;
+use foreseek_simulate::experiment::{SCHEDULER, TABLES, place_of};
 use toml::{Table, Value};
 
 /// The table whose keys are those of device profiles.
 const DEVICE: &str = "device";
-
-/// Tables of an experiment that may be set.
-const TABLES: [&str; 8] =
-    ["machine", "costs", "write_back", "block", "array_cache", "prefetch", "layout", "workload"];
-
-/// The key of an experiment outside tables that may be set.
-const SCHEDULER: &str = "scheduler";
 
 /// The overrides.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,8 +45,8 @@ impl Overrides {
 
     /// The same for a value that has been read.
     fn set_value(&mut self, key: &str, value: Value) -> Result<(), String> {
-        if key == SCHEDULER {
-            self.experiment.insert(key.to_owned(), value);
+        if let Some((table, name)) = place_of(&mut self.experiment, key) {
+            table.insert(name.to_owned(), value);
             return Ok(());
         }
         let known = || {
@@ -61,23 +55,18 @@ impl Overrides {
                 TABLES.join(", ")
             )
         };
-        let (table, name) = key.split_once('.').ok_or_else(known)?;
-        if table == DEVICE {
+        let (device, name) = key.split_once('.').ok_or_else(known)?;
+        if device == DEVICE {
             if !name.contains('.') && !Profile::builtin_names().any(|device| has_key(device, name)) {
                 return Err(format!("no device's profile has a key '{name}'"));
             }
             self.device.insert(name.to_owned(), value);
             return Ok(());
         }
-        let tables = match Profile::builtin(table) {
-            Some(_) => &mut self.devices,
-            None if TABLES.contains(&table) => &mut self.experiment,
-            None => return Err(known()),
-        };
-        let inner = tables.entry(table).or_insert_with(|| Table::new().into());
-        if let Some(inner) = inner.as_table_mut() {
-            inner.insert(name.to_owned(), value);
+        if Profile::builtin(device).is_none() {
+            return Err(known());
         }
+        put(&mut self.devices, device, name, &value);
         Ok(())
     }
 

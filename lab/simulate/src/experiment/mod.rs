@@ -22,6 +22,7 @@ pub use axis::{Axis, Variant};
 pub use error::ExperimentError;
 pub use metric::{METRICS, Metric};
 pub use output::SIZE_BUCKET;
+pub use parse::{SCHEDULER, TABLES, place_of};
 pub use point::{Point, Results, SeedRun};
 pub use policy::{CLIENTS, Policy};
 pub use run::{Progress, WORKERS_LIMIT, run};

@@ -22,12 +22,23 @@ use serde::Deserialize;
 /// The longest text of an experiment: a few hundred lines. It keeps a wrong path from being parsed.
 const LENGTH_LIMIT: usize = 1 << 20;
 
-/// The tables whose keys can be swept.
-const TABLES: [&str; 8] =
+/// The tables whose keys can be swept and set.
+pub const TABLES: [&str; 8] =
     ["machine", "costs", "write_back", "block", "array_cache", "prefetch", "layout", "workload"];
 
-/// The key outside tables that can be swept.
-const SCHEDULER: &str = "scheduler";
+/// The key outside tables that can be swept and set.
+pub const SCHEDULER: &str = "scheduler";
+
+/// The table of an experiment that has a key, [`SCHEDULER`] or `table.key`, and the key's name there. The table is made
+/// if there is none. `None` for any other key.
+pub fn place_of<'a>(experiment: &'a mut toml::Table, key: &'a str) -> Option<(&'a mut toml::Table, &'a str)> {
+    if key == SCHEDULER {
+        return Some((experiment, key));
+    }
+    let (table, name) = key.split_once('.').filter(|(table, _)| TABLES.contains(table))?;
+    let table = experiment.entry(table).or_insert_with(|| toml::Table::new().into());
+    Some((table.as_table_mut()?, name))
+}
 
 /// The most requests of a pool: 256 for each handler of the largest benchmark.
 const REQUESTS_LIMIT: u64 = 1 << 20;
@@ -324,22 +335,18 @@ impl Reader<'_> {
         let toml::Value::Array(values) = values else {
             return Err(wrong(&format!("give '{key}' a list of values, with the key in quotes")));
         };
-        let of_a_table = || key.split_once('.').filter(|(table, _)| TABLES.contains(table));
-        let Some((table, name)) = (key == SCHEDULER).then_some(("", SCHEDULER)).or_else(of_a_table) else {
+        let unknown = || {
             let known = TABLES.join(", ");
-            return Err(wrong(&format!(
+            wrong(&format!(
                 "'{key}' is not a key of a table: give {SCHEDULER}, or one of {known}, a dot and a key"
-            )));
+            ))
         };
         let variants = values.into_iter().map(|value| {
             let label = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let mut whole: toml::Table = toml::from_str(text).map_err(|error| self.syntax(text, &error))?;
             whole.remove("sweep");
-            let inner = match table {
-                "" => Some(&mut whole),
-                table => whole.entry(table).or_insert_with(|| toml::Table::new().into()).as_table_mut(),
-            };
-            inner.ok_or_else(|| wrong("is of no table"))?.insert(name.to_owned(), value);
+            let (table, name) = place_of(&mut whole, &key).ok_or_else(unknown)?;
+            table.insert(name.to_owned(), value);
             let complaint = |error: toml::de::Error| {
                 self.wrong(&format!("sweep, '{key}' = {label}"), error.message().replace('\n', "; "))
             };
