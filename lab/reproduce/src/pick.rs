@@ -179,6 +179,12 @@ impl Sweep {
         self
     }
 
+    /// Only the points on other devices.
+    pub(crate) fn not_on(mut self, device: &str) -> Self {
+        self.0.retain(|(place, _)| place.split(", ").nth(1) != Some(device));
+        self
+    }
+
     /// Only the points at some values of the swept key.
     pub(crate) fn of_values(mut self, values: &[&str]) -> Self {
         let at = |place: &str| place.rsplit_once(", at ").is_some_and(|(_, value)| values.contains(&value));

@@ -50,29 +50,22 @@ pub(super) const ROWS: &[Row] = &[
         Some(of_the_optimum(c, &LOW)?.smallest()?.beside(of_the_optimum(c, &HIGH)?))
     }),
     Row::new("TR-noas-low", ELEVATOR, |c| {
-        let of = |levels| ratios(c, ELEVATOR, (CP, LINUX), levels);
-        Some(of(&LOW).largest()?.beside(of(&HIGH)))
+        at_low(|levels| ratios(c, ELEVATOR, (CP, LINUX), levels), Sweep::largest)
     }),
     Row::new("TR-noas-high", ELEVATOR, |c| ratios(c, ELEVATOR, (CPEM, LINUX), &HIGH).largest()),
     Row::new("TR-ap-whole", ELEVATOR, |c| {
-        let of = |levels| ratios(c, &ELEVATOR[..1], (AP, CP), levels);
-        Some(of(&LOW).largest()?.beside(of(&HIGH)))
+        at_low(|levels| ratios(c, &ELEVATOR[..1], (AP, CP), levels), Sweep::largest)
     }),
     Row::new("TR-ap-hurts", ELEVATOR, |c| ratios(c, &ELEVATOR[1..], (AP, CP), &ALL).mean()),
     Row::new("TR-random-equal", MICRO, |c| {
         ratios(c, &MICRO[3..], (CP, LINUX), &ALL).furthest_from(1.0..=1.0)
     }),
     Row::new("TR-micro-max", MICRO, |c| {
-        let of = |levels| ratios(c, MICRO, (CP, LINUX), levels);
-        Some(of(&LOW).largest()?.beside(of(&HIGH)))
+        at_low(|levels| ratios(c, MICRO, (CP, LINUX), levels), Sweep::largest)
     }),
-    Row::new("TR-index-cp", INDEX, |c| {
-        let of = |levels| ratios(c, INDEX, (CP, LINUX), levels);
-        Some(of(&LOW).mean()?.beside(of(&HIGH)))
-    }),
+    Row::new("TR-index-cp", INDEX, |c| at_low(|levels| ratios(c, INDEX, (CP, LINUX), levels), Sweep::mean)),
     Row::new("TR-index-ap", INDEX, |c| {
-        let of = |levels| ratios(c, INDEX, (AP, LINUX), levels);
-        Some(of(&LOW).largest()?.beside(of(&HIGH)))
+        at_low(|levels| ratios(c, INDEX, (AP, LINUX), levels), Sweep::largest)
     }),
     // "Up to" four-fold (abstract, section 5.6): the best level, against the best of the others at that level.
     Row::new("TR-index-cpem", INDEX, |c| {
@@ -111,8 +104,7 @@ pub(super) const ROWS: &[Row] = &[
     // Queries have one length: requests a second are in proportion to bytes a second, which are measured more
     // exactly in minutes of a run than a few finished queries.
     Row::new("TR-blast-low", SEQUENCE, |c| {
-        let of = |levels| ratios(c, SEQUENCE, (CP, LINUX), levels);
-        Some(of(&LOW).mean()?.beside(of(&HIGH)))
+        at_low(|levels| ratios(c, SEQUENCE, (CP, LINUX), levels), Sweep::mean)
     }),
     Row::new("TR-blast-high", SEQUENCE, |c| ratios(c, SEQUENCE, (CPEM, LINUX), &HIGH).mean()),
     Row::new("TR-stream-4m", &["tr-stream-4m"], |c| ratios(c, &["tr-stream-4m"], (CP, LINUX), &at(2)).mean()),
@@ -128,6 +120,14 @@ pub(super) const ROWS: &[Row] = &[
     // One number for each memory size: the mean over the sweep.
     Row::new("TR-memsize", MEMORIES, |c| least_mean(c, MEMORIES, &ALL)),
 ];
+
+/// A claim of the low levels, with the high ones beside it.
+fn at_low(
+    of: impl Fn(&RangeInclusive<u32>) -> Sweep,
+    judged: fn(Sweep) -> Option<Measured>,
+) -> Option<Measured> {
+    Some(judged(of(&LOW))?.beside(of(&HIGH)))
+}
 
 fn at(concurrency: u32) -> RangeInclusive<u32> {
     concurrency..=concurrency
