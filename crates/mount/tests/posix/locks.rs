@@ -113,7 +113,7 @@ pub(crate) fn waits_whole(record: &mut Record, at: &Path) {
     record.note("another process waits", flock(open(at), FlockOperation::LockExclusive));
 }
 
-/// Waits until a process waits for a lock of this kind: the kernel, which keeps them, lists who waits.
+/// Waits until a process waits for a lock of this kind: the kernel lists the processes that wait.
 fn wait_for_waiter(kind: &str, process: u32) {
     let process = process.to_string();
     let waits = |line: &str| {
