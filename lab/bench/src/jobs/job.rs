@@ -67,12 +67,6 @@ const fn job(name: &'static str, data: Data, needs: &'static [Need], line: &'sta
     Job { name, does: "", needs, data, before, line, after, status: 0, is_far: false, changes: false }
 }
 
-/// A job of a PostgreSQL server that runs before the timing starts.
-const fn sql(name: &'static str, line: &'static str) -> Job {
-    let job = job(name, Data::Postgres, &[Need::Postgres], line);
-    Job { before: Some(PG_START), after: Some(PG_STOP), ..job }
-}
-
 /// The newest of Debian's folders with the server's programs.
 macro_rules! pg {
     ($rest:literal) => {
@@ -81,11 +75,38 @@ macro_rules! pg {
 }
 pub(crate) use pg;
 
-const PG_START: &str = pg!(
-    "chown postgres \"$2\"; runuser -u postgres -- \"$PG/pg_ctl\" -D \"$1/cluster\" -w -t 300 -l \"$2/log\" -o \"-k $2 -c listen_addresses=''\" start"
-);
+/// The server's beginning, with more options.
+macro_rules! pg_start {
+    ($options:literal) => {
+        concat!(
+            pg!("chown postgres \"$2\"; "),
+            "runuser -u postgres -- \"$PG/pg_ctl\" -D \"$1/cluster\" -w -t 300 -l \"$2/log\" -o \"-k $2 -c listen_addresses='' ",
+            $options,
+            "\" start"
+        )
+    };
+}
+
+/// An update of so many rows, which lie all over the table.
+macro_rules! pg_update {
+    ($rows:literal) => {
+        concat!(
+            pg!("runuser -u postgres -- psql -qX -h \"$2\" -d postgres -c 'SET enable_seqscan=off' "),
+            "-c 'UPDATE t SET n = n + 1 WHERE shuffled < ",
+            $rows,
+            "' -c CHECKPOINT"
+        )
+    };
+}
+
 const PG_STOP: &str =
     pg!("runuser -u postgres -- \"$PG/pg_ctl\" -D \"$1/cluster\" -w -t 300 -m immediate stop");
+
+/// A job of a PostgreSQL server that runs before the timing starts.
+const fn sql(name: &'static str, line: &'static str) -> Job {
+    let job = job(name, Data::Postgres, &[Need::Postgres], line);
+    Job { before: Some(pg_start!("")), after: Some(PG_STOP), ..job }
+}
 
 const CAT_4: &str =
     "printf '%s\\n' 0 1 2 3 | xargs -P 4 -I{} sh -c 'cat \"$1\"/part\"$2\"/* > /dev/null' sh \"$1\" {}";
@@ -94,7 +115,7 @@ const GIT_STATUS: &str = "git -C \"$1\" --no-optional-locks status --short";
 const GIT_GREP: &str = "git -C \"$1\" grep -q 'no such text'";
 
 /// All of them.
-pub static ALL: [Job; 31] = [
+pub static ALL: [Job; 33] = [
     Job {
         does: "one `cat` of one large file",
         ..job("cat", Data::Large, &[], "cat \"$1/first\" > /dev/null")
@@ -232,11 +253,18 @@ pub static ALL: [Job; 31] = [
     Job {
         does: "PostgreSQL, UPDATE of 2,000 rows and CHECKPOINT",
         changes: true,
-        ..sql(
-            "pg-update",
-            pg!("runuser -u postgres -- psql -qX -h \"$2\" -d postgres -c 'SET enable_seqscan=off' \
-                               -c 'UPDATE t SET n = n + 1 WHERE shuffled < 2000' -c CHECKPOINT"),
-        )
+        ..sql("pg-update", pg_update!(2000))
+    },
+    Job {
+        does: "PostgreSQL, UPDATE of 20,000 rows and CHECKPOINT",
+        changes: true,
+        ..sql("pg-update-20k", pg_update!(20000))
+    },
+    Job {
+        does: "the same with `bgwriter_flush_after = 0`",
+        changes: true,
+        before: Some(pg_start!("-c bgwriter_flush_after=0")),
+        ..sql("pg-update-20k-late", pg_update!(20000))
     },
     Job {
         does: "`grep` for a text in one large file",

@@ -27,8 +27,8 @@ all is certain; 2 it could not be measured.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct JobsArgs {
-    /// The jobs to run: cat, cat-4, cp, cmp, grep, sha256sum, git-log, git-status, git-grep, duckdb, pyarrow, zip, unzip, compile, mmap, model-8,
-    /// check-5, torrent, ffmpeg-2, pg-seq, pg-index, pg-bitmap, pg-update, sshfs-cat, sshfs-cat-4 [default: all].
+    /// The jobs to run: cat, cat-twice, cat-4, cp, cmp, grep, sha256sum, git-log, git-status, git-grep, tree-status, tree-grep, tree-tar,
+    /// tree-find, tree-cp, duckdb, pyarrow, zip, unzip, compile, mmap, model-8, check-5, torrent, ffmpeg-2, pg-seq, pg-index, pg-bitmap, pg-update, pg-update-20k, pg-update-20k-late, sshfs-cat, sshfs-cat-4 [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     jobs: Vec<NamedJob>,
 
