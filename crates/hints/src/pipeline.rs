@@ -215,6 +215,9 @@ impl AccessListEngine {
     /// Follows the pages of a read on the list.
     fn meet(&mut self, look: Look, mut runs: Option<&[PageSpan]>) -> Meeting {
         let mut met = Meeting::default();
+        if let Some(sweep) = &mut self.pipeline.sweep {
+            sweep.returns();
+        }
         for page in look.span.iter() {
             let Some(key) = PageKey::new(look.slot, page) else { break };
             while let Some([run, rest @ ..]) = runs

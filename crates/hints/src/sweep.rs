@@ -160,8 +160,11 @@ pub(crate) struct Sweep {
     /// flight.
     passed: u64,
     issued: VecDeque<(u32, u64)>,
-    /// Pages to release, with the fetch that read each; 0: it was in memory before.
-    drops: Vec<(PageKey, u32)>,
+    /// Pages to release, with what was known of each: the fetch that read it (0: it was in memory before), and whether the application has
+    /// read it.
+    drops: Vec<(PageKey, State)>,
+    /// How many of these there were when the last read returned.
+    past: usize,
     /// Pages released unread for want of memory, since the last [`take_withdrawn`](Self::take_withdrawn).
     withdrawn: Pages,
 }
@@ -245,6 +248,7 @@ impl Sweep {
             passed: 0,
             issued: VecDeque::new(),
             drops: Vec::new(),
+            past: 0,
             withdrawn: Pages::ZERO,
         }
     }
@@ -257,7 +261,7 @@ impl Sweep {
         for stop in self.stops.iter_mut().filter(|stop| stop.state.is_held()) {
             stop.state = State(stop.state.0 & State::READ | 1);
         }
-        self.drops.iter_mut().for_each(|(_, fetch)| *fetch = 0);
+        self.drops.iter_mut().for_each(|(_, state)| *state = State::ABSENT);
         (self.fetches, self.arrived, self.settled, self.awaited) = (1, 1, 0, (1, 0));
         self.issued.clear();
     }
@@ -279,7 +283,7 @@ impl Sweep {
         for stop in old.iter().filter(|stop| stop.state.is_held()) {
             match find(&self.stops, &address, stop.page) {
                 Some(at) => self.take(at, stop.state),
-                None => self.drops.push((stop.page, stop.state.number())),
+                None => self.drops.push((stop.page, stop.state)),
             }
         }
     }
@@ -296,7 +300,7 @@ impl Sweep {
             }
         }
         let rest = pages.into_iter().zip(needed).filter(|(_, needed)| !needed);
-        self.drops.extend(rest.map(|(page, _)| (page, 0)));
+        self.drops.extend(rest.map(|(page, _)| (page, State::ABSENT)));
     }
 
     /// How much memory is taken, including by pages in flight.
@@ -352,6 +356,11 @@ impl Sweep {
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
         let drops = self.drops.iter().map(|(page, _)| page.slot());
         self.stops.iter().map(|stop| stop.page.slot()).chain(drops)
+    }
+
+    /// The last read has returned: what it and the reads before it have read has arrived.
+    pub(crate) fn returns(&mut self) {
+        self.past = self.drops.len();
     }
 
     /// A read has reached this entry, and its page is in the page cache or not. The entries before it are over.
@@ -502,7 +511,7 @@ impl Sweep {
         if state.is_held() && self.lateness(at) >= slack {
             let withdrawn = !state.is_read() && self.stops[at].next != NONE;
             self.withdrawn += Pages(u64::from(withdrawn));
-            self.drops.push((self.stops[at].page, state.number()));
+            self.drops.push((self.stops[at].page, state));
             self.lose(at);
         }
     }
@@ -580,7 +589,7 @@ impl Sweep {
     }
 
     /// Takes out the pages to release, if they are at least `batch`. Pages in flight stay, as a kernel keeps
-    /// them. Pages that were fetched again meanwhile are not released.
+    /// them: those of the last fetches, unless the application has read them. Pages that were fetched again meanwhile are not released.
     pub(crate) fn drops(&mut self, batch: Pages, objects: &Objects, order: Order) -> Vec<(Slot, PageSpan)> {
         if Pages(self.drops.len() as u64) < batch {
             return Vec::new();
@@ -590,13 +599,18 @@ impl Sweep {
         let stops = &self.stops;
         let is_held = |page| find(stops, address, page).is_some_and(|at| stops[at].state.is_held());
         let mut given = Vec::new();
-        self.drops.retain(|(page, fetch)| {
-            let has_arrived = *fetch <= settled;
+        let (mut seen, mut past) = (0, 0);
+        self.drops.retain(|(page, state)| {
+            let is_past = seen < self.past;
+            let has_arrived = state.number() <= settled || is_past && state.is_read();
+            seen += 1;
+            past += usize::from(is_past && !has_arrived);
             if has_arrived && !is_held(*page) {
                 given.push(one(*page));
             }
             !has_arrived
         });
+        self.past = past;
         join(given)
     }
 
@@ -833,11 +847,27 @@ mod tests {
     }
 
     #[test]
+    fn a_page_that_was_read_is_released_though_its_fetch_is_among_the_last() {
+        let files = Files::new();
+        let mut sweep = files.plan(&files.list(&[5, 6, 7], true), ListIndex(0), 100, None);
+        while sweep.advance(&files.limits(Pages(100), None)).run.is_some() {}
+        sweep.read(ListIndex(0), true);
+        sweep.read(ListIndex(1), true);
+        // The first page is over, and the read of both has not returned.
+        assert_eq!(sweep.drops(Pages(1), &files.objects, Order::Disk), []);
+        sweep.returns();
+        sweep.read(ListIndex(2), true);
+        let given = sweep.drops(Pages(1), &files.objects, Order::Disk);
+        assert_eq!(given, [(files.slots[0], Span::at(PageIndex(5), Pages(1)))]);
+        check(&sweep);
+    }
+
+    #[test]
     fn a_page_that_was_fetched_again_is_not_released() {
         let files = Files::new();
         let mut sweep = files.plan(&files.list(&[5, 6], true), ListIndex(0), 100, None);
-        sweep.drops.push((files.page(5), 0));
-        sweep.drops.push((files.page(9), 0));
+        sweep.drops.push((files.page(5), State::ABSENT));
+        sweep.drops.push((files.page(9), State::ABSENT));
         sweep.advance(&files.limits(Pages(100), Some(0)));
         let given = sweep.drops(Pages(1), &files.objects, Order::Disk);
         assert_eq!(given, [(files.slots[0], Span::at(PageIndex(9), Pages(1)))]);
