@@ -132,7 +132,11 @@ impl Experiment {
             workload: workload.to_owned(),
             parameters: Parameters::default(),
             made: None,
-            layout: LayoutSettings { by_seed: set_up.places_by_seed(), ..LayoutSettings::default() },
+            layout: LayoutSettings {
+                by_seed: set_up.places_by_seed(),
+                raw: set_up.raw(),
+                ..LayoutSettings::default()
+            },
             concurrency: vec![1],
             seeds: SEEDS.to_vec(),
             axis: None,

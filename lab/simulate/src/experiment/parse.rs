@@ -105,7 +105,11 @@ struct WrittenWorkload {
     whole: Option<bool>,
     under_way: Option<bool>,
     row_us: Option<f64>,
+    row: Option<Size>,
     look_up_us: Option<f64>,
+    cache: Option<Size>,
+    tile_us: Option<f64>,
+    walk_s: Option<f64>,
     order: Option<ReadingOrder>,
     reversed: Option<bool>,
     threads: Option<u32>,
@@ -384,6 +388,8 @@ impl Reader<'_> {
         let cost = |key: &str, given: Option<f64>| {
             given.map(|given| self.time(key, Some(given), 1e3, Nanos::ZERO)).transpose()
         };
+        let walk_time = written.workload.walk_s;
+        let walk_time = walk_time.map(|time| self.seconds("workload.walk_s", Some(time), Nanos::ZERO));
         experiment.parameters = Parameters {
             file_size: written.workload.file_size.map(|size| size.0),
             data_size: written.workload.data_size.map(|size| size.0),
@@ -394,7 +400,11 @@ impl Reader<'_> {
             whole: written.workload.whole,
             under_way: written.workload.under_way,
             row_cost: cost("workload.row_us", written.workload.row_us)?,
+            row: written.workload.row.map(|row| row.0),
             look_up_cost: cost("workload.look_up_us", written.workload.look_up_us)?,
+            cache: written.workload.cache.map(|cache| cache.0),
+            tile_cost: cost("workload.tile_us", written.workload.tile_us)?,
+            walk_time: walk_time.transpose()?,
             walk: written.workload.walk(think),
             processes: written.workload.processes,
             stride: written.workload.stride,

@@ -28,6 +28,9 @@ const NCQ: usize = 32;
 /// bootup" (section 5.6).
 const LEFT_AFTER_BOOT: Bytes = Bytes::mib(500);
 
+/// The memory of a control group in which programs with libprefetch are measured.
+const GROUP: Bytes = Bytes::mib(16);
+
 /// A paper's machine, kernel and device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SetUp {
@@ -49,25 +52,32 @@ pub enum SetUp {
     /// No paper's: 2 GB and a SATA disk with NCQ below a kernel of today, where private memory is not in the
     /// page cache's lists and there is no scheduler. Processors are the papers', so that times can be compared.
     Today,
+    /// No paper's: a control group of 16 MiB on a machine of today, above an emulated disk with files one behind
+    /// the other: what programs with libprefetch are measured on (`scripts/bench-libprefetch pairs`).
+    Emulated,
 }
 
 /// Their names in experiment files.
-pub const SET_UPS: [(&str, SetUp); 6] = [
+pub const SET_UPS: [(&str, SetUp); 7] = [
     ("tr840", SetUp::Tr840),
     ("eurosys", SetUp::EuroSys),
     ("eurosys-xen", SetUp::EuroSysXen),
     ("atc08", SetUp::Atc08),
     ("atc09", SetUp::Atc09),
     ("today", SetUp::Today),
+    ("emulated", SetUp::Emulated),
 ];
 
 impl SetUp {
     /// The machine.
     #[must_use]
     pub fn machine(self) -> Settings {
+        if self == Self::Emulated {
+            return Settings::stock(GROUP);
+        }
         let mut machine = Settings::xeons(match self {
             Self::Tr840 | Self::Atc08 | Self::Atc09 => Bytes::mib(512),
-            Self::EuroSys | Self::EuroSysXen | Self::Today => Bytes::gib(2),
+            Self::EuroSys | Self::EuroSysXen | Self::Today | Self::Emulated => Bytes::gib(2),
         });
         // The rules of memory are those of 2.6.3 to 2.6.10.
         machine.memory.paged = !matches!(self, Self::Atc08 | Self::Atc09 | Self::Today);
@@ -97,6 +107,7 @@ impl SetUp {
             Self::Atc08 => block::Settings::LINUX_2_6_18_BIO,
             // Its controller's driver (`sata_sil24`) queues 31 commands in a drive as well (`SIL24_MAX_CMDS`).
             Self::Atc09 => block::Settings { in_device, ..block::Settings::LINUX_2_6_18 },
+            Self::Emulated => block::Settings::LINUX_6_LOOP,
             Self::Today => block::Settings {
                 largest: LARGEST_REQUEST_TODAY,
                 in_device: NCQ,
@@ -115,9 +126,15 @@ impl SetUp {
             // the scheduler or of what congestion cancels.
             Self::EuroSys => "anticipatory-stock",
             Self::EuroSysXen => "anticipatory-blind-2.6.18",
-            Self::Atc08 | Self::Today => "noop",
+            Self::Atc08 | Self::Today | Self::Emulated => "noop",
             Self::Atc09 => "cfq",
         }
+    }
+
+    /// Whether there is no file system: files lie one behind the other from the beginning of the device on.
+    #[must_use]
+    pub fn raw(self) -> bool {
+        self == Self::Emulated
     }
 
     /// Whether each seed has a file system of its own. Otherwise all have one, and seeds differ in the
@@ -134,7 +151,7 @@ impl SetUp {
             Self::Tr840 | Self::EuroSysXen => "ibm-36g-51",
             Self::EuroSys => "ibm-36g-37",
             Self::Atc08 => "raid5-5x-15k",
-            Self::Atc09 | Self::Today => "barracuda-500g",
+            Self::Atc09 | Self::Today | Self::Emulated => "barracuda-500g",
         }
     }
 
@@ -144,7 +161,7 @@ impl SetUp {
     pub fn prefetch(self) -> kernels::Settings {
         match self {
             // Its policies name their kernels.
-            Self::Tr840 | Self::Today => kernels::Settings::tr840(),
+            Self::Tr840 | Self::Today | Self::Emulated => kernels::Settings::tr840(),
             Self::EuroSys => kernels::Settings::eurosys(),
             Self::EuroSysXen => kernels::Settings::eurosys_guest(),
             Self::Atc08 | Self::Atc09 => kernels::Settings::of(kernels::Kernel::Linux2_6_18),
@@ -161,6 +178,7 @@ impl SetUp {
             Self::Atc08 => &["linux-2.6.18@128K/none", "none/asp", "none/asp+msp"],
             Self::Atc09 => &["linux-2.6.18"],
             Self::Today => &["on-demand"],
+            Self::Emulated => &["on-demand+linux-6"],
         };
         names.iter().map(|name| Policy::from(*name)).collect()
     }

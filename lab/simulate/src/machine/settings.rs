@@ -82,9 +82,12 @@ impl Memory {
 }
 
 impl Memory {
-    /// The same rules with another amount of memory.
+    /// The same rules with another amount of memory. A control group has no marks and no part of the system.
     #[must_use]
     pub fn resized(self, total: Bytes) -> Self {
+        if self.low.is_zero() {
+            return Self { total, ..self };
+        }
         let Self { paged, marks_beginning, reused, advice_moves, .. } = self;
         Self { paged, marks_beginning, reused, advice_moves, ..Self::of(total) }
     }

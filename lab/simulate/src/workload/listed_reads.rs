@@ -39,7 +39,7 @@ use std::sync::Arc;
 const FILE: Bytes = Bytes::gib(1);
 const DATABASE: Bytes = Bytes::mib(132);
 /// Bytes of a row in a database, and entries of a page of its index.
-const A_ROW: f64 = 659.0;
+const A_ROW: Bytes = Bytes(659);
 const ENTRIES: u64 = 220;
 /// Processor time of a row.
 const ROW: Nanos = Nanos::from_micros(45);
@@ -51,33 +51,46 @@ const BATCH: usize = 4096;
 
 pub(super) fn file_read(parameters: &mut Checked<'_>) -> Result<Box<dyn Workload>, WorkloadError> {
     let length = parameters.data_size(FILE, Bytes(PAGE_SIZE))?;
-    Ok(Box::new(Listed { length, processes: 1, scan: false }))
+    Ok(Box::new(Listed { length, processes: 1, scan: None }))
 }
 
 pub(super) fn table_scan(parameters: &mut Checked<'_>) -> Result<Box<dyn Workload>, WorkloadError> {
     let length = parameters.data_size(DATABASE, Bytes::mib(1))?;
     let processes = parameters.processes(1)?;
-    Ok(Box::new(Listed { length, processes, scan: true }))
+    let (row, cost) = parameters.row(A_ROW, ROW)?;
+    let memory = parameters.handler_memory(SCANS_MEMORY);
+    Ok(Box::new(Listed { length, processes, scan: Some(Scan { row, cost, memory }) }))
 }
 
 #[derive(Debug)]
 struct Listed {
     length: Bytes,
     processes: u32,
-    scan: bool,
+    /// Of a scan, not of a plain reader.
+    scan: Option<Scan>,
+}
+
+/// What a scan is.
+#[derive(Clone, Copy, Debug)]
+struct Scan {
+    /// Bytes of a row, and its processor time.
+    row: Bytes,
+    cost: Nanos,
+    /// Private memory.
+    memory: Bytes,
 }
 
 impl Listed {
     fn reads(&self, number: u64, random: &mut dyn Rng) -> ListedReads {
         let pages = self.length.pages_floor();
         let file = FileNumber(number as u32);
-        if !self.scan {
+        let Some(scan) = self.scan else {
             let pages = (0..pages.get() as u32).collect();
-            return ListedReads { file, pages, index: None, at: 0, doing: Doing::Open };
-        }
-        let database = Database::of(pages);
+            return ListedReads { file, pages, scan: None, at: 0, doing: Doing::Open };
+        };
+        let database = Database::of(pages, scan.row);
         let pages = database.accesses(random);
-        ListedReads { file, pages, index: Some(database.table), at: 0, doing: Doing::Open }
+        ListedReads { file, pages, scan: Some((scan, database.table)), at: 0, doing: Doing::Open }
     }
 }
 
@@ -96,7 +109,8 @@ impl Workload for Listed {
 
     fn directed(&mut self, number: u64, random: &mut dyn Rng) -> Option<Pair> {
         let reads = self.reads(number, random);
-        let list = List { file: reads.file, pages: Arc::clone(&reads.pages), index: reads.index };
+        let index = reads.scan.map(|(_, index)| index);
+        let list = List { file: reads.file, pages: Arc::clone(&reads.pages), index };
         Some((Box::new(reads), Box::new(list)))
     }
 }
@@ -110,8 +124,8 @@ struct Database {
 }
 
 impl Database {
-    fn of(pages: Pages) -> Self {
-        let rows = (pages.bytes().get() as f64 / A_ROW) as u64;
+    fn of(pages: Pages, row: Bytes) -> Self {
+        let rows = pages.bytes().get() / row.get();
         let index = rows.div_ceil(ENTRIES);
         Self { rows, table: (pages.get() - index) as u32 }
     }
@@ -137,7 +151,7 @@ enum Doing {
     Open,
     Begin,
     Read,
-    Row,
+    Row(Nanos),
     End,
     Exit,
 }
@@ -146,8 +160,8 @@ enum Doing {
 struct ListedReads {
     file: FileNumber,
     pages: Arc<[u32]>,
-    /// The first page of the index, if there is one.
-    index: Option<u32>,
+    /// Of a scan, and the first page of its index.
+    scan: Option<(Scan, u32)>,
     at: usize,
     doing: Doing,
 }
@@ -170,14 +184,14 @@ impl Program for ListedReads {
                     return Step::Finished;
                 };
                 self.at += 1;
-                let is_row = self.index.is_some_and(|index| page < index);
-                self.doing = if is_row { Doing::Row } else { Doing::Read };
+                let of_row = self.scan.filter(|(_, index)| page < *index);
+                self.doing = of_row.map_or(Doing::Read, |(scan, _)| Doing::Row(scan.cost));
                 let start = PageIndex(u64::from(page)).offset();
                 Step::Read { handle, range: Span::at(start, Bytes(PAGE_SIZE)) }
             }
-            Doing::Row => {
+            Doing::Row(cost) => {
                 self.doing = Doing::Read;
-                Step::Compute(ROW)
+                Step::Compute(cost)
             }
             Doing::End => {
                 self.doing = Doing::Exit;
@@ -188,7 +202,7 @@ impl Program for ListedReads {
     }
 
     fn memory(&self) -> Bytes {
-        if self.index.is_some() { SCANS_MEMORY } else { READERS_MEMORY }
+        self.scan.map_or(READERS_MEMORY, |(scan, _)| scan.memory)
     }
 }
 
@@ -230,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_scan_reads_each_row_once_and_each_page_of_the_index() {
-        let database = Database::of(Bytes::mib(132).pages_floor());
+        let database = Database::of(Bytes::mib(132).pages_floor(), A_ROW);
         // 7 warehouses.
         assert!((209_000..211_000).contains(&database.rows), "{database:?}");
         let pages = database.accesses(&mut Pcg64Mcg::seed_from_u64(1));

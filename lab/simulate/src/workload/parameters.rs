@@ -10,11 +10,11 @@ const THREADS_LIMIT: u32 = 1024;
 /// Parameters; `None` keeps the paper's value. A workload refuses a parameter that it does not have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parameters {
-    /// Length of a file (microbenchmarks: 4 MiB; sequence search: a volume).
+    /// Length of a file (microbenchmarks: 4 MiB; sequence search: a volume; blur: what the program beside it reads).
     pub file_size: Option<Bytes>,
     /// Length of all files together (microbenchmarks: 6000 files; servers: see each).
     pub data_size: Option<Bytes>,
-    /// Private memory of a request handler.
+    /// Private memory of a request handler, a scan or a blur.
     pub handler_memory: Option<Bytes>,
     /// Whether the main data are mapped into memory rather than read (index search, sequence search).
     pub mapped: Option<bool>,
@@ -26,10 +26,18 @@ pub struct Parameters {
     pub whole: Option<bool>,
     /// Whether the queries with which a run begins are under way (sequence search).
     pub under_way: Option<bool>,
-    /// Processor time of a row of a scan (TPC-H).
+    /// Processor time of a row of a scan (TPC-H, table scan).
     pub row_cost: Option<Nanos>,
+    /// Bytes of a row of a database (table scan).
+    pub row: Option<Bytes>,
     /// Processor time of a look-up (TPC-H).
     pub look_up_cost: Option<Nanos>,
+    /// The program's own cache (blur).
+    pub cache: Option<Bytes>,
+    /// Processor time of a tile in a pass (blur).
+    pub tile_cost: Option<Nanos>,
+    /// Processor time of the walk through memory beside a blur.
+    pub walk_time: Option<Nanos>,
     /// How a tree is walked.
     pub walk: Option<Walk>,
     /// Processes or threads of a batch.
@@ -185,6 +193,34 @@ impl<'a> Checked<'a> {
         (row_cost.take().unwrap_or(row), look_up_cost.take().unwrap_or(look_up))
     }
 
+    /// Bytes of a row, and its processor time.
+    pub(super) fn row(&mut self, default: Bytes, cost: Nanos) -> Result<(Bytes, Nanos), WorkloadError> {
+        let given = self.left.row.take();
+        let row = self.within("bytes of a row", given, default, Bytes(1))?;
+        if row.get() > PAGE_SIZE {
+            let (workload, reason) = (self.workload.to_owned(), "a row lies in one page".to_owned());
+            let given = row.to_string();
+            return Err(WorkloadError::Range { workload, parameter: "bytes of a row", given, reason });
+        }
+        Ok((row, self.left.row_cost.take().unwrap_or(cost)))
+    }
+
+    /// The program's own cache: at least `least`.
+    pub(super) fn cache(&mut self, default: Bytes, least: Bytes) -> Result<Bytes, WorkloadError> {
+        let given = self.left.cache.take();
+        self.within("cache", given, default, least)
+    }
+
+    /// Processor time of a tile.
+    pub(super) fn tile_cost(&mut self, default: Nanos) -> Nanos {
+        self.left.tile_cost.take().unwrap_or(default)
+    }
+
+    /// Processor time of a walk through memory.
+    pub(super) fn walk_time(&mut self, default: Nanos) -> Nanos {
+        self.left.walk_time.take().unwrap_or(default)
+    }
+
     /// How a tree is walked.
     pub(super) fn walk(&mut self) -> Result<Walk, WorkloadError> {
         let walk = self.left.walk.take().unwrap_or_default();
@@ -260,7 +296,11 @@ impl<'a> Checked<'a> {
             whole,
             under_way,
             row_cost,
+            row,
             look_up_cost,
+            cache,
+            tile_cost,
+            walk_time,
             walk,
             processes,
             stride,
@@ -277,7 +317,11 @@ impl<'a> Checked<'a> {
             ("choice of scanning all", whole.is_some()),
             ("choice of queries under way", under_way.is_some()),
             ("cost of a row", row_cost.is_some()),
+            ("bytes of a row", row.is_some()),
             ("cost of a look-up", look_up_cost.is_some()),
+            ("cache", cache.is_some()),
+            ("cost of a tile", tile_cost.is_some()),
+            ("time of a walk", walk_time.is_some()),
             ("way to walk", walk.is_some()),
             ("number of processes", processes.is_some()),
             ("stride", stride.is_some()),

@@ -42,11 +42,11 @@ const TILE: Bytes = Bytes::kib(16);
 const TILE_PAGES: Pages = TILE.pages_floor();
 /// The image, its shadow and the result.
 const COPIES: u32 = 3;
-/// Tiles in the program's own cache.
-const CACHE: usize = (Bytes::mib(100).get() / TILE.get()) as usize;
+/// The program's own cache.
+const CACHE: Bytes = Bytes::mib(100);
 /// Private memory of a process.
 const MEMORY: Bytes = Bytes::mib(150);
-/// Processor time of a tile in a pass.
+/// Processor time of a tile in a pass, where no other is given.
 const WORK: Nanos = Nanos::from_micros(1140);
 /// The file of md5sum, the size of a read, and the processor time for that.
 const MD5_FILE: Bytes = Bytes(2_130_000_000);
@@ -65,24 +65,38 @@ const SWAP: Handle = Handle(0);
 
 pub(super) fn tile_blur(parameters: &mut Checked<'_>) -> Result<Box<dyn Workload>, WorkloadError> {
     let beside = match parameters.workload() {
-        "tile-blur+md5sum" => Some(Beside::Md5sum),
-        "tile-blur+mem-walk" => Some(Beside::MemWalk),
+        "tile-blur+md5sum" => Some(Beside::Md5sum(parameters.file_size(MD5_FILE, MD5_READ)?)),
+        "tile-blur+mem-walk" => {
+            let memory = parameters.file_size(WALKED, Bytes::kib(4))?;
+            Some(Beside::MemWalk(memory, parameters.walk_time(WALK)))
+        }
         _ => None,
     };
     let image = parameters.data_size(IMAGE, TILE)?;
     let processes = parameters.processes(1)?;
     let side = ((image.get() / TILE.get()) as f64).sqrt().round() as u32;
-    Ok(Box::new(Blurs { side, processes, beside, first: None }))
+    let cache = (parameters.cache(CACHE, TILE)?.get() / TILE.get()) as usize;
+    let (work, memory) = (parameters.tile_cost(WORK), parameters.handler_memory(MEMORY));
+    Ok(Box::new(Blurs { side, cache, work, memory, processes, beside, first: None }))
 }
 
+/// The program beside a blur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beside {
-    Md5sum,
-    MemWalk,
+    /// Of a file of this length.
+    Md5sum(Bytes),
+    /// Through so much memory, for so long.
+    MemWalk(Bytes, Nanos),
 }
 
 struct Blurs {
     side: u32,
+    /// Tiles in the program's own cache.
+    cache: usize,
+    /// Processor time of a tile in a pass.
+    work: Nanos,
+    /// Private memory of a blur.
+    memory: Bytes,
     processes: u32,
     /// The program beside, which is the last job.
     beside: Option<Beside>,
@@ -92,22 +106,23 @@ struct Blurs {
 
 impl Blurs {
     fn blur(&mut self, number: u64) -> (Blur, Arc<Mutex<Tiles>>) {
-        let tiles = Arc::new(Mutex::new(Tiles::new(self.side)));
+        let tiles = Arc::new(Mutex::new(Tiles::new(self.side, self.cache, self.work)));
         self.first.get_or_insert_with(|| Arc::clone(&tiles));
         let file = FileNumber(number as u32);
         let (steps, timed) = (VecDeque::new(), self.beside.is_none());
-        (Blur { file, tiles: Arc::clone(&tiles), steps, timed, opened: false, ended: false }, tiles)
+        let memory = self.memory;
+        (Blur { file, tiles: Arc::clone(&tiles), steps, timed, memory, opened: false, ended: false }, tiles)
     }
 
     /// The program beside the blurs.
     fn beside(&self, number: u64, beside: Beside) -> Box<dyn Program> {
         let work: Box<dyn Source> = match beside {
-            Beside::Md5sum => Box::new(Md5sum {
+            Beside::Md5sum(length) => Box::new(Md5sum {
                 file: FileNumber(number as u32),
-                reader: Reader::new(Handle(0), MD5_FILE),
+                reader: Reader::new(Handle(0), length),
                 begun: false,
             }),
-            Beside::MemWalk => Box::new(MemWalk { left: WALK }),
+            Beside::MemWalk(memory, left) => Box::new(MemWalk { memory, left }),
         };
         Script::boxed(AfterMaking { made: self.first.clone(), begun: false, work })
     }
@@ -117,9 +132,9 @@ impl Workload for Blurs {
     fn files(&self) -> Vec<FileSpec> {
         let swap = TILE * u64::from(self.side) * u64::from(self.side) * u64::from(COPIES);
         let mut files = vec![FileSpec { length: swap, directory: 0 }; self.processes as usize];
-        files.extend(
-            (self.beside == Some(Beside::Md5sum)).then_some(FileSpec { length: MD5_FILE, directory: 1 }),
-        );
+        if let Some(Beside::Md5sum(length)) = self.beside {
+            files.push(FileSpec { length, directory: 1 });
+        }
         files
     }
 
@@ -164,6 +179,10 @@ const PASSES: [Pass; 4] = [
 /// The tiles and the program's cache of them.
 struct Tiles {
     side: u32,
+    /// Tiles in the cache.
+    cache: usize,
+    /// Processor time of a tile in a pass.
+    work: Nanos,
     pass: usize,
     /// How many tiles of the pass are done.
     done: u32,
@@ -177,10 +196,10 @@ struct Tiles {
 }
 
 impl Tiles {
-    fn new(side: u32) -> Self {
+    fn new(side: u32, cache: usize, work: Nanos) -> Self {
         let places = vec![None; (side * side * COPIES) as usize];
         let (cached, by_use) = (FxHashMap::default(), BTreeMap::new());
-        Self { side, pass: 0, done: 0, places, next_place: 0, cached, by_use, uses: 0 }
+        Self { side, cache, work, pass: 0, done: 0, places, next_place: 0, cached, by_use, uses: 0 }
     }
 
     fn all(&self) -> u32 {
@@ -214,7 +233,7 @@ impl Tiles {
             }
         }
         self.by_use.insert(self.uses, tile);
-        if self.cached.len() > CACHE
+        if self.cached.len() > self.cache
             && let Some((_, oldest)) = self.by_use.pop_first()
         {
             let changed = self.cached.remove(&oldest).is_some_and(|(_, changed)| changed);
@@ -247,7 +266,7 @@ impl Tiles {
         }
         if let Some(from) = pass.from {
             self.touch(self.tile(pass, from, self.done), pass.to == from, steps);
-            steps.push_back(Step::Compute(WORK));
+            steps.push_back(Step::Compute(self.work));
         }
         if pass.from != Some(pass.to) {
             self.touch(self.tile(pass, pass.to, self.done), true, steps);
@@ -268,6 +287,7 @@ struct Blur {
     steps: VecDeque<Step>,
     /// Whether it reports its time.
     timed: bool,
+    memory: Bytes,
     opened: bool,
     ended: bool,
 }
@@ -295,7 +315,7 @@ impl Program for Blur {
     }
 
     fn memory(&self) -> Bytes {
-        MEMORY
+        self.memory
     }
 }
 
@@ -386,6 +406,7 @@ impl Source for Md5sum {
 }
 
 struct MemWalk {
+    memory: Bytes,
     left: Nanos,
 }
 
@@ -403,7 +424,7 @@ impl Source for MemWalk {
     }
 
     fn memory(&self) -> Bytes {
-        WALKED
+        self.memory
     }
 }
 
@@ -413,7 +434,7 @@ mod tests {
 
     /// The ranges of each pass's reads and writes, in tiles.
     fn passes(side: u32) -> Vec<(Vec<u64>, Vec<u64>)> {
-        let mut tiles = Tiles::new(side);
+        let mut tiles = Tiles::new(side, (CACHE.get() / TILE.get()) as usize, WORK);
         let mut passes = vec![(Vec::new(), Vec::new()); PASSES.len()];
         let mut steps = VecDeque::new();
         loop {
