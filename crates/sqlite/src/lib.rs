@@ -32,9 +32,9 @@
 //! Nothing before 24 reads of a transaction have missed if the statement's text shows its end, and 32
 //! otherwise. Then each step is as large as [`foreseek_hints::allowance`] permits:
 //!
-//! - Visible end: nothing beyond it is fetched, and nothing is begun for fewer than 16 reads. After one small
-//!   step everything that is left is fetched, as far as memory holds it. A program that abandons such a
-//!   statement loses at most one sweep of the file, and may take 8 times as long. It pays for that once:
+//! - Visible end: nothing beyond it is fetched, and nothing is begun for fewer than 16 reads. After some
+//!   steps that paid everything that is left is fetched, as far as memory holds it. A program that abandons such a
+//!   statement loses at most one sweep of the file, and may take twice as long. It pays for that once:
 //!   steps by that index are as if no end were visible, until a scan of it reads most of its predicted pages and
 //!   more than 64 of them.
 //! - Otherwise: fetches are expected to cost at most 1.05 times the reads without prefetching, wherever the

@@ -67,7 +67,8 @@ pub(super) fn tables(lines: &[Line]) -> String {
 fn table(line: &Line) -> String {
     let mut text = format!("foreseek: SQLite in {}\n", line.program);
     if line.status.is_null() {
-        return text + "  it ended without its exit handlers (by a signal, or as programs in Go do), so there is no report: ask by SELECT foreseek_status()\n";
+        return text
+            + "  it ended without its exit handlers (by a signal, or as programs in Go do), so there is no report: ask by SELECT foreseek_status()\n";
     }
     if let Some(remedy) = line.status["remedy"].as_str().filter(|remedy| !remedy.is_empty()) {
         text += &format!("  not active: {remedy}\n");
