@@ -129,6 +129,22 @@ fn ticks(stat: &str) -> Option<u64> {
     (!matches!(state, "Z" | "X")).then_some(user + system)
 }
 
+/// How many threads of a process wait for a disk (state D), of the first `most` ones.
+#[must_use]
+pub fn waiting_threads(process: u32, most: usize) -> usize {
+    waiting_within(Path::new("/proc"), process, most)
+}
+
+fn waiting_within(proc: &Path, process: u32, most: usize) -> usize {
+    let threads = std::fs::read_dir(proc.join(process.to_string()).join("task")).into_iter().flatten();
+    let waits = |stat: &str| stat.rsplit_once(')').is_some_and(|(_, after)| after.starts_with(" D"));
+    threads
+        .flatten()
+        .take(most)
+        .filter(|thread| small_file::read(&thread.path().join("stat")).is_some_and(|stat| waits(&stat)))
+        .count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,6 +210,19 @@ mod tests {
         assert_eq!(sampled(&mut watch, 1), [(9, Activity::Ran)]);
         proc.write(9, "stat", &stat("Z", 11));
         assert_eq!(sampled(&mut watch, 1), [(9, Activity::Ended)]);
+    }
+
+    #[test]
+    fn threads_that_wait_for_a_disk_are_counted() {
+        let proc = Proc::new();
+        assert_eq!(waiting_within(proc.0.path(), 7, 9), 0, "the process is gone");
+        for (thread, state) in [(7, "D"), (8, "S"), (9, "D")] {
+            let folder = proc.0.path().join("7/task").join(thread.to_string());
+            std::fs::create_dir_all(&folder).expect("a folder");
+            std::fs::write(folder.join("stat"), format!("{thread} (D) D) {state} 1 2\n")).expect("room");
+        }
+        assert_eq!(waiting_within(proc.0.path(), 7, 9), 2);
+        assert_eq!(waiting_within(proc.0.path(), 7, 0), 0);
     }
 
     #[test]

@@ -52,8 +52,30 @@ pub fn reclaimed() -> Bytes {
 /// account for it.
 #[must_use]
 pub fn thread_reads() -> Option<Bytes> {
-    let text = small_file::read(Path::new("/proc/thread-self/io"))?;
+    reads_in(Path::new("/proc/thread-self/io"))
+}
+
+/// The same for a process, with its threads that have ended and its children that it has waited for.
+#[must_use]
+pub fn process_reads(process: u32) -> Option<Bytes> {
+    reads_in(&Path::new("/proc").join(process.to_string()).join("io"))
+}
+
+fn reads_in(account: &Path) -> Option<Bytes> {
+    let text = small_file::read(account)?;
     text.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.trim().parse().ok().map(Bytes))
+}
+
+/// What was requested of block devices on the whole machine, requests ahead included, in KiB (`pgpgin`); `None`
+/// where it cannot be read. Of stacked devices the upper one counts.
+#[must_use]
+pub fn machine_reads() -> Option<Bytes> {
+    machine_reads_within(Path::new("/proc"))
+}
+
+fn machine_reads_within(proc: &Path) -> Option<Bytes> {
+    let text = small_file::read(&proc.join("vmstat"))?;
+    text.lines().find_map(|line| line.strip_prefix("pgpgin ")?.trim().parse().ok().map(Bytes::kib))
 }
 
 /// `pgsteal_kswapd` and its like in `/proc/vmstat`; zero where it cannot be read.
@@ -71,6 +93,14 @@ fn reclaimed_within(proc: &Path) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reads_of_the_whole_machine_are_counted_in_kib() {
+        let place = tempfile::tempdir().unwrap();
+        assert_eq!(machine_reads_within(place.path()), None);
+        std::fs::write(place.path().join("vmstat"), "nr_free_pages 9\npgpgin 12\npgpgout 5\n").unwrap();
+        assert_eq!(machine_reads_within(place.path()), Some(Bytes(12 * 1024)));
+    }
 
     #[test]
     fn what_the_kernel_reclaimed_is_counted_once() {

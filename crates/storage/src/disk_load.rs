@@ -1,0 +1,88 @@
+//! What a whole disk reads, for all programs together, as sysfs counts it.
+//!
+//! `stat` has the sectors of completed reads, and `inflight` how many reads the driver has at present
+//! (Documentation/ABI/stable/sysfs-block). Both descriptors stay open: a look is a read of some hundred bytes.
+//!
+//! Limits: a request that waits in an I/O scheduler is not in `inflight`, unless the driver is idle: then the
+//! scheduler has passed it on. Disks that do not count (`queue/iostats` 0) cannot be observed.
+
+use crate::detect::DeviceNumber;
+use crate::small_file;
+use foreseek_units::{Bytes, Sectors};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+use std::path::Path;
+
+/// The longest of both files has 17 numbers.
+const LONGEST: usize = 512;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct DiskLoad {
+    stat: OwnedFd,
+    in_flight: OwnedFd,
+}
+
+impl DiskLoad {
+    /// The load of a whole disk; `None` where the kernel does not count it.
+    #[must_use]
+    pub fn of(disk: DeviceNumber) -> Option<Self> {
+        Self::at(&Path::new("/sys/dev/block").join(disk.to_string()))
+    }
+
+    /// The same for the folder of a disk in sysfs.
+    #[must_use]
+    pub fn at(folder: &Path) -> Option<Self> {
+        let counts = small_file::read_number(&folder.join("queue/iostats"))? != 0;
+        let open = |name: &str| {
+            rustix::fs::open(folder.join(name), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
+        };
+        if counts { Some(Self { stat: open("stat")?, in_flight: open("inflight")? }) } else { None }
+    }
+
+    /// What it has read since the system was started, by requests that are over.
+    #[must_use]
+    pub fn read(&self) -> Option<Bytes> {
+        field(&self.stat, 2).map(|sectors| Sectors(sectors).bytes())
+    }
+
+    /// How many reads are in flight.
+    #[must_use]
+    pub fn reads_in_flight(&self) -> Option<u64> {
+        field(&self.in_flight, 0)
+    }
+}
+
+/// A number of a file, counted from 0; `None` for a disk that is gone.
+fn field(file: &OwnedFd, which: usize) -> Option<u64> {
+    let mut text = [0; LONGEST];
+    let length = rustix::io::pread(file, &mut text, 0).ok()?;
+    let text = std::str::from_utf8(&text[..length]).ok()?;
+    text.split_ascii_whitespace().nth(which)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_disk_that_counts_is_observed_and_one_that_does_not_is_not() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path();
+        fs::create_dir(folder.join("queue")).unwrap();
+        let load = || DiskLoad::at(folder);
+        assert!(load().is_none(), "nothing is known of it");
+        fs::write(folder.join("stat"), "      10  2   3000 4 5 6 7 8 9 10 11\n").unwrap();
+        fs::write(folder.join("inflight"), "       7        1\n").unwrap();
+        fs::write(folder.join("queue/iostats"), "1\n").unwrap();
+        let observed = load().unwrap();
+        assert_eq!((observed.read(), observed.reads_in_flight()), (Some(Bytes(3000 * 512)), Some(7)));
+        fs::write(folder.join("stat"), "1 2 3008 4\n").unwrap();
+        assert_eq!(observed.read(), Some(Bytes(3008 * 512)), "it is read anew");
+        fs::write(folder.join("inflight"), "").unwrap();
+        assert_eq!(observed.reads_in_flight(), None);
+        fs::write(folder.join("queue/iostats"), "0\n").unwrap();
+        assert!(load().is_none());
+    }
+}
