@@ -30,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod bursts;
 mod classes;
 mod command;
 mod contents;
@@ -53,6 +54,7 @@ mod tree;
 mod unplaced;
 mod walk;
 
+pub use bursts::{Bursts, Counted, QUIET};
 pub use command::{COMMANDS_LIMIT, Command, Commands, LISTS_LIMIT, NODES_LIMIT, PARTS_LIMIT, Part};
 pub use engine::Walks;
 pub use event::{Event, Outcome, Placed};
