@@ -8,18 +8,23 @@
 //! Nothing is written and nothing is evicted.
 #![forbid(unsafe_code)]
 
+mod costs;
 mod directory_blocks;
 mod entries;
 pub mod ext4;
+mod helped;
 mod map;
 mod metadata;
 mod order;
+mod shared_disk;
 mod volume;
 pub mod xfs;
 
+pub use costs::costs_of;
 pub use directory_blocks::blocks_of_directory;
 pub use entries::{Entries, Entry, entries_of};
 pub use map::{Cached, DiskRun, EXTENTS_PER_FILE, Map, missing, placed};
 pub use metadata::Metadata;
 pub use order::{DiskPosition, Stop, c_look};
+pub use shared_disk::SharedDisk;
 pub use volume::{OrderBy, Volume, Volumes};

@@ -13,13 +13,15 @@
 //! Limits: blocks of extended attributes and of the extent trees of fragmented files are not predicted. It
 //! needs the permission to read the block device: root, or the group `disk`.
 
+use crate::SharedDisk;
 use crate::ext4::{Geometry, SUPERBLOCK};
 use crate::volume::Volume;
-use foreseek_storage::{HostFd, Means, cachestat, will_need};
-use foreseek_units::{ByteSpan, Bytes, PageSpan, Span};
+use foreseek_storage::{HostFd, cachestat};
+use foreseek_units::{ByteSpan, Bytes, PageSpan, Sectors, Span};
 use rustc_hash::FxHashMap;
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 
 /// How many of the last pieces of a batch are awaited: the kernel's queue has at most 128 requests before an
 /// awaited one; twice that is safe.
@@ -42,6 +44,9 @@ struct Reader {
     device: File,
     geometry: Geometry,
     call: Bytes,
+    disk: Arc<SharedDisk>,
+    /// Where the device starts on its disk.
+    start: Sectors,
     /// The start of the inode tables of groups, as far as they were needed.
     tables: FxHashMap<u64, Option<u64>>,
     /// The last pieces requested.
@@ -125,7 +130,9 @@ impl Reader {
         let geometry = Geometry::parse(&superblock[..read])
             .map_err(|error| format!("{}: {error}; {slower}", node.display()))?;
         let call = volume.backing.call_length();
-        Ok(Some(Self { device, geometry, call, tables: FxHashMap::default(), tail: Vec::new() }))
+        let disk = Arc::clone(&volume.disk);
+        let start = volume.backing.start;
+        Ok(Some(Self { device, geometry, call, disk, start, tables: FxHashMap::default(), tail: Vec::new() }))
     }
 
     fn fd(&self) -> Option<HostFd> {
@@ -159,7 +166,8 @@ impl Reader {
 
     fn ask(&mut self, piece: PageSpan) {
         // After a refusal the block is read when it is needed.
-        let asked = self.fd().map(|fd| will_need(fd, piece.bytes(), self.call, Means::default()));
+        let place = piece.bytes().start.lba() + self.start;
+        let asked = self.fd().map(|fd| self.disk.will_need(fd, piece.bytes(), self.call, Some(place)));
         if matches!(asked, Some(Ok(_))) {
             if self.tail.len() >= TAIL {
                 self.tail.drain(..TAIL / 2);

@@ -4,9 +4,12 @@
 //! those of a disk (btrfs, ZFS, NFS, overlayfs), files are ordered by inode number. A file system that is not
 //! in the list is queried for addresses if it is on a block device.
 
+use crate::SharedDisk;
 use foreseek_storage::{BackingDevice, DeviceNumber};
 use rustix::fs::FsWord;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// The order of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +35,8 @@ pub struct Volume {
     pub by: OrderBy,
     /// The device below it.
     pub backing: BackingDevice,
+    /// The disk: one from which others are seen to read, if the volume was made to hold back.
+    pub disk: Arc<SharedDisk>,
 }
 
 const KNOWN: [(FsWord, &str, OrderBy); 37] = [
@@ -78,6 +83,20 @@ impl Volume {
     /// The file system of an open file or directory.
     #[must_use]
     pub fn of(fd: BorrowedFd<'_>, device: DeviceNumber) -> Self {
+        Self::on(fd, device, |_| Arc::new(SharedDisk::unobserved()))
+    }
+
+    /// The same; requests to it hold back while others read from its disk.
+    #[must_use]
+    pub fn that_holds_back(fd: BorrowedFd<'_>, device: DeviceNumber) -> Self {
+        Self::on(fd, device, SharedDisk::below)
+    }
+
+    fn on(
+        fd: BorrowedFd<'_>,
+        device: DeviceNumber,
+        disk: impl Fn(&BackingDevice) -> Arc<SharedDisk>,
+    ) -> Self {
         let magic = rustix::fs::fstatfs(fd).map_or(0, |stat| stat.f_type);
         let backing = BackingDevice::of(device);
         let known = KNOWN.iter().find(|(number, ..)| *number == magic);
@@ -88,7 +107,7 @@ impl Volume {
             None if backing.length.is_some() => ("a file system of an unknown kind", OrderBy::Address),
             None => ("a file system of an unknown kind", OrderBy::Inode),
         };
-        Self { device, name, by, backing }
+        Self { device, name, by, backing, disk: disk(&backing) }
     }
 
     /// Whether it is xfs: the numbers of its inodes are their addresses.
@@ -111,9 +130,9 @@ pub struct Volumes {
 }
 
 impl Volumes {
-    /// The index of the volume with this device number; it is added if it is new.
+    /// The index of the volume with this device number; it is added if it is new, and [holds back](Volume::that_holds_back).
     pub fn index_of(&mut self, fd: BorrowedFd<'_>, device: DeviceNumber) -> u16 {
-        self.find(device).unwrap_or_else(|| self.index_as(Volume::of(fd, device)))
+        self.find(device).unwrap_or_else(|| self.index_as(Volume::that_holds_back(fd, device)))
     }
 
     /// The index of a volume; it is added if it is new.
@@ -141,6 +160,14 @@ impl Volumes {
     /// All volumes.
     pub fn iter(&self) -> impl Iterator<Item = (u16, &Volume)> {
         (0..=u16::MAX).zip(&self.list)
+    }
+
+    /// How long requests were held back because others read from the disks.
+    #[must_use]
+    pub fn held_back(&self) -> Duration {
+        let is_first =
+            |at: usize| self.list[..at].iter().all(|it| !Arc::ptr_eq(&it.disk, &self.list[at].disk));
+        (0..self.list.len()).filter(|at| is_first(*at)).map(|at| self.list[at].disk.held_back()).sum()
     }
 
     /// A volume turned out not to report addresses (FIEMAP).

@@ -16,7 +16,7 @@ use crate::tree::Tree;
 use crate::trouble::ReadErrors;
 use crate::{Work, parallel};
 use foreseek_places::{DiskPosition, Stop, Volumes, c_look};
-use foreseek_storage::{DeviceNumber, HostFd, Means, Residency, will_need};
+use foreseek_storage::{DeviceNumber, HostFd, Residency};
 use foreseek_units::{ByteOffset, Bytes, PageIndex, Pages, Span};
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -142,13 +142,10 @@ impl<'a> Files<'a> {
     /// Requests a piece; returns how many bytes were requested.
     fn request(&mut self, piece: &Piece) -> Bytes {
         let file = &self.tree.files()[piece.file as usize];
-        let call = self.tree.volumes.get(file.volume).backing.call_length();
+        let volume = self.tree.volumes.get(file.volume);
+        let call = volume.backing.call_length();
         let Some(fd) = self.fd(piece.file) else { return Bytes::ZERO };
-        let range = piece.pages.bytes();
-        let asked = match will_need(fd, range, call, Means::Fadvise) {
-            Err(Errno::NOSYS) => will_need(fd, range, call, Means::Readahead),
-            other => other,
-        };
+        let asked = volume.disk.will_need(fd, piece.pages.bytes(), call, piece.lba);
         // The program itself reads pages whose request was refused.
         asked.unwrap_or_default()
     }

@@ -13,7 +13,6 @@ use crate::window::Window;
 use foreseek_storage::{HostFd, OpenWatch, Residency};
 use foreseek_units::{Bytes, PageIndex, PageSpan};
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// How long the count of bytes read may stay the same before residency is checked.
@@ -175,23 +174,24 @@ fn is_in_memory(tree: &Tree, file: u32, sizes: &[Bytes]) -> bool {
 
 /// The bytes that a process and its descendants have read, including those that have ended.
 fn bytes_read(process: u32) -> Bytes {
+    let io = |process| std::fs::read_to_string(format!("/proc/{process}/io")).unwrap_or_default();
+    with_descendants(process).into_iter().map(|process| read_in(&io(process))).sum()
+}
+
+/// A process and its descendants, [`DESCENDANTS`] at most.
+#[must_use]
+pub(crate) fn with_descendants(process: u32) -> Vec<u32> {
     let mut waiting = vec![process];
-    let mut total = Bytes::ZERO;
-    let mut seen = 0;
-    while let Some(process) = waiting.pop() {
-        seen += 1;
-        if seen > DESCENDANTS {
-            break;
-        }
-        let folder = PathBuf::from(format!("/proc/{process}"));
-        let io = std::fs::read_to_string(folder.join("io")).unwrap_or_default();
-        total += read_in(&io);
-        for thread in std::fs::read_dir(folder.join("task")).into_iter().flatten().flatten() {
+    let mut all = Vec::new();
+    while let Some(process) = waiting.pop().filter(|_| all.len() < DESCENDANTS) {
+        all.push(process);
+        let threads = std::fs::read_dir(format!("/proc/{process}/task"));
+        for thread in threads.into_iter().flatten().flatten() {
             let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
             waiting.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
         }
     }
-    total
+    all
 }
 
 fn read_in(io: &str) -> Bytes {

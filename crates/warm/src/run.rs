@@ -19,7 +19,7 @@ use crate::addresses::{Piece, TreeAddresses};
 use crate::command::{LOOK, Running, status_of, wait_for_end};
 use crate::error::Result;
 use crate::fetch::{self, Fetched};
-use crate::follow::{Follower, ReadOrder};
+use crate::follow::{Follower, ReadOrder, with_descendants};
 use crate::halt::Halt;
 use crate::tree::{Limits, Reading, Tree};
 use crate::trouble::ReadErrors;
@@ -133,6 +133,8 @@ pub struct Report {
     /// Bytes that the kernel reclaimed on the whole machine meanwhile, at most as many as were fetched: the
     /// most that other programs may have lost.
     pub reclaimed_bytes: u64,
+    /// How long less was read at a time because other programs read from the disk, in seconds.
+    pub held_back_seconds: f64,
     /// The end of the program.
     pub command: Option<Ended>,
     /// Warnings: limitations of this run.
@@ -210,6 +212,12 @@ fn notes_about(tree: &Tree, reading: bool) -> Vec<String> {
             }
             OrderBy::None => notes.push(format!("{name} (device {device}) is made up by the kernel: skipped")),
             _ => {}
+        }
+        if reading && volume.backing.rotational == Some(true) && !volume.disk.is_observed() {
+            notes.push(format!(
+                "whether others read from device {device} is not visible (several disks, or one that does not count \
+                 reads): what is read ahead does not hold back"
+            ));
         }
         if volume.backing.rotational == Some(false) {
             notes.push(format!("device {device} does not seek: the gain is small"));
@@ -324,6 +332,7 @@ fn prepare(
     if options.metadata_only {
         report.notes.extend(notes_about(&tree, true));
         report_errors(std::mem::take(&mut tree.errors), report);
+        report.held_back_seconds = tree.volumes.held_back().as_secs_f64();
         return Ok(None);
     }
     let begun = Instant::now();
@@ -344,6 +353,7 @@ fn prepare(
         report_fetched(fetched, report);
     }
     report.read_seconds = begun.elapsed().as_secs_f64();
+    report.held_back_seconds = prepared.tree.volumes.held_back().as_secs_f64();
     Ok(Some(prepared))
 }
 
@@ -485,6 +495,7 @@ fn follow(
         bytes_of: &prepared.bytes_of,
         sizes: &prepared.sizes,
     };
+    let command = running.id();
     let mut follower = match watch {
         Ok(watch) => Follower::by_opens(read_order, watch),
         Err(error) => {
@@ -492,7 +503,7 @@ fn follow(
                 "which files the command reads is not visible (fanotify: {error}): its progress is taken from \
                  /proc/PID/io; as root it is visible"
             ));
-            Follower::by_account(read_order, running.id())
+            Follower::by_account(read_order, command)
         }
     };
     let (ask, asked) = mpsc::sync_channel::<usize>(1);
@@ -521,6 +532,12 @@ fn follow(
             if !busy && let Some(next) = window.next() {
                 busy = ask.try_send(next).is_ok();
             }
+            if busy {
+                // Its own reads are no reason to hold back.
+                for process in with_descendants(command) {
+                    prepared.tree.volumes.iter().for_each(|(_, volume)| volume.disk.helps(process));
+                }
+            }
         });
         // The program has ended: the rest is not needed.
         work.stop.end();
@@ -529,6 +546,7 @@ fn follow(
     })?;
     follower.look(&mut window);
     report.used_files = Some(follower.used());
+    report.held_back_seconds = prepared.tree.volumes.held_back().as_secs_f64();
     if follower.overflows() > 0 {
         report
             .notes

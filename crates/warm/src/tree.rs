@@ -276,7 +276,7 @@ impl Tree {
             let about = if device == self.volumes.get(known.volume).device {
                 self.volumes.get(known.volume)
             } else {
-                volume.insert(Box::new(Volume::of(directory.as_fd(), device)))
+                volume.insert(Box::new(Volume::that_holds_back(directory.as_fd(), device)))
             };
             if about.by == OrderBy::None {
                 return Ok(Outcome::MadeUp);

@@ -1,10 +1,11 @@
 //! The disks below the watched file systems: each has one engine, and threads that work for it.
 
-use crate::engine::{MakeEngine, costs_of};
+use crate::engine::MakeEngine;
 use crate::error::{Error, Result};
 use crate::file_system::FileSystem;
 use crate::work::{Answer, Shared, Workers};
 use crate::{Engine, Options};
+use foreseek_places::costs_of;
 use foreseek_storage::DeviceNumber;
 use foreseek_storage::fanotify::Marker;
 use foreseek_units::{Bytes, Instant};

@@ -1,16 +1,9 @@
-//! The engine of a disk, as the driver calls it, and the costs that it gets.
+//! The engine of a disk, as the driver calls it.
 
-use foreseek_device::Profile;
-use foreseek_storage::read_text;
-use foreseek_units::{Bytes, DeviceCosts, Instant};
+use foreseek_units::{DeviceCosts, Instant};
 use foreseek_walks::{Command, Commands, Event, Settings, Status, Walks};
 use std::fmt::Debug;
 use std::sync::Arc;
-
-/// A disk without a profile gets that of a large disk from this capacity on.
-const LARGE: Bytes = Bytes::gib(2048);
-const SMALL_DISK: &str = "barracuda-500g";
-const LARGE_DISK: &str = "exos-18t";
 
 /// Decides what is fetched for walks. [`Walks`] is the default.
 pub trait Engine: Send + Debug {
@@ -40,12 +33,3 @@ impl Engine for Walks {
 
 /// Makes the engine of a disk.
 pub type MakeEngine = dyn Fn(Settings, Arc<dyn DeviceCosts>) -> Box<dyn Engine> + Send;
-
-/// The access costs of a disk: by its profile, or by that of a similar disk.
-pub(crate) fn costs_of(
-    profile: Option<&str>,
-    capacity: Option<Bytes>,
-) -> Result<Arc<dyn DeviceCosts>, foreseek_device::ProfileError> {
-    let like = if capacity.is_some_and(|capacity| capacity >= LARGE) { LARGE_DISK } else { SMALL_DISK };
-    Ok(Arc::new(Profile::load(profile.unwrap_or(like), read_text)?))
-}

@@ -25,7 +25,7 @@ use foreseek_places::{Map, Metadata, OrderBy, entries_of, placed, xfs};
 use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_storage::fanotify::Marker;
 use foreseek_storage::{
-    HostFd, Layout, LowIoPriority, Means, batch_scheduling, reclaimed, thread_reads, will_need, xfs_directory,
+    HostFd, Layout, LowIoPriority, batch_scheduling, reclaimed, thread_reads, xfs_directory,
 };
 use foreseek_units::{ByteSpan, Bytes, Lba, Pages, Sectors};
 use foreseek_walks::{DeviceNo, InDirectory, Kind, Node, Outcome, Part};
@@ -627,11 +627,7 @@ impl Files<'_> {
             return Err(Errno::DQUOT);
         }
         let fd = HostFd::new(opened.fd.as_raw_fd()).ok_or(Errno::BADF)?;
-        let range = part.pages.bytes();
-        let asked = match will_need(fd, range, call, Means::Fadvise) {
-            Err(Errno::NOSYS) => will_need(fd, range, call, Means::Readahead),
-            other => other,
-        }?;
+        let asked = file_system.volume.disk.will_need(fd, part.pages.bytes(), call, Some(part.lba))?;
         shared.unused().read(opened.user, part.file.node, asked, allowance, now);
         Ok(asked)
     }

@@ -193,6 +193,9 @@ fn table(report: &Report) -> String {
     if report.evicted_bytes > 0 {
         row("evicted", format!("{} before use, or gone", bytes(report.evicted_bytes)));
     }
+    if report.held_back_seconds > 0.0 {
+        row("held back", format!("for {:.2} s, as others read from the disk", report.held_back_seconds));
+    }
     row(
         "besides",
         format!(

@@ -1,0 +1,362 @@
+//! A disk from which others read as well: requests ahead go to it in bursts ([`Bursts`] says how long).
+//!
+//! There is one for each observed disk of this process. The requests of all threads are the same burst: while one waits
+//! for its end, the others do.
+//!
+//! Limits: the disk is the whole one below the file system. Where there are several (RAID, LVM over disks), none, or
+//! one that does not count its reads, nothing is known of others, and requests go out as they come. Reads of others
+//! from the disk below a loop device are not seen. If this process reads from several disks at a time, what it
+//! reads from one may hide a reader of another.
+
+use crate::costs::costs_of;
+use crate::helped::Helped;
+use foreseek_storage::{
+    BackingDevice, DeviceNumber, DiskLoad, HostFd, Means, disks_below, machine_reads, process_reads,
+    waiting_threads, will_need,
+};
+use foreseek_units::{ByteSpan, Bytes, DeviceCosts, Instant, Lba, Nanos};
+use foreseek_walks::{Bursts, Counted, QUIET};
+use rustix::io::Errno;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant as Clock};
+
+/// How often it is checked whether a burst was served: a twentieth of one beside others.
+const LOOK: Duration = Duration::from_micros(500);
+/// How long that is waited for: a queue of 128 requests takes as long. Others may have reads in flight at any time.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// The longest call beside others, half a burst of them.
+const CALL: Bytes = Bytes::kib(256);
+/// The most threads of a program that are looked at: each costs 10 us.
+const THREADS: usize = 8;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct SharedDisk {
+    observed: Option<Observed>,
+    origin: Clock,
+    helped: Mutex<Helped>,
+    /// The last time at which others were known to read, in nanoseconds since `origin`; 0 is never.
+    others: AtomicU64,
+    /// In nanoseconds.
+    held_back: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Observed {
+    load: DiskLoad,
+    /// Counts the reads of the whole machine, if it can.
+    machine: fn() -> Option<Bytes>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    bursts: Bursts,
+    /// The time of the last request.
+    last: Option<Clock>,
+}
+
+/// The disks of this process.
+static DISKS: Mutex<Vec<(DeviceNumber, Weak<SharedDisk>)>> = Mutex::new(Vec::new());
+
+impl SharedDisk {
+    /// The disk below a file system.
+    #[must_use]
+    pub fn below(backing: &BackingDevice) -> Arc<Self> {
+        let mut disks = DISKS.lock().unwrap_or_else(PoisonError::into_inner);
+        disks.retain(|(_, disk)| disk.strong_count() > 0);
+        let known = disks.iter().find(|(number, _)| *number == backing.disk);
+        if let Some(disk) = known.and_then(|(_, disk)| disk.upgrade()) {
+            return disk;
+        }
+        let load = match disks_below(backing.disk)[..] {
+            [disk] => DiskLoad::of(disk),
+            _ => None,
+        };
+        // Without an account of its own reads this process would take them for those of others.
+        let load = load.filter(|_| own_reads().is_some());
+        let costs = costs_of(None, backing.length).ok();
+        let observed = load.zip(costs).and_then(|(load, costs)| Observed::new(load, costs, machine_reads));
+        let disk = Arc::new(Self::over(observed));
+        disks.push((backing.disk, Arc::downgrade(&disk)));
+        disk
+    }
+
+    /// A disk of which nothing is known: requests go out as they come.
+    pub(crate) fn unobserved() -> Self {
+        Self::over(None)
+    }
+
+    fn over(observed: Option<Observed>) -> Self {
+        Self {
+            observed,
+            origin: Clock::now(),
+            helped: Mutex::default(),
+            others: AtomicU64::new(0),
+            held_back: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether reads of others can be seen.
+    #[must_use]
+    pub fn is_observed(&self) -> bool {
+        self.observed.is_some()
+    }
+
+    /// Whether others read from it at present, as far as known. It does not wait.
+    fn others_read(&self) -> bool {
+        let last = self.others.load(Relaxed);
+        last > 0 && self.now() - Instant(last) <= QUIET
+    }
+
+    /// How long requests were held back because others read.
+    #[must_use]
+    pub fn held_back(&self) -> Duration {
+        Duration::from_nanos(self.held_back.load(Relaxed))
+    }
+
+    /// This process reads ahead for another one, whose reads are not those of others.
+    pub fn helps(&self, process: u32) {
+        if self.is_observed() {
+            self.helped().name(process, Clock::now());
+        }
+    }
+
+    /// Requests a range of a file as [`will_need`] does, which begins at an address of the disk if that is known. At the
+    /// end of a burst this waits.
+    ///
+    /// # Errors
+    /// The error of the first call.
+    pub fn will_need(
+        &self,
+        fd: HostFd,
+        range: ByteSpan,
+        call: Bytes,
+        place: Option<Lba>,
+    ) -> Result<Bytes, Errno> {
+        let mut asked = Bytes::ZERO;
+        let mut rest = range;
+        self.begin();
+        while !rest.is_empty() {
+            let call = if self.others_read() { call.min(CALL) } else { call };
+            let (piece, after) = rest.split(rest.start + call);
+            match request(fd, piece, call) {
+                Err(error) if asked.is_zero() => return Err(error),
+                Err(_) => break,
+                Ok(bytes) => asked += bytes,
+            }
+            self.requested(
+                place.map(|place| place + (piece.start - range.start).sectors_ceil()),
+                piece.len(),
+            );
+            rest = after;
+        }
+        Ok(asked)
+    }
+
+    /// Something is about to be requested.
+    fn begin(&self) {
+        let Some(observed) = &self.observed else { return };
+        let mut state = observed.state();
+        if state.last.is_none_or(|last| last.elapsed() > Duration::from(QUIET))
+            && let Some(counted) = self.counted(observed)
+        {
+            self.helped().changes();
+            state.bursts.begin(self.now(), counted);
+            state.last = Some(Clock::now());
+        }
+    }
+
+    /// This much was requested of it, at an address if it is known.
+    fn requested(&self, place: Option<Lba>, length: Bytes) {
+        let Some(observed) = &self.observed else { return };
+        let mut state = observed.state();
+        state.bursts.requested(place, length);
+        if state.bursts.is_full() {
+            self.end(observed, &mut state.bursts);
+        }
+        state.last = Some(Clock::now());
+    }
+
+    /// The end of a burst: looks who has read, and waits if others have.
+    fn end(&self, observed: &Observed, bursts: &mut Bursts) {
+        let held_back = bursts.others_read();
+        let Some(counted) = self.counted(observed) else { return };
+        if !bursts.end(self.now(), counted) {
+            return;
+        }
+        let waited = self.wait(&observed.load);
+        if held_back {
+            self.held_back.fetch_add(Nanos::from(waited).get(), Relaxed);
+        }
+        let Some(counted) = self.counted(observed) else { return };
+        if self.helped().changes() {
+            bursts.programs_change(self.now());
+        }
+        bursts.served(self.now(), counted);
+        if bursts.others_read() {
+            self.others.store(self.now().get().max(1), Relaxed);
+        }
+    }
+
+    /// Waits until the disk has no read in flight but those of the programs that are helped, [`PATIENCE`] at most.
+    /// Returns for how long.
+    fn wait(&self, load: &DiskLoad) -> Duration {
+        let begun = Clock::now();
+        while begun.elapsed() < PATIENCE {
+            match load.reads_in_flight() {
+                None | Some(0) => break,
+                Some(reads) if reads <= self.helped_that_wait() => break,
+                Some(_) => std::thread::sleep(LOOK),
+            }
+        }
+        begun.elapsed()
+    }
+
+    /// How many threads of the programs that are helped wait for a disk: each has a read in flight, or waits for one
+    /// of this process.
+    fn helped_that_wait(&self) -> u64 {
+        // Whoever names a process does not wait for this look.
+        let processes = self.helped().processes();
+        processes.into_iter().map(|process| waiting_threads(process, THREADS) as u64).sum()
+    }
+
+    fn counted(&self, observed: &Observed) -> Option<Counted> {
+        counted(&observed.load, observed.machine, || self.helped().read(Clock::now()))
+    }
+
+    fn now(&self) -> Instant {
+        Instant(Nanos::from(self.origin.elapsed()).get())
+    }
+
+    fn helped(&self) -> MutexGuard<'_, Helped> {
+        self.helped.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Observed {
+    fn new(load: DiskLoad, costs: Arc<dyn DeviceCosts>, machine: fn() -> Option<Bytes>) -> Option<Self> {
+        let bursts = Bursts::new(costs, counted(&load, machine, || Bytes::ZERO)?);
+        Some(Self { load, machine, state: Mutex::new(State { bursts, last: None }) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn request(fd: HostFd, range: ByteSpan, call: Bytes) -> Result<Bytes, Errno> {
+    match will_need(fd, range, call, Means::Fadvise) {
+        Err(Errno::NOSYS) => will_need(fd, range, call, Means::Readahead),
+        other => other,
+    }
+}
+
+/// What was read until now; `helped` counts that of the programs that are helped.
+fn counted(load: &DiskLoad, machine: fn() -> Option<Bytes>, helped: impl Fn() -> Bytes) -> Option<Counted> {
+    let before = own_reads()? + helped();
+    let (machine, disk) = (machine(), load.read()?);
+    Some(Counted { before, machine, disk, own: own_reads()?, helped: helped() })
+}
+
+fn own_reads() -> Option<Bytes> {
+    process_reads(std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreseek_units::ByteOffset;
+    use std::fs;
+    use std::os::fd::AsRawFd;
+    use std::path::Path;
+
+    /// More than a burst holds: each request is a positioning.
+    const MANY: usize = 20;
+
+    fn write(folder: &Path, read: Bytes, in_flight: u64) {
+        let sectors = read.get() / 512;
+        fs::write(folder.join("stat"), format!("1 0 {sectors} 0 0 0 0 0 0 0 0\n")).unwrap();
+        fs::write(folder.join("inflight"), format!("{in_flight} 0\n")).unwrap();
+    }
+
+    /// A disk of a machine that does not count its reads.
+    fn disk(folder: &Path) -> SharedDisk {
+        fs::create_dir(folder.join("queue")).unwrap();
+        fs::write(folder.join("queue/iostats"), "1\n").unwrap();
+        write(folder, Bytes::ZERO, 0);
+        let load = DiskLoad::at(folder).unwrap();
+        SharedDisk::over(Observed::new(load, costs_of(None, None).unwrap(), || None))
+    }
+
+    fn request(disk: &SharedDisk, number: usize) {
+        (0..number).for_each(|_| disk.requested(None, Bytes::kib(4)));
+    }
+
+    #[test]
+    fn it_holds_back_while_others_read_and_for_a_while_after() {
+        let place = tempfile::tempdir().unwrap();
+        let disk = disk(place.path());
+        request(&disk, MANY);
+        assert!(disk.is_observed() && !disk.others_read() && disk.held_back().is_zero());
+        let begun = Clock::now();
+        let mut read = Bytes::ZERO;
+        // What is read in the first tenth of a second does not count.
+        while !disk.others_read() {
+            read += Bytes::gib(1);
+            write(place.path(), read, 0);
+            request(&disk, 1);
+        }
+        read += Bytes::gib(1);
+        write(place.path(), read, 1);
+        request(&disk, 2);
+        assert!(disk.others_read() && disk.held_back() >= PATIENCE);
+        write(place.path(), read, 0);
+        while disk.others_read() {
+            request(&disk, 1);
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn a_burst_ends_even_if_the_disk_is_never_idle() {
+        let place = tempfile::tempdir().unwrap();
+        let disk = disk(place.path());
+        write(place.path(), Bytes::ZERO, 7);
+        let begun = Clock::now();
+        request(&disk, MANY);
+        assert!(begun.elapsed() >= PATIENCE);
+    }
+
+    #[test]
+    fn requests_to_a_disk_that_is_not_observed_go_out_as_they_come() {
+        let disk = SharedDisk::unobserved();
+        request(&disk, MANY);
+        disk.helps(std::process::id());
+        assert!(!disk.is_observed() && !disk.others_read() && disk.held_back().is_zero());
+    }
+
+    #[test]
+    fn a_range_is_requested_whole_in_calls() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("file");
+        fs::write(&path, vec![7; 100_000]).unwrap();
+        let file = fs::File::open(&path).unwrap();
+        let fd = HostFd::new(file.as_raw_fd()).unwrap();
+        let range = ByteSpan::at(ByteOffset(4096), Bytes(90_000));
+        for call in [Bytes::kib(4), Bytes::mib(1)] {
+            assert_eq!(
+                disk(tempfile::tempdir().unwrap().path()).will_need(fd, range, call, None),
+                Ok(Bytes(90_000))
+            );
+        }
+    }
+
+    #[test]
+    fn file_systems_of_one_disk_share_it() {
+        let backing = BackingDevice::of(DeviceNumber::default());
+        let (one, other) = (SharedDisk::below(&backing), SharedDisk::below(&backing));
+        assert!(Arc::ptr_eq(&one, &other));
+    }
+}
