@@ -171,13 +171,18 @@ impl Crew {
     /// Whether this thread should wait; then it is counted as waiting.
     fn waits(&self) -> bool {
         let wanted = self.wanted.load(SeqCst);
-        self.waiting.fetch_update(SeqCst, SeqCst, |waiting| (waiting < wanted).then_some(waiting + 1)).is_ok()
+        self.waiting.fetch_update(SeqCst, SeqCst, |waiting| (waiting < wanted).then(|| waiting + 1)).is_ok()
     }
 
     fn rest(&self) {
         let mut rest = self.lock();
         // Under the lock, so that one of several threads that arrive at once waits.
-        if rest.ended || self.waits() {
+        if rest.ended {
+            // It looks for requests once more, and may find one.
+            self.waiting.fetch_add(1, SeqCst);
+            return;
+        }
+        if self.waits() {
             return;
         }
         rest.resting += 1;
