@@ -89,7 +89,12 @@ fn compare(experiment: &Experiment, rows: &Rows) -> Result<Group, Box<dyn Error>
     let stock = bars.first().map_or(f64::NAN, |bar| bar.0);
     let bars = bars.iter().map(|(mean, low, high)| (mean / stock, low / stock, high / stock)).collect();
     // Room for ten names.
-    let name = experiment.name.replace("scan-", "").replace("mem-", "").replace("-one", " 1P");
+    let name = experiment
+        .name
+        .replace("scan-", "")
+        .replace("mem-", "")
+        .replace("md5sum", "md5")
+        .replace("-one", " 1P");
     Ok(Group { name, bars })
 }
 
