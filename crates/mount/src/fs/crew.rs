@@ -177,11 +177,6 @@ impl Crew {
     fn rest(&self) {
         let mut rest = self.lock();
         // Under the lock, so that one of several threads that arrive at once waits.
-        if rest.ended {
-            // It looks for requests once more, and may find one.
-            self.waiting.fetch_add(1, SeqCst);
-            return;
-        }
         if self.waits() {
             return;
         }
