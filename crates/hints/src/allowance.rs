@@ -47,7 +47,7 @@
 //! lets an abandoned statement lose more. In the demonstration's database of 100 MiB, 25,700 pages, `m` is 4.2
 //! ms and reading all of it takes 1.17 s, or 280 `m`; the rule estimates 402 `m`. If steps cost as much as single
 //! reads, all is fetched after `402 / (rho - 1)` reads. Steps of many reads cost less, and what they save pays for
-//! the sweep: with 2, it follows the second step.
+//! the sweep: with 2, it follows the second or the third step.
 //!
 //! | `rho` | an abandoned statement, at worst | reads before all, at most | data that fit: disk at work | data twice as large as memory |
 //! |------:|---------------------------------:|--------------------------:|----------------------------:|------------------------------:|

@@ -5,8 +5,8 @@
 //! cargo run --release -p foreseek-simulate --example paired -- ROWS CHART.svg experiments/libprefetch-bench/*.toml
 //! ```
 //!
-//! Runs the experiments and prints for each, stock and with libprefetch, the longest time of its programs: on the emulated disk, in virtual time, the second over
-//! the first, and for a single scan that of the best schedule with all of the memory ([`foreseek_simulate::limit`]). The chart shows the same over the stock program
+//! Runs the experiments. For each, stock and with libprefetch, it prints the longest time of its programs: on the emulated disk, in virtual time, and the second
+//! over the first. For a single scan it prints that of the best schedule with all of the memory, too ([`foreseek_simulate::limit`]). The chart shows the same over the stock program
 //! on the emulated disk. An experiment has the name of a case of the script.
 #![allow(clippy::print_stdout)]
 
