@@ -21,8 +21,10 @@ pub struct Options {
     pub share: f64,
     /// The seed of the data.
     pub seed: u64,
-    /// All of the memory: a mount gets half of it, programs the other half.
+    /// All of the memory. Programs, and a mount beside them, are in one group of it.
     pub memory: Bytes,
+    /// Whether programs and mount have half of it each, in groups of their own.
+    pub halves: bool,
     /// The disk.
     pub profile: String,
     /// The factor on the disk's time.
@@ -51,6 +53,7 @@ impl Default for Options {
             share: 1.0,
             seed: 1,
             memory: Bytes::gib(1),
+            halves: false,
             profile: PROFILE.to_owned(),
             time_scale: 1.0,
             python: PathBuf::from("python3"),
@@ -92,9 +95,16 @@ pub(crate) struct Plan {
     profile: String,
     time_scale: f64,
     memory_bytes: u64,
+    /// Files without it are of halves.
+    #[serde(default = "halves")]
+    halves: bool,
     share: f64,
     seed: u64,
     host: String,
+}
+
+const fn halves() -> bool {
+    true
 }
 
 impl Plan {
@@ -105,6 +115,7 @@ impl Plan {
             profile: options.profile.clone(),
             time_scale: options.time_scale,
             memory_bytes: options.memory.get(),
+            halves: options.halves,
             share: options.share,
             seed: options.seed,
             host: host(),

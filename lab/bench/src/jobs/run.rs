@@ -93,7 +93,7 @@ struct Standing {
     root: PathBuf,
     server: Option<Server>,
     programs: MemoryGroup,
-    /// The server's group, where it is limited from outside. Dropped after the server, which is in it.
+    /// The server's group, where it has one of its own. Dropped after the server, which is in it.
     _group: Option<MemoryGroup>,
     /// The sshfs process. Dropped after the server whose files it shows.
     far: Option<Server>,
@@ -234,17 +234,20 @@ impl<'a> Bench<'a> {
     fn stand(&self, way: Way, is_far: bool) -> Result<Standing> {
         let far = is_far.then(|| self.start_far(way)).transpose()?;
         let source = self.path(if is_far { "far" } else { "disk" });
-        let (all, half) = (self.options.memory, self.options.memory / 2);
         let group = |name: &str, limit| MemoryGroup::create(&self.group_parent, name, limit);
+        let (all, half) = (self.options.memory, self.options.memory / 2);
+        let halves = self.options.halves && !way.is_static();
+        let programs = group("bench-jobs", if halves { half } else { all })?;
         if way.is_static() {
-            let programs = group("bench-jobs", all)?;
             return Ok(Standing { root: source, server: None, programs, _group: None, far });
         }
-        let programs = group("bench-jobs", half)?;
         // The mount limits itself; a plain pass-through fills the page cache of its group.
-        let limited = (way == Way::Plain).then(|| group("bench-jobs-server", half)).transpose()?;
-        let mut command = self.foreseek(limited.as_ref());
-        command.args(["mount", "--foreground", "--memory", &half.get().to_string()]);
+        let limited = (halves && way == Way::Plain).then(|| group("bench-jobs-server", half)).transpose()?;
+        let mut command = self.foreseek(if halves { limited.as_ref() } else { Some(&programs) });
+        command.args(["mount", "--foreground"]);
+        if halves {
+            command.args(["--memory", &half.get().to_string()]);
+        }
         if way == Way::Plain {
             command.args(["--policy", "plain"]);
         }

@@ -49,9 +49,13 @@ pub(crate) struct JobsArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
-    /// All of the memory. With stock Linux the programs have it; with a mount, programs and mount have half each.
+    /// All of the memory: one group for the programs, and for a mount beside them.
     #[arg(long, value_name = "SIZE", default_value_t = Options::default().memory)]
     memory: Bytes,
+
+    /// With a mount, programs and mount have half of the memory each, in groups of their own.
+    #[arg(long)]
+    halves: bool,
 
     /// The disk: a built-in profile or a TOML file (`foreseek profile --list` shows them).
     #[arg(long, value_name = "NAME|FILE", default_value = PROFILE)]
@@ -101,6 +105,7 @@ fn options(args: JobsArgs) -> Options {
         share: args.share,
         seed: args.seed,
         memory: args.memory,
+        halves: args.halves,
         profile: args.profile,
         time_scale: args.time_scale,
         python: args.python,
