@@ -17,9 +17,9 @@ const USE_SECONDS: usize = 2;
 /// distinguish.
 const COLOURS: [&[&str]; 8] = [
     &["linux-2.6.3", "linux-2.6.10", "linux-2.6.18", "linux-2.6.18@32K/none", "none/none"],
-    &["on-demand", "competitive+cpem", "linux-2.6.18@128K/none"],
-    &["aggressive", "linux-2.6.18@512K/none"],
-    &["competitive", "none/asp"],
+    &["on-demand", "competitive+cpem", "linux-2.6.18@128K/none", "libprefetch:linux-2.6.18"],
+    &["aggressive", "linux-2.6.18@512K/none", "libprefetch-shipped:linux-2.6.18"],
+    &["competitive", "none/asp", "libprefetch-infill:linux-2.6.18"],
     &["competitive-without-slow-start", "none/msp", "none/asp-without-cost-test"],
     &["adaptive", "none/asp+msp"],
     &["oracle", "linux-2.6.18@128K/asp"],
@@ -104,14 +104,7 @@ impl Chart {
             series.last_mut()?.points.push(Point { x, y: mean, low, high });
         }
         let across = "concurrency".to_owned();
-        let mut upright = unit(metric);
-        let heights = || series.iter().flat_map(|series| &series.points).map(|point| point.high);
-        if upright == "ms" && heights().fold(0.0, f64::max) >= SECONDS_FROM_MS {
-            upright = "s".to_owned();
-            for point in series.iter_mut().flat_map(|series| &mut series.points) {
-                (point.y, point.low, point.high) = (point.y / 1e3, point.low / 1e3, point.high / 1e3);
-            }
-        }
+        let upright = fit_to_axis(&mut series, metric);
         let series = of_policies(series);
         Some(Lines { title: self.title.clone(), across, scale: Across::Steps, upright, series }.to_svg())
     }
@@ -136,7 +129,7 @@ impl Chart {
         for (number, run) in results.iter().enumerate() {
             for point in run.points.iter().filter(|point| self.has(point)) {
                 let own = self.names.get(number).cloned().unwrap_or_else(|| run.experiment.clone());
-                let named = (results.len() > 1).then_some(own);
+                let named = (results.len() > 1 && !own.is_empty()).then_some(own);
                 let device = devices.then(|| point.device.clone());
                 let policy = policies.then(|| point.policy.to_string());
                 let parts: Vec<String> = named.into_iter().chain(device).chain(policy).collect();
@@ -162,12 +155,20 @@ impl Chart {
         }
         series.extend(self.read.then(|| transfer(results.first()?, &series)).flatten());
         let other = self.normalized_to.as_ref().or(self.normalized_to_run.as_ref());
-        let upright = other.map(|other| format!("times as fast as {other}"));
+        let upright = match (&self.upright, other) {
+            (Some(label), _) => label.clone(),
+            (None, Some(other)) => format!("times as fast as {other}"),
+            (None, None) => fit_to_axis(&mut series, metric),
+        };
         let (title, across) = (self.title.clone(), self.across.clone());
-        let upright = upright.unwrap_or_else(|| unit(metric));
         // Curves of policies have the colours of their policies.
-        let series = if results.len() == 1 && !devices && policies { of_policies(series) } else { series };
-        let scale = if self.linear { Across::Linear } else { Across::Doubling };
+        let unnamed = results.len() == 1 || self.names.iter().any(String::is_empty);
+        let series = if unnamed && !devices && policies { of_policies(series) } else { series };
+        let scale = match (self.linear, self.steps) {
+            (true, _) => Across::Linear,
+            (_, true) => Across::Steps,
+            _ => Across::Doubling,
+        };
         Some(Lines { title, across, scale, upright, series }.to_svg())
     }
 
@@ -203,10 +204,13 @@ impl Chart {
                 groups.push(Group { name: name.to_owned(), bars });
             }
         }
-        let upright = match &self.normalized_to {
-            Some(policy) => format!("{} over that of {policy}", quantity(metric)),
-            None => unit(metric),
+        let (upright, by) = match &self.normalized_to {
+            Some(policy) => (format!("{} over that of {policy}", quantity(metric)), 1.0),
+            None => axis(metric, groups.iter().flat_map(|group| &group.bars).map(|bar| bar.2)),
         };
+        for (value, low, high) in groups.iter_mut().flat_map(|group| &mut group.bars) {
+            (*value, *low, *high) = (*value * by, *low * by, *high * by);
+        }
         let name =
             |policy: &Option<&Policy>| policy.map(|policy| called(&policy.to_string())).unwrap_or_default();
         let series = policies.iter().map(name).collect();
@@ -226,10 +230,7 @@ impl Chart {
             Some(other) => Some(point.ratio(find(&Policy::from(other.as_str()))?, metric)),
             None => Some(point.summary(metric)),
         });
-        // There is no room for long counts beside their axis.
-        let thousands = self.normalized_to.is_none() && unit(metric) == "thousand misses";
-        let by = if thousands { 1e-3 } else { 1.0 };
-        summary.map_or(NO_BAR, |value| (value.mean * by, value.low * by, value.high * by))
+        summary.map_or(NO_BAR, |value| (value.mean, value.low, value.high))
     }
 
     /// The points at the chart's concurrency level: one for each policy that it shows.
@@ -366,7 +367,27 @@ fn quantity(metric: &Metric) -> &'static str {
     }
 }
 
-/// The label of a metric's axis.
+/// The label of a metric's axis up to the largest of these values, and what values are multiplied by for it: there is no
+/// room for long numbers beside it.
+fn axis(metric: &Metric, values: impl Iterator<Item = f64>) -> (String, f64) {
+    let unit = unit(metric);
+    match unit.as_str() {
+        "ms" if values.fold(0.0, f64::max) >= SECONDS_FROM_MS => ("s".to_owned(), 1e-3),
+        "thousand misses" => (unit, 1e-3),
+        _ => (unit, 1.0),
+    }
+}
+
+/// Multiplies curves of a metric as their axis requires; returns its label.
+fn fit_to_axis(series: &mut [Series], metric: &Metric) -> String {
+    let (label, by) = axis(metric, series.iter().flat_map(|series| &series.points).map(|point| point.high));
+    for point in series.iter_mut().flat_map(|series| &mut series.points) {
+        (point.y, point.low, point.high) = (point.y * by, point.low * by, point.high * by);
+    }
+    label
+}
+
+/// The unit of a metric.
 fn unit(metric: &Metric) -> String {
     match metric.name {
         "throughput_mb_per_s" | "moved_mb_per_s" => "MB/s",
@@ -422,6 +443,19 @@ mod tests {
             ("competitive", "competitive"),
         ] {
             assert_eq!(called(policy), name);
+        }
+    }
+
+    #[test]
+    fn long_times_are_drawn_in_seconds() {
+        let curve = |high: f64| {
+            let points = vec![Point { x: 1.0, y: high / 2.0, low: 0.0, high }];
+            Series { name: String::new(), points, mark: Mark::Line }
+        };
+        for (high, label, drawn) in [(9_000.0, "ms", 9_000.0), (20_000.0, "s", 20.0)] {
+            let mut series = vec![curve(100.0), curve(high)];
+            assert_eq!(fit_to_axis(&mut series, &Metric::LONGEST_RESPONSE), label);
+            assert_eq!((series[1].points[0].high, series[1].points[0].y), (drawn, drawn / 2.0));
         }
     }
 

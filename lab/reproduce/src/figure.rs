@@ -118,12 +118,18 @@ pub(crate) struct Chart {
     /// For a sweep: what is swept, with its unit. For bars: the label of the groups.
     #[serde(default)]
     pub(crate) across: String,
-    /// Names of its runs in place of their own: in the legend of a sweep, below the groups of bars.
+    /// For a sweep of ratios: the label of the upright axis, where another policy's or run's name would not say what they are.
+    pub(crate) upright: Option<String>,
+    /// Names of its runs in place of their own: in the legend of a sweep, below the groups of bars. Runs of a sweep whose
+    /// names are empty share one curve for each policy.
     #[serde(default)]
     pub(crate) names: Vec<String>,
     /// For a sweep: sizes on a linear scale, in GB, instead of a logarithmic one.
     #[serde(default)]
     pub(crate) linear: bool,
+    /// For a sweep: its values at equal distances, instead of a logarithmic scale.
+    #[serde(default)]
+    pub(crate) steps: bool,
     /// For a sweep over sizes: also the time in which the device transfers as much.
     #[serde(default)]
     pub(crate) read: bool,

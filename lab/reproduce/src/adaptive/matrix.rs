@@ -47,6 +47,8 @@ fn curve(run: &Experiment, device: &str) -> Chart {
         across: String::new(),
         names: Vec::new(),
         linear: false,
+        steps: false,
+        upright: None,
         read: false,
         policies: SHOWN.map(str::to_owned).to_vec(),
     }

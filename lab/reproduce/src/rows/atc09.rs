@@ -71,9 +71,12 @@ pub(super) const ROWS: &[Row] = &[
         let of = |run: &&str| infilled(c, run, &["4 KiB", "8 KiB", "16 KiB", "32 KiB"]).on(DISK_1);
         INFILLS.iter().map(of).reduce(Sweep::and)?.furthest_from(1.0..=1.0)
     }),
-    Row::new("LP-zones", &["lp-zones"], |c| {
-        let rates = grown(c, "lp-zones", &Metric::THROUGHPUT, "0 GiB");
-        rates.of_values(&["464 GiB"]).on(DISK_1).mean()
+    // "Confirm on several disks."
+    Row::new("LP-zones", ZONES, |c| {
+        let slowed = |run, last: &str| grown(c, run, &Metric::THROUGHPUT, "0 GiB").of_values(&[last]);
+        let [large, small] = ZONES else { return None };
+        let beside = slowed(large, "464 GiB").not_on(DISK_1).and(slowed(small, "297 GiB"));
+        Some(Measured { beside: beside.places(), ..slowed(large, "464 GiB").on(DISK_1).mean()? })
     }),
     Row::new("LP-request-64k", &["lp-requests"], |c| {
         let over = |size| grown(c, "lp-requests", &Metric::THROUGHPUT, size).of_values(&["64 KiB"]);
@@ -86,10 +89,9 @@ pub(super) const ROWS: &[Row] = &[
         faster(c, "lp-slow-file", &Metric::TIME, &["4 GiB"])
     }),
     Row::new("LP-sqlite-fits", SCAN, |c| faster(c, "lp-scan", &Metric::TIME, &["132 MiB"])),
-    Row::new("LP-sqlite-peak", SCAN_AND_SHIPPED, |c| {
-        let all = |run, policy| c.runs.ratios(run, (LINUX, policy), &Metric::TIME, &(0..=u32::MAX));
-        let beside = all("lp-scan-shipped", SHIPPED).places();
-        Some(Measured { beside, ..all("lp-scan", LIBPREFETCH).largest()? })
+    Row::new("LP-sqlite-peak", SCAN, |c| {
+        let all = |policy| c.runs.ratios("lp-scan", (LINUX, policy), &Metric::TIME, &(0..=u32::MAX));
+        Some(Measured { beside: all(SHIPPED).places(), ..all(LIBPREFETCH).largest()? })
     }),
     Row::new("LP-sqlite-4g", SCAN, |c| faster(c, "lp-scan", &Metric::TIME, &["4110 MiB"])),
     Row::new("LP-sqlite-growth", SCAN, |c| {
@@ -135,8 +137,9 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("LP-memwalk", &["lp-mem-walk"], |c| slower(c, "lp-mem-walk")),
 ];
 
+/// On disks of 500 and of 320 GB.
+const ZONES: &[&str] = &["lp-zones", "lp-zones-320"];
 const SCAN: &[&str] = &["lp-scan"];
-const SCAN_AND_SHIPPED: &[&str] = &["lp-scan", "lp-scan-shipped"];
 const BLUR: &[&str] = &["lp-blur"];
 const BLUR_12_GB: &[&str] = &["lp-blur-12g"];
 const SCANS: &[&str] = &["lp-scans"];
