@@ -33,7 +33,10 @@ def relay(source, sink, delay):
     writer.start()
     piece = b"-"
     while piece:
-        piece = os.read(source, 1 << 18)
+        try:
+            piece = os.read(source, 1 << 18)
+        except OSError:  # sshfs has ended with an answer unread
+            piece = b""
         line.put((time.monotonic() + delay, piece))
     writer.join()
 
