@@ -345,3 +345,48 @@ fn open_to_all(path: &Path) -> Result<()> {
     fs::set_permissions(path, permissions)
         .map_err(|error| Error::io("cannot open to all", path.display(), error))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    #[allow(clippy::print_stdout, reason = "a test that cannot run says so")]
+    fn the_relay_ends_where_its_peer_is_gone_with_an_answer_unread() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let script = folder.path().join("far.py");
+        let (_, text) = SCRIPTS.iter().find(|(name, _)| *name == "far.py").expect("the relay");
+        fs::write(&script, text).expect("written");
+        let (mut peer, end) = UnixStream::pair().expect("a pair");
+        let other = end.try_clone().expect("a second one");
+        let mut command = Command::new("python3");
+        command.arg(script).args(["5", "cat"]).stderr(Stdio::null());
+        command.stdin(OwnedFd::from(end)).stdout(OwnedFd::from(other));
+        let Ok(mut relay) = command.spawn() else {
+            println!("SKIPPED: there is no python3");
+            return;
+        };
+        drop(command);
+        peer.write_all(b"asked").expect("sent");
+        let begun = Instant::now();
+        let limit = Duration::from_secs(60);
+        while rustix::io::ioctl_fionread(&peer).expect("a count") < 5 && begun.elapsed() < limit {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        drop(peer);
+        let ended = loop {
+            let ended = relay.try_wait().expect("waited");
+            if ended.is_some() || begun.elapsed() > limit {
+                break ended;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let _ = relay.kill();
+        let _ = relay.wait();
+        assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
+    }
+}
