@@ -6,8 +6,10 @@ use crate::{Error, Result};
 use foreseek_emulate::client::{self, Attached, Log};
 use foreseek_emulate::{AttachOptions, Backing, Set, Stats};
 use foreseek_seam::Extent;
-use foreseek_storage::{HostFd, Layout};
+use foreseek_storage::{Arena, HostFd, Layout};
 use foreseek_units::{Bytes, Sectors};
+use rustix::fs::{Mode, OFlags, SeekFrom};
+use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -16,6 +18,11 @@ use std::time::{Duration, Instant};
 
 /// How long making the file system may take; with delays off it takes a second.
 const MKFS_LIMIT: Duration = Duration::from_secs(120);
+
+/// Reads that replace what a drive has in its buffer: more than any profile has segments.
+const SEGMENTS: u64 = 64;
+/// The size of each.
+const SEGMENT_READ: Bytes = Bytes::kib(64);
 
 /// How long to wait for a busy mount. An indexer or a file manager that looks at a new mount point is done in
 /// that time.
@@ -122,6 +129,26 @@ impl Disk {
     /// Where its server does not answer, as in all that follows.
     pub fn set_delays(&self, on: bool) -> Result<()> {
         Ok(client::set(&self.attached.name, &Set { delays: Some(on), ..Set::default() })?)
+    }
+
+    /// Reads at places all over the disk, so that nothing that was read earlier is left in the drive's own buffer.
+    /// With delays on: without them the modelled buffer stays as it is.
+    ///
+    /// # Errors
+    /// Where the device cannot be read.
+    pub fn replace_buffer(&self) -> Result<()> {
+        let cannot = |error: Errno| Error::io("cannot read", self.device().display(), error);
+        let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
+        let disk = rustix::fs::open(self.device(), flags, Mode::empty()).map_err(cannot)?;
+        let size = rustix::fs::seek(&disk, SeekFrom::End(0)).map_err(cannot)?;
+        let mut buffer = Arena::new(SEGMENT_READ)
+            .and_then(|arena| arena.take(SEGMENT_READ.get() as usize))
+            .ok_or_else(|| cannot(Errno::NOMEM))?;
+        (0..SEGMENTS).try_for_each(|segment| {
+            let place = size / SEGMENTS * segment;
+            let at = place - place % SEGMENT_READ.get();
+            rustix::io::pread(&disk, &mut buffer[..], at).map(drop).map_err(cannot)
+        })
     }
 
     /// Resets the counters; returns what was counted until then.

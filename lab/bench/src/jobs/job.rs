@@ -261,7 +261,7 @@ pub static ALL: [Job; 33] = [
         ..sql("pg-update-20k", pg_update!(20000))
     },
     Job {
-        does: "the same with `bgwriter_flush_after = 0`",
+        does: "PostgreSQL, UPDATE of 20,000 rows with `bgwriter_flush_after = 0`",
         changes: true,
         before: Some(pg_start!("-c bgwriter_flush_after=0")),
         ..sql("pg-update-20k-late", pg_update!(20000))

@@ -262,6 +262,9 @@ impl<'a> Bench<'a> {
         let standing = self.stand(way, job.is_far)?;
         let data = standing.root.join(data);
         self.disk.set_delays(delays)?;
+        if delays {
+            self.disk.replace_buffer()?;
+        }
         let run = |line: &str, what: &str, status: i32| {
             let mut command = self.command(line, &data, &[], Some(&standing.programs));
             let mut timed = Timed::run(job.name, &mut command, self.interrupt)?;

@@ -194,6 +194,7 @@ impl<'a> Bench<'a> {
         let pass = Pass::over(&self.point().join(self.given(tree)?.0), program.0.contents)?;
         self.cool()?;
         self.disk.set_delays(true)?;
+        self.disk.replace_buffer()?;
         let took = pass.time(self.disk.device(), self.interrupt);
         self.disk.set_delays(false)?;
         let (seconds, read_bytes) = (took?.as_secs_f64(), pass.bytes().get());
@@ -248,6 +249,7 @@ impl<'a> Bench<'a> {
         };
         let before = environment.watchers_costs(way)?;
         self.disk.set_delays(true)?;
+        self.disk.replace_buffer()?;
         self.disk.count_anew()?;
         let timed = |way: Way| {
             let start = SystemTime::now();
