@@ -209,7 +209,7 @@ fn a_few_walks_run_in_every_way_and_are_gone_on_with() {
     }
     let run = |pairs: &str, trees: &str| {
         let mut arguments = FEW_FILES.to_vec();
-        arguments.extend(["--trees", trees, "--pairs", pairs]);
+        arguments.extend(["--trees", trees, "--pairs", pairs, "--filled", "0.5"]);
         arguments.extend([
             "--output",
             out.to_str().expect("plain"),
@@ -292,6 +292,7 @@ fn walks_that_make_no_sense_are_refused() {
         (["--ways", "watch"], "stock"),
         (["--share", "0"], "--share"),
         (["--file-system", "btrfs"], "xfs"),
+        (["--filled", "1"], "--filled"),
     ] {
         let output = Running::start_of("walk", &arguments, folder.path()).end();
         let said = String::from_utf8_lossy(&output.stderr);

@@ -131,12 +131,17 @@ impl Disk {
         Ok(client::set(&self.attached.name, &Set { delays: Some(on), ..Set::default() })?)
     }
 
-    /// Reads at places all over the disk, so that nothing that was read earlier is left in the drive's own buffer.
-    /// With delays on: without them the modelled buffer stays as it is.
+    /// Requests take the modelled time from now on, and the drive's own buffer has nothing that was read earlier.
     ///
     /// # Errors
-    /// Where the device cannot be read.
-    pub fn replace_buffer(&self) -> Result<()> {
+    /// As [`Disk::set_delays`], or where the device cannot be read.
+    pub fn begin_cold(&self) -> Result<()> {
+        self.set_delays(true)?;
+        self.replace_buffer()
+    }
+
+    /// Reads at places all over the disk. Without delays the modelled buffer would stay as it is.
+    fn replace_buffer(&self) -> Result<()> {
         let cannot = |error: Errno| Error::io("cannot read", self.device().display(), error);
         let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
         let disk = rustix::fs::open(self.device(), flags, Mode::empty()).map_err(cannot)?;

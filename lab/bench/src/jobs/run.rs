@@ -261,9 +261,10 @@ impl<'a> Bench<'a> {
         let job = named.0;
         let standing = self.stand(way, job.is_far)?;
         let data = standing.root.join(data);
-        self.disk.set_delays(delays)?;
         if delays {
-            self.disk.replace_buffer()?;
+            self.disk.begin_cold()?;
+        } else {
+            self.disk.set_delays(false)?;
         }
         let run = |line: &str, what: &str, status: i32| {
             let mut command = self.command(line, &data, &[], Some(&standing.programs));

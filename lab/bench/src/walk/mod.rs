@@ -9,6 +9,7 @@
 //! run. Some cells have load beside the program, whose time is measured, too.
 
 mod beside;
+mod filler;
 mod judge;
 mod options;
 mod pass;

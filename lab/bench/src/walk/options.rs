@@ -34,6 +34,8 @@ pub struct Options {
     pub time_scale: f64,
     /// The file system.
     pub file_system: FileSystem,
+    /// The share of it that is filled before trees are made.
+    pub filled: f64,
     /// The I/O scheduler above the disk; none where it is `None`, as loop devices begin.
     pub scheduler: Option<Scheduler>,
     /// Where the emulated disk keeps its data, and where programs write.
@@ -83,6 +85,7 @@ impl Default for Options {
             disk_size: Bytes::gib(64),
             time_scale: 1.0,
             file_system: FileSystem::Ext4,
+            filled: 0.0,
             scheduler: None,
             disk_space: None,
             out: PathBuf::from("bench-walk"),
@@ -116,6 +119,11 @@ impl Options {
         if !(self.time_scale > 0.0 && self.time_scale <= 10.0) {
             return wrong("--time-scale must be greater than 0 and at most 10");
         }
+        if !(0.0..=0.98).contains(&self.filled) {
+            return wrong(
+                "--filled must lie between 0 and 0.98: the share of the file system that is in use before trees are made",
+            );
+        }
         if self.pairs == 0 || self.trees.is_empty() || self.programs.is_empty() {
             return wrong("nothing is to be measured: name at least one tree, one program and one pair");
         }
@@ -131,7 +139,9 @@ impl Options {
     /// Trees with the programs that run on them.
     pub(crate) fn cells(&self) -> Vec<On> {
         let of = |tree: Tree| {
-            let reads = self.programs.iter().filter(move |named| named.0.reads(tree));
+            let reads = self.programs.iter().filter(move |named| {
+                named.0.reads(tree) && (self.file_system == FileSystem::Ext4 || !named.0.only_ext)
+            });
             reads.map(move |named| On { tree, program: *named })
         };
         self.trees.iter().flat_map(|tree| of(*tree)).collect()
@@ -145,6 +155,8 @@ pub(crate) struct Plan {
     disk_bytes: u64,
     time_scale: f64,
     file_system: FileSystem,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    filled: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     scheduler: Option<Scheduler>,
     share: f64,
@@ -161,12 +173,18 @@ impl Plan {
             disk_bytes: options.disk_size.get(),
             time_scale: options.time_scale,
             file_system: options.file_system,
+            filled: options.filled,
             scheduler: options.scheduler,
             share: options.share,
             seed: options.seed,
             host: host(),
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 #[cfg(test)]
@@ -178,15 +196,18 @@ mod tests {
         let cells = Options::default().cells();
         let on = |tree| cells.iter().filter(|cell| cell.tree == tree).count();
         assert_eq!((on(Tree::Fresh), on(Tree::Aged), on(Tree::Media)), (ALL.len(), 5, 5));
+        let xfs = Options { file_system: FileSystem::Xfs, ..Options::default() };
+        assert!(xfs.cells().iter().all(|cell| cell.program.0.name != "dump"));
     }
 
     #[test]
-    fn rows_without_a_scheduler_were_measured_with_none() {
-        let plan = |scheduler| Plan::of(&Options { scheduler, ..Options::default() });
-        let [none, bfq] = [None, Some(Scheduler::Bfq)]
-            .map(|scheduler| serde_json::to_string(&plan(scheduler)).expect("JSON"));
-        assert!(!none.contains("scheduler") && bfq.contains(r#""scheduler":"bfq""#), "{none} {bfq}");
-        assert_eq!(serde_json::from_str::<Plan>(&none).expect("a plan"), plan(None));
+    fn rows_without_a_scheduler_or_a_filler_were_measured_with_none() {
+        let plan = |scheduler, filled| Plan::of(&Options { scheduler, filled, ..Options::default() });
+        let [none, some] = [(None, 0.0), (Some(Scheduler::Bfq), 0.5)]
+            .map(|(scheduler, filled)| serde_json::to_string(&plan(scheduler, filled)).expect("JSON"));
+        assert!(!none.contains("scheduler") && some.contains(r#""scheduler":"bfq""#), "{none} {some}");
+        assert!(!none.contains("filled") && some.contains(r#""filled":0.5"#), "{none} {some}");
+        assert_eq!(serde_json::from_str::<Plan>(&none).expect("a plan"), plan(None, 0.0));
     }
 
     #[test]
@@ -196,6 +217,7 @@ mod tests {
         let wrong = [
             (Options { share: 0.0, ..good.clone() }, "--share"),
             (Options { time_scale: f64::NAN, ..good.clone() }, "--time-scale"),
+            (Options { filled: 1.0, ..good.clone() }, "--filled"),
             (Options { pairs: 0, ..good.clone() }, "at least one"),
             (Options { ways: vec![Way::Watch], ..good.clone() }, "stock"),
         ];

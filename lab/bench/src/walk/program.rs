@@ -31,8 +31,8 @@ pub struct Program {
     everywhere: bool,
     /// The load beside it.
     pub(crate) beside: Option<Beside>,
-    /// Whether it is a peer: it reads in an order of its own, and the others are compared with it.
-    pub(crate) peer: bool,
+    /// Whether it reads ext2, ext3 and ext4 only.
+    pub(crate) only_ext: bool,
     /// Whether it counts in the means of the aims.
     pub(crate) counts: bool,
 }
@@ -40,12 +40,12 @@ pub struct Program {
 const fn reads(name: &'static str, package: &'static str, line: &'static str) -> Program {
     let binary = name;
     let (prepare, status, contents, everywhere) = (None, 0, true, false);
-    let (beside, peer, counts) = (None, false, true);
-    Program { name, binary, package, prepare, line, status, contents, everywhere, beside, peer, counts }
+    let (beside, only_ext, counts) = (None, false, true);
+    Program { name, binary, package, prepare, line, status, contents, everywhere, beside, only_ext, counts }
 }
 
 /// All of them.
-pub static ALL: [Program; 18] = [
+pub static ALL: [Program; 19] = [
     Program { everywhere: true, ..reads("tar", "tar", "tar cf - -C \"$1\" . | cat > /dev/null") },
     reads("cp", "coreutils", "cp -a \"$1\" \"$2/copy\""),
     Program { status: 1, everywhere: true, ..reads("grep", "grep", "grep -r 'no such text' \"$1\"") },
@@ -108,10 +108,13 @@ pub static ALL: [Program; 18] = [
         status: 1,
         ..reads("git", "git", "cd \"$1\" && git --git-dir=\"$2/git\" --work-tree=. grep 'no such text'")
     },
+    // Peers, which read in an order of their own: the others are compared with them.
+    Program { counts: false, ..reads("fclones", "cargo install fclones", "fclones group \"$1\"") },
+    // Reads inodes and contents through the block device, in the order of inodes.
     Program {
-        peer: true,
+        only_ext: true,
         counts: false,
-        ..reads("fclones", "cargo install fclones", "fclones group \"$1\"")
+        ..reads("dump", "dump", "dump -0 -f - \"$1\" | cat > /dev/null")
     },
     Program {
         name: "two-tars",

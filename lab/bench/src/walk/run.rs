@@ -1,6 +1,7 @@
 //! The whole measurement: trees once, then pair by pair every program in every way.
 
 use super::beside::{self, Beside, Reader};
+use super::filler;
 use super::options::{FileSystem, Options, Plan};
 use super::pass::Pass;
 use super::record::{Measured, On, SideCosts};
@@ -120,6 +121,10 @@ impl<'a> Bench<'a> {
         let mut bench =
             Self { options, interrupt, group_parent, foreseek, given, mounted: None, queue, disk, folder };
         bench.mount()?;
+        if options.filled > 0.0 {
+            progress(0.0, "filling the file system");
+            filler::fill(&bench.point(), options.filled, options.seed, interrupt)?;
+        }
         for (number, tree) in options.trees.iter().enumerate() {
             let of = options.trees.len() as f64;
             let what = format!("making the {} tree", tree.name());
@@ -193,8 +198,7 @@ impl<'a> Bench<'a> {
     fn pass(&mut self, On { tree, program }: On) -> Result<Measured> {
         let pass = Pass::over(&self.point().join(self.given(tree)?.0), program.0.contents)?;
         self.cool()?;
-        self.disk.set_delays(true)?;
-        self.disk.replace_buffer()?;
+        self.disk.begin_cold()?;
         let took = pass.time(self.disk.device(), self.interrupt);
         self.disk.set_delays(false)?;
         let (seconds, read_bytes) = (took?.as_secs_f64(), pass.bytes().get());
@@ -248,8 +252,7 @@ impl<'a> Bench<'a> {
             command
         };
         let before = environment.watchers_costs(way)?;
-        self.disk.set_delays(true)?;
-        self.disk.replace_buffer()?;
+        self.disk.begin_cold()?;
         self.disk.count_anew()?;
         let timed = |way: Way| {
             let start = SystemTime::now();

@@ -39,7 +39,7 @@ pub(crate) struct WalkArgs {
     trees: Vec<Tree>,
 
     /// The programs to run, each on the trees that it is meant for: tar, cp, grep, rg, rsync-checksum, rsync-dry-run, find, du, sha256sum,
-    /// jdupes, borg, restic, git-status, git-grep, fclones, two-tars, grep-and-reader [default: all].
+    /// jdupes, shuffled, borg, restic, git-status, git-grep, fclones, dump, two-tars, grep-and-reader [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     programs: Vec<NamedProgram>,
 
@@ -74,6 +74,10 @@ pub(crate) struct WalkArgs {
     /// The file system on the disk: ext4 or xfs.
     #[arg(long, value_name = "KIND", default_value = "ext4")]
     file_system: FileSystem,
+
+    /// How much of the file system is filled before trees are made, so that these lie all over the disk: 0.95.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    filled: f64,
 
     /// The I/O scheduler above the disk: mq-deadline, bfq [default: none, as loop devices begin].
     #[arg(long, value_name = "NAME")]
@@ -119,6 +123,7 @@ fn options(args: WalkArgs) -> Options {
         disk_size: args.disk_size,
         time_scale: args.time_scale,
         file_system: args.file_system,
+        filled: args.filled,
         scheduler: args.scheduler,
         disk_space: args.disk_space,
         out: args.output,
