@@ -48,6 +48,8 @@ const ROUNDED: Bytes = Bytes::kib(1);
 pub struct Counted {
     /// Requested by this process and the programs that it helps, counted before all else.
     pub before: Bytes,
+    /// The disk had no read in flight, counted after that.
+    pub idle: bool,
     /// Requested on the whole machine, where that is known.
     pub machine: Option<Bytes>,
     /// Completed by the disk, for all programs.
@@ -56,6 +58,13 @@ pub struct Counted {
     pub own: Bytes,
     /// Requested by the programs that it helps, as far as they are known.
     pub helped: Bytes,
+}
+
+impl Counted {
+    /// What others have read from the disk. What is in flight lowers it.
+    pub(crate) fn others(&self) -> i128 {
+        less(self.disk, self.own + self.helped)
+    }
 }
 
 /// See the module's documentation.
@@ -110,8 +119,8 @@ impl Bursts {
     /// The first burst begins after a pause, in which what this process requested was served. What others have read until
     /// now does not matter.
     pub fn begin(&mut self, now: Instant, counted: Counted) {
-        self.disk = Surplus(less(counted.disk, counted.own + counted.helped));
-        self.machine = Surplus(less(counted.machine.unwrap_or_default(), counted.before));
+        self.disk = Surplus::new(counted.others());
+        self.machine = Surplus::new(less(counted.machine.unwrap_or_default(), counted.before));
         (self.head, self.length, self.suspected, self.others) = (None, Nanos::ZERO, false, None);
         (self.next_check, self.until_next, self.judges_from) = (now, LONG, now + SETTLE);
     }
@@ -149,6 +158,16 @@ impl Bursts {
         }
     }
 
+    /// Others are known to have read at this time.
+    pub fn others_have_read(&mut self, at: Instant) {
+        self.others = self.others.max(Some(at));
+    }
+
+    /// The present burst is over, without a look at who reads.
+    pub fn restart(&mut self) {
+        self.length = Nanos::ZERO;
+    }
+
     /// The present burst is over. Returns whether to wait until the disk has served it, and then to call
     /// [`Bursts::served`].
     pub fn end(&mut self, now: Instant, counted: Counted) -> bool {
@@ -171,7 +190,7 @@ impl Bursts {
     pub fn served(&mut self, now: Instant, counted: Counted) {
         let suspected = std::mem::take(&mut self.suspected);
         let judges = self.others_read() || now >= self.judges_from;
-        if self.disk.grows(less(counted.disk, counted.own + counted.helped)) && suspected && judges {
+        if self.disk.grows(counted.others()) && suspected && judges {
             self.others = Some(now);
         } else if self.others.is_some_and(|seen| now - seen > QUIET) {
             self.others = None;
@@ -183,7 +202,7 @@ impl Bursts {
         counted.machine.is_none_or(|machine| {
             let grows = self.machine.grows(less(machine, counted.own + counted.helped));
             if grows {
-                self.machine = Surplus(less(machine, counted.before));
+                self.machine = Surplus::new(less(machine, counted.before));
             }
             grows
         })
@@ -192,11 +211,15 @@ impl Bursts {
 
 /// What others have read: the highest difference so far, no more than [`DEBT`] above the last one.
 #[derive(Clone, Copy, Debug, Default)]
-struct Surplus(i128);
+pub(crate) struct Surplus(i128);
 
 impl Surplus {
+    pub(crate) fn new(now: i128) -> Self {
+        Self(now)
+    }
+
     /// Whether others have read since the difference was highest.
-    fn grows(&mut self, now: i128) -> bool {
+    pub(crate) fn grows(&mut self, now: i128) -> bool {
         let grows = now > self.0 + i128::from(ROUNDED.get());
         self.0 = self.0.max(now).min(now + i128::from(DEBT.get()));
         grows

@@ -15,6 +15,7 @@
 //! - `recognise`: actions of programs; `answers`: answers of the driver; `plan`: the next fetch; `contents`: batches
 //!   of files; `ordered` and `random`: the entries that a walk is expected to open next, in an order and in none, and
 //!   the plan for their contents; `quiet`: walks over files in memory.
+//! - `bursts`: how much is requested at a time beside other readers; `proof`: whether there are any, for certain.
 //!
 //! # Duties of a driver
 //!
@@ -43,6 +44,7 @@ mod order;
 mod ordered;
 mod pace;
 mod plan;
+mod proof;
 mod quiet;
 mod random;
 mod recognise;
@@ -59,5 +61,6 @@ pub use command::{COMMANDS_LIMIT, Command, Commands, LISTS_LIMIT, NODES_LIMIT, P
 pub use engine::Walks;
 pub use event::{Event, Outcome, Placed};
 pub use node::{DeviceNo, Entry, InDirectory, InodeReads, Kind, Node};
+pub use proof::Proof;
 pub use settings::{BUDGET, RHO, START, Settings};
 pub use status::{Status, Stopped, WalkStatus};
