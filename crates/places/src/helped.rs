@@ -37,15 +37,22 @@ impl Helped {
     pub(crate) fn name(&mut self, process: u32, now: Instant) {
         if let Some(program) = self.programs.get_mut(&process) {
             program.named = now;
-        } else if self.programs.len() < MOST
+            return;
+        }
+        self.changed = true;
+        if self.programs.len() < MOST
             && let Some(read) = process_reads(process)
         {
             self.programs.insert(process, Program { read, named: now });
-            self.changed = true;
         }
     }
 
-    /// Whether one was added, or has ended, since the last call.
+    /// One has ended before it was named.
+    pub(crate) fn misses(&mut self) {
+        self.changed = true;
+    }
+
+    /// Whether one was added or has ended since the last call, or cannot be known.
     pub(crate) fn changes(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
@@ -83,6 +90,12 @@ mod tests {
         helped.name(u32::MAX, now);
         assert_eq!(helped.programs.len(), 1, "a process that is gone has no account");
         assert!(helped.changes() && !helped.changes());
+        helped.name(own, now);
+        assert!(!helped.changes(), "it is known");
+        helped.name(u32::MAX, now);
+        assert!(helped.changes(), "its reads are not known");
+        helped.misses();
+        assert!(helped.changes());
         let first = helped.read(now);
         helped.name(own, now + RECENT);
         assert!(helped.read(now + RECENT * 2) >= first && helped.programs.len() == 1);

@@ -26,5 +26,5 @@ pub use entries::{Entries, Entry, entries_of};
 pub use map::{Cached, DiskRun, EXTENTS_PER_FILE, Map, missing, placed};
 pub use metadata::Metadata;
 pub use order::{DiskPosition, Stop, c_look};
-pub use shared_disk::SharedDisk;
+pub use shared_disk::{HoldBack, SharedDisk};
 pub use volume::{OrderBy, Volume, Volumes};

@@ -3,6 +3,9 @@
 //! There is one for each observed disk of this process. The requests of all threads are the same burst: while one waits
 //! for its end, the others do.
 //!
+//! Others are either likely to read, by a guess at the end of a burst, or [proven](Proof) to read, by looks while the
+//! disk is idle. [`HoldBack`] says which of both makes requests hold back.
+//!
 //! Limits: the disk is the whole one below the file system. Where there are several (RAID, LVM over disks), none, or
 //! one that does not count its reads, nothing is known of others, and requests go out as they come. Reads of others
 //! from the disk below a loop device are not seen. If this process reads from several disks at a time, what it
@@ -15,7 +18,7 @@ use foreseek_storage::{
     waiting_threads, will_need,
 };
 use foreseek_units::{ByteSpan, Bytes, DeviceCosts, Instant, Lba, Nanos};
-use foreseek_walks::{Bursts, Counted, QUIET};
+use foreseek_walks::{Bursts, Counted, Proof, QUIET};
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -25,10 +28,23 @@ use std::time::{Duration, Instant as Clock};
 const LOOK: Duration = Duration::from_micros(500);
 /// How long that is waited for: a queue of 128 requests takes as long. Others may have reads in flight at any time.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// How long an idle moment of the disk is waited for once it has served what was requested: two reads of a helped program.
+const MOMENT: Duration = Duration::from_millis(16);
+/// After so long without a request the disk may be idle.
+const PAUSE: Duration = Duration::from_millis(5);
 /// The longest call beside others, half a burst of them.
 const CALL: Bytes = Bytes::kib(256);
 /// The most threads of a program that are looked at: each costs 10 us.
 const THREADS: usize = 8;
+
+/// When requests hold back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldBack {
+    /// When others are likely to read: all helped programs are known before they read.
+    Likely,
+    /// When others read for certain: helped programs are found by their opens.
+    Proven,
+}
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -53,6 +69,8 @@ struct Observed {
 #[derive(Debug)]
 struct State {
     bursts: Bursts,
+    /// Requests hold back only on it, if there is one.
+    proof: Option<Proof>,
     /// The time of the last request.
     last: Option<Clock>,
 }
@@ -61,9 +79,9 @@ struct State {
 static DISKS: Mutex<Vec<(DeviceNumber, Weak<SharedDisk>)>> = Mutex::new(Vec::new());
 
 impl SharedDisk {
-    /// The disk below a file system.
+    /// The disk below a file system. The first call for a disk says when requests to it hold back.
     #[must_use]
-    pub fn below(backing: &BackingDevice) -> Arc<Self> {
+    pub fn below(backing: &BackingDevice, when: HoldBack) -> Arc<Self> {
         let mut disks = DISKS.lock().unwrap_or_else(PoisonError::into_inner);
         disks.retain(|(_, disk)| disk.strong_count() > 0);
         let known = disks.iter().find(|(number, _)| *number == backing.disk);
@@ -77,7 +95,8 @@ impl SharedDisk {
         // Without an account of its own reads this process would take them for those of others.
         let load = load.filter(|_| own_reads().is_some());
         let costs = costs_of(None, backing.length).ok();
-        let observed = load.zip(costs).and_then(|(load, costs)| Observed::new(load, costs, machine_reads));
+        let observed =
+            load.zip(costs).and_then(|(load, costs)| Observed::new(load, costs, machine_reads, when));
         let disk = Arc::new(Self::over(observed));
         disks.push((backing.disk, Arc::downgrade(&disk)));
         disk
@@ -105,7 +124,8 @@ impl SharedDisk {
     }
 
     /// Whether others read from it at present, as far as known. It does not wait.
-    fn others_read(&self) -> bool {
+    #[must_use]
+    pub fn others_read(&self) -> bool {
         let last = self.others.load(Relaxed);
         last > 0 && self.now() - Instant(last) <= QUIET
     }
@@ -120,6 +140,20 @@ impl SharedDisk {
     pub fn helps(&self, process: u32) {
         if self.is_observed() {
             self.helped().name(process, Clock::now());
+        }
+    }
+
+    /// This process reads ahead for a program that has ended before it was known.
+    pub fn missed_a_program(&self) {
+        if self.is_observed() {
+            self.helped().misses();
+        }
+    }
+
+    /// Looks who else reads, while nothing is to be requested. It does not wait.
+    pub fn look(&self) {
+        if let Some(observed) = &self.observed {
+            self.look_at(observed, &mut observed.state());
         }
     }
 
@@ -159,12 +193,16 @@ impl SharedDisk {
     fn begin(&self) {
         let Some(observed) = &self.observed else { return };
         let mut state = observed.state();
-        if state.last.is_none_or(|last| last.elapsed() > Duration::from(QUIET))
+        let pause = state.last.map_or(Duration::MAX, |last| last.elapsed());
+        if pause > Duration::from(QUIET)
             && let Some(counted) = self.counted(observed)
         {
-            self.helped().changes();
+            self.programs_change(&mut state);
             state.bursts.begin(self.now(), counted);
             state.last = Some(Clock::now());
+        }
+        if pause >= PAUSE {
+            self.look_at(observed, &mut state);
         }
     }
 
@@ -174,16 +212,24 @@ impl SharedDisk {
         let mut state = observed.state();
         state.bursts.requested(place, length);
         if state.bursts.is_full() {
-            self.end(observed, &mut state.bursts);
+            self.end(observed, &mut state);
         }
         state.last = Some(Clock::now());
     }
 
     /// The end of a burst: looks who has read, and waits if others have.
-    fn end(&self, observed: &Observed, bursts: &mut Bursts) {
-        let held_back = bursts.others_read();
+    fn end(&self, observed: &Observed, state: &mut State) {
+        let held_back = state.bursts.others_read();
+        if let Some(proof) = &state.proof
+            && !held_back
+        {
+            if proof.is_due(self.now()) {
+                self.check(observed, state);
+            }
+            return state.bursts.restart();
+        }
         let Some(counted) = self.counted(observed) else { return };
-        if !bursts.end(self.now(), counted) {
+        if !state.bursts.end(self.now(), counted) {
             return;
         }
         let waited = self.wait(&observed.load);
@@ -191,12 +237,48 @@ impl SharedDisk {
             self.held_back.fetch_add(Nanos::from(waited).get(), Relaxed);
         }
         let Some(counted) = self.counted(observed) else { return };
-        if self.helped().changes() {
-            bursts.programs_change(self.now());
-        }
-        bursts.served(self.now(), counted);
-        if bursts.others_read() {
+        self.programs_change(state);
+        state.bursts.served(self.now(), counted);
+        if state.bursts.others_read() {
             self.others.store(self.now().get().max(1), Relaxed);
+        }
+        self.look_at(observed, state);
+    }
+
+    /// Waits for an idle moment of the disk, and looks.
+    fn check(&self, observed: &Observed, state: &mut State) {
+        self.wait(&observed.load);
+        let served = Clock::now();
+        while !self.look_at(observed, state) && served.elapsed() < MOMENT {
+            std::thread::sleep(LOOK);
+        }
+        let now = self.now();
+        state.proof.iter_mut().for_each(|proof| proof.looked(now));
+    }
+
+    /// Looks whether others are proven to read; returns whether the disk was idle.
+    fn look_at(&self, observed: &Observed, state: &mut State) -> bool {
+        // A look at a busy disk costs little.
+        if state.proof.is_none() || observed.load.reads_in_flight() != Some(0) {
+            return false;
+        }
+        let Some(counted) = self.counted(observed) else { return false };
+        self.programs_change(state);
+        let now = self.now();
+        let Some(proof) = &mut state.proof else { return false };
+        let idle = proof.look(now, counted);
+        if let Some(at) = proof.others_read(now) {
+            state.bursts.others_have_read(at);
+            self.others.fetch_max(at.get(), Relaxed);
+        }
+        idle
+    }
+
+    /// Some reads of helped programs do not count as theirs if one came or went.
+    fn programs_change(&self, state: &mut State) {
+        if self.helped().changes() {
+            state.bursts.programs_change(self.now());
+            state.proof.iter_mut().for_each(Proof::programs_change);
         }
     }
 
@@ -236,9 +318,15 @@ impl SharedDisk {
 }
 
 impl Observed {
-    fn new(load: DiskLoad, costs: Arc<dyn DeviceCosts>, machine: fn() -> Option<Bytes>) -> Option<Self> {
+    fn new(
+        load: DiskLoad,
+        costs: Arc<dyn DeviceCosts>,
+        machine: fn() -> Option<Bytes>,
+        when: HoldBack,
+    ) -> Option<Self> {
         let bursts = Bursts::new(costs, counted(&load, machine, || Bytes::ZERO)?);
-        Some(Self { load, machine, state: Mutex::new(State { bursts, last: None }) })
+        let proof = (when == HoldBack::Proven).then(Proof::default);
+        Some(Self { load, machine, state: Mutex::new(State { bursts, proof, last: None }) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -256,8 +344,9 @@ fn request(fd: HostFd, range: ByteSpan, call: Bytes) -> Result<Bytes, Errno> {
 /// What was read until now; `helped` counts that of the programs that are helped.
 fn counted(load: &DiskLoad, machine: fn() -> Option<Bytes>, helped: impl Fn() -> Bytes) -> Option<Counted> {
     let before = own_reads()? + helped();
+    let idle = load.reads_in_flight() == Some(0);
     let (machine, disk) = (machine(), load.read()?);
-    Some(Counted { before, machine, disk, own: own_reads()?, helped: helped() })
+    Some(Counted { before, idle, machine, disk, own: own_reads()?, helped: helped() })
 }
 
 fn own_reads() -> Option<Bytes> {
@@ -282,12 +371,12 @@ mod tests {
     }
 
     /// A disk of a machine that does not count its reads.
-    fn disk(folder: &Path) -> SharedDisk {
+    fn disk(folder: &Path, when: HoldBack) -> SharedDisk {
         fs::create_dir(folder.join("queue")).unwrap();
         fs::write(folder.join("queue/iostats"), "1\n").unwrap();
         write(folder, Bytes::ZERO, 0);
         let load = DiskLoad::at(folder).unwrap();
-        SharedDisk::over(Observed::new(load, costs_of(None, None).unwrap(), || None))
+        SharedDisk::over(Observed::new(load, costs_of(None, None).unwrap(), || None, when))
     }
 
     fn request(disk: &SharedDisk, number: usize) {
@@ -297,7 +386,7 @@ mod tests {
     #[test]
     fn it_holds_back_while_others_read_and_for_a_while_after() {
         let place = tempfile::tempdir().unwrap();
-        let disk = disk(place.path());
+        let disk = disk(place.path(), HoldBack::Likely);
         request(&disk, MANY);
         assert!(disk.is_observed() && !disk.others_read() && disk.held_back().is_zero());
         let begun = Clock::now();
@@ -323,9 +412,40 @@ mod tests {
     }
 
     #[test]
+    fn on_proof_alone_it_waits_only_for_a_look_and_beside_others_it_holds_back() {
+        let place = tempfile::tempdir().unwrap();
+        let disk = disk(place.path(), HoldBack::Proven);
+        write(place.path(), Bytes::ZERO, 1);
+        disk.look();
+        write(place.path(), Bytes::gib(1), 0);
+        (0..MANY).for_each(|_| disk.look());
+        assert!(!disk.others_read(), "what was read before the first look does not count");
+        let (begun, mut read) = (Clock::now(), Bytes::gib(1));
+        let in_time = || assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+        while !disk.others_read() {
+            in_time();
+            read += Bytes::gib(1);
+            write(place.path(), read, 0);
+            disk.look();
+        }
+        assert!(disk.held_back().is_zero());
+        write(place.path(), read, 1);
+        request(&disk, MANY);
+        assert!(disk.held_back() >= PATIENCE, "{:?}", disk.held_back());
+        write(place.path(), read, 0);
+        while disk.others_read() {
+            in_time();
+            request(&disk, 1);
+        }
+        let held_back = disk.held_back();
+        request(&disk, MANY);
+        assert_eq!(disk.held_back(), held_back);
+    }
+
+    #[test]
     fn a_burst_ends_even_if_the_disk_is_never_idle() {
         let place = tempfile::tempdir().unwrap();
-        let disk = disk(place.path());
+        let disk = disk(place.path(), HoldBack::Likely);
         write(place.path(), Bytes::ZERO, 7);
         let begun = Clock::now();
         request(&disk, MANY);
@@ -350,7 +470,7 @@ mod tests {
         let range = ByteSpan::at(ByteOffset(4096), Bytes(90_000));
         for call in [Bytes::kib(4), Bytes::mib(1)] {
             assert_eq!(
-                disk(tempfile::tempdir().unwrap().path()).will_need(fd, range, call, None),
+                disk(tempfile::tempdir().unwrap().path(), HoldBack::Likely).will_need(fd, range, call, None),
                 Ok(Bytes(90_000))
             );
         }
@@ -359,7 +479,8 @@ mod tests {
     #[test]
     fn file_systems_of_one_disk_share_it() {
         let backing = BackingDevice::of(DeviceNumber::default());
-        let (one, other) = (SharedDisk::below(&backing), SharedDisk::below(&backing));
+        let below = || SharedDisk::below(&backing, HoldBack::Likely);
+        let (one, other) = (below(), below());
         assert!(Arc::ptr_eq(&one, &other));
     }
 }

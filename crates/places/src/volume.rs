@@ -4,7 +4,7 @@
 //! those of a disk (btrfs, ZFS, NFS, overlayfs), files are ordered by inode number. A file system that is not
 //! in the list is queried for addresses if it is on a block device.
 
-use crate::SharedDisk;
+use crate::{HoldBack, SharedDisk};
 use foreseek_storage::{BackingDevice, DeviceNumber};
 use rustix::fs::FsWord;
 use std::os::fd::BorrowedFd;
@@ -88,8 +88,8 @@ impl Volume {
 
     /// The same; requests to it hold back while others read from its disk.
     #[must_use]
-    pub fn that_holds_back(fd: BorrowedFd<'_>, device: DeviceNumber) -> Self {
-        Self::on(fd, device, SharedDisk::below)
+    pub fn that_holds_back(fd: BorrowedFd<'_>, device: DeviceNumber, when: HoldBack) -> Self {
+        Self::on(fd, device, |backing| SharedDisk::below(backing, when))
     }
 
     fn on(
@@ -132,7 +132,8 @@ pub struct Volumes {
 impl Volumes {
     /// The index of the volume with this device number; it is added if it is new, and [holds back](Volume::that_holds_back).
     pub fn index_of(&mut self, fd: BorrowedFd<'_>, device: DeviceNumber) -> u16 {
-        self.find(device).unwrap_or_else(|| self.index_as(Volume::that_holds_back(fd, device)))
+        self.find(device)
+            .unwrap_or_else(|| self.index_as(Volume::that_holds_back(fd, device, HoldBack::Likely)))
     }
 
     /// The index of a volume; it is added if it is new.

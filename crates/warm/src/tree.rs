@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::given::{Skipped, separator_note};
 use crate::trouble::ReadErrors;
 use crate::{Work, parallel};
-use foreseek_places::{Entries, Metadata, OrderBy, Volume, Volumes, entries_of};
+use foreseek_places::{Entries, HoldBack, Metadata, OrderBy, Volume, Volumes, entries_of};
 use foreseek_storage::DeviceNumber;
 use rustc_hash::FxHashSet;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
@@ -276,7 +276,7 @@ impl Tree {
             let about = if device == self.volumes.get(known.volume).device {
                 self.volumes.get(known.volume)
             } else {
-                volume.insert(Box::new(Volume::that_holds_back(directory.as_fd(), device)))
+                volume.insert(Box::new(Volume::that_holds_back(directory.as_fd(), device, HoldBack::Likely)))
             };
             if about.by == OrderBy::None {
                 return Ok(Outcome::MadeUp);

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::file_system::FileSystem;
 use crate::work::{Answer, Shared, Workers};
 use crate::{Engine, Options};
-use foreseek_places::costs_of;
+use foreseek_places::{SharedDisk, costs_of};
 use foreseek_storage::DeviceNumber;
 use foreseek_storage::fanotify::Marker;
 use foreseek_units::{Bytes, Instant};
@@ -24,6 +24,7 @@ pub(crate) const DISKS: usize = 16;
 pub(crate) struct Disk {
     pub(crate) number: DeviceNumber,
     pub(crate) engine: Box<dyn Engine>,
+    pub(crate) shared: Arc<SharedDisk>,
     workers: Workers,
     file_systems: FxHashSet<DeviceNo>,
 }
@@ -66,12 +67,14 @@ impl Disks {
         }
         let costs = costs_of(self.profile.as_deref(), backing.length)?;
         let engine = (self.make)(Settings { budget: window, ..Settings::default() }, costs);
-        let workers = Workers::start(&self.shared, self.marker.as_ref()).map_err(|error| Error::System {
-            operation: "cannot start a thread",
-            cause: Errno::from_io_error(&error).unwrap_or(Errno::AGAIN),
-        })?;
+        let shared = Arc::clone(&file_system.volume.disk);
+        let workers =
+            Workers::start(&self.shared, self.marker.as_ref(), &shared).map_err(|error| Error::System {
+                operation: "cannot start a thread",
+                cause: Errno::from_io_error(&error).unwrap_or(Errno::AGAIN),
+            })?;
         let file_systems = FxHashSet::from_iter([file_system.number]);
-        self.list.push(Disk { number: backing.disk, engine, workers, file_systems });
+        self.list.push(Disk { number: backing.disk, engine, shared, workers, file_systems });
         Ok(())
     }
 

@@ -231,8 +231,13 @@ impl Driver {
                 let OpenEvent { process, process_fd, file_system, directory, .. } = seen;
                 let Some(file_system) = watching.by_id(file_system) else { return };
                 let Some(opener) = processes.opener(process, process_fd, Clock::now()) else {
+                    if processes.counts(process) {
+                        file_system.volume.disk.missed_a_program();
+                    }
                     return shared.counters.gone.add(1);
                 };
+                // Its own reads are no reason to hold back.
+                file_system.volume.disk.helps(process);
                 shared.counters.directories_opened.add(1);
                 if let Some(found) = find(file_system, directory) {
                     all.push(DirectoryOpened { found, process, opener });
@@ -266,6 +271,7 @@ impl Driver {
                 }
                 let Some(name) = seen.name else { return };
                 let Some(file_system) = watching.by_id(seen.file_system) else { return };
+                file_system.volume.disk.helps(seen.process);
                 if let Some((directory, file)) = file_of(shared, file_system, &seen.directory, name) {
                     all.push(FileOpened { process: seen.process, directory, file });
                 }
@@ -290,7 +296,8 @@ impl Driver {
 
     pub(crate) fn write_status(&self) {
         let disk = |disk: &crate::disks::Disk| {
-            DiskStatus::of(disk.number.to_string(), &disk.engine.status(), |node| path_of(&self.shared, node))
+            let (name, engine) = (disk.number.to_string(), disk.engine.status());
+            DiskStatus::of(name, &engine, &disk.shared, |node| path_of(&self.shared, node))
         };
         let mut watched: Vec<Watched> = self
             .watching

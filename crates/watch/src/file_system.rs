@@ -86,15 +86,19 @@ pub(crate) struct FileSystem {
 }
 
 impl FileSystem {
-    /// The file system that is mounted at a path.
+    /// The file system that is mounted at a path; `volume` examines it.
     ///
     /// # Errors
     /// The kernel's error.
-    pub(crate) fn at(mount: &Path, number: DeviceNo) -> Result<Self, Errno> {
+    pub(crate) fn at(
+        mount: &Path,
+        number: DeviceNo,
+        volume: fn(BorrowedFd<'_>, DeviceNumber) -> Volume,
+    ) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOATIME;
         let fd = rustix::fs::open(mount, flags, Mode::empty())?;
         let device = DeviceNumber::from_raw(rustix::fs::fstat(&fd)?.st_dev);
-        let volume = Volume::of(fd.as_fd(), device);
+        let volume = volume(fd.as_fd(), device);
         let geometry = volume.is_xfs().then(|| XfsGeometry::of(fd.as_fd()).ok()).flatten();
         Ok(Self {
             number,

@@ -283,7 +283,7 @@ mod tests {
             println!("SKIPPED: /var/tmp is on no mount of its own device");
             return;
         };
-        let file_system = FileSystem::at(&mount.point, DeviceNo(0)).unwrap();
+        let file_system = FileSystem::at(&mount.point, DeviceNo(0), foreseek_places::Volume::of).unwrap();
         let (directories, counters) = (Directories::default(), Counters::default());
         let reach = Reach { file_system: &file_system, directories: &directories, counters: &counters };
         let node = |path: &Path| file_system.node(rustix::fs::stat(path).unwrap().st_ino);

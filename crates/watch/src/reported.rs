@@ -16,6 +16,7 @@ use crate::mounts::left_alone;
 use crate::processes::{Opener, Processes};
 use crate::work::Shared;
 use crate::{CounterValues, Engine, Options};
+use foreseek_places::Volume;
 use foreseek_seam::ProcessId;
 use foreseek_storage::{DeviceNumber, FileHandle};
 use foreseek_units::{Bytes, Instant};
@@ -112,7 +113,8 @@ impl Reported {
         let failed = |operation| move |cause| Error::System { operation, cause };
         // By the descriptor: another file system may be mounted on the path later.
         let path = PathBuf::from(format!("/proc/self/fd/{}", root.as_raw_fd()));
-        let file_system = FileSystem::at(&path, NUMBER).map_err(failed("cannot look at the file system"))?;
+        let file_system = FileSystem::at(&path, NUMBER, Volume::of);
+        let file_system = file_system.map_err(failed("cannot look at the file system"))?;
         let file_system = Arc::new(file_system);
         if let Some(reason) = left_alone(&file_system.volume) {
             return Err(Error::Nothing(reason));

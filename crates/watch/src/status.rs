@@ -1,6 +1,7 @@
 //! The status of a watcher. Only root can read it, as paths show what other users do.
 
 use crate::counters::CounterValues;
+use foreseek_places::SharedDisk;
 use foreseek_walks::{Status as Engine, Stopped};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -84,6 +85,12 @@ pub struct Disk {
     pub wasted_bytes: u64,
     /// Of these, in memory and not used yet.
     pub held_bytes: u64,
+    /// Whether other programs than those that walk are known to read from it; `None` where that is not visible.
+    #[serde(default)]
+    pub others_read: Option<bool>,
+    /// How long requests were held back because others read, in seconds.
+    #[serde(default)]
+    pub held_back_seconds: f64,
     /// Walks under way.
     pub walks: Vec<Walk>,
 }
@@ -133,6 +140,7 @@ impl Disk {
     pub(crate) fn of(
         device: String,
         engine: &Engine,
+        shared: &SharedDisk,
         path: impl Fn(foreseek_walks::Node) -> Option<PathBuf>,
     ) -> Self {
         let walk = |walk: &foreseek_walks::WalkStatus| Walk {
@@ -156,6 +164,8 @@ impl Disk {
             used_bytes: engine.used.get(),
             wasted_bytes: engine.wasted.get(),
             held_bytes: engine.held.get(),
+            others_read: shared.is_observed().then(|| shared.others_read()),
+            held_back_seconds: shared.held_back().as_secs_f64(),
             walks: engine.walks.iter().map(walk).collect(),
         }
     }

@@ -7,12 +7,14 @@ use crate::mounts::{
     Mount, Ways, covered, is_without_files, left_alone, left_alone_unopened, mounts, one_each,
 };
 use crate::status::LeftAlone;
+use foreseek_places::{HoldBack, Volume};
 use foreseek_storage::fanotify::{FileSystemId, Group};
 use foreseek_storage::{DeviceNumber, disks_below};
 use foreseek_walks::DeviceNo;
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -134,7 +136,7 @@ impl Watching {
         let is_new = known.is_none();
         let file_system = match known {
             Some(known) => known,
-            None => match FileSystem::at(&mount.point, DeviceNo(self.next)) {
+            None => match FileSystem::at(&mount.point, DeviceNo(self.next), that_holds_back) {
                 Ok(new) => Arc::new(new),
                 Err(cause) => return self.leave_alone(mount, cause.to_string()),
             },
@@ -189,6 +191,10 @@ impl Watching {
             self.left_alone_more += 1;
         }
     }
+}
+
+fn that_holds_back(fd: BorrowedFd<'_>, device: DeviceNumber) -> Volume {
+    Volume::that_holds_back(fd, device, HoldBack::Proven)
 }
 
 /// The mount point of a path's file system.

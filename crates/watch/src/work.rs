@@ -21,7 +21,7 @@ use crate::reach::{Opened, Reach, TOGETHER};
 use crate::unused::Unused;
 use crate::wake::Wake;
 use foreseek_places::Cached::LeftOut;
-use foreseek_places::{Map, Metadata, OrderBy, entries_of, placed, xfs};
+use foreseek_places::{Map, Metadata, OrderBy, SharedDisk, entries_of, placed, xfs};
 use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_storage::fanotify::Marker;
 use foreseek_storage::{
@@ -57,6 +57,9 @@ pub(crate) const OPEN: usize = 64;
 const EXTENTS_A_DIRECTORY: usize = 4096;
 /// The block device is closed after this time without work.
 const IDLE: Duration = Duration::from_secs(2);
+/// The time between two looks who else reads while there is nothing to fetch. A look takes 0.05 ms, and what was read
+/// ahead is used for longer.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// State shared by all threads of all disks.
 #[derive(Debug, Default)]
@@ -137,7 +140,11 @@ impl Workers {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub(crate) fn start(shared: &Arc<Shared>, marker: Option<&Arc<Marker>>) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        shared: &Arc<Shared>,
+        marker: Option<&Arc<Marker>>,
+        disk: &Arc<SharedDisk>,
+    ) -> std::io::Result<Self> {
         let (looks, looks_in) = sync_channel(QUEUE);
         let (metadata, metadata_in) = sync_channel(QUEUE);
         let (contents, contents_in) = sync_channel(QUEUE);
@@ -156,6 +163,7 @@ impl Workers {
             shared: shared.clone(),
             answer: answer.clone(),
             cancelled: workers.cancelled.clone(),
+            disk: Arc::clone(disk),
         };
         let looks_in: Looks = Arc::new(Mutex::new(looks_in));
         let tables = Arc::new(Mutex::new(Metadata::default()));
@@ -265,6 +273,7 @@ struct Worker {
     shared: Arc<Shared>,
     answer: Sender<Answer>,
     cancelled: Arc<Mutex<FxHashSet<FetchId>>>,
+    disk: Arc<SharedDisk>,
 }
 
 impl Worker {
@@ -537,10 +546,24 @@ impl Worker {
         which.node == which.directory || listed == Some(Kind::Directory)
     }
 
+    /// The next job after another one. Until then it looks who else reads: the disk is often idle.
+    fn next_job<T>(&self, jobs: &Receiver<T>) -> Result<T, RecvTimeoutError> {
+        let begun = Instant::now();
+        loop {
+            match jobs.recv_timeout(LOOK) {
+                Err(RecvTimeoutError::Timeout) if begun.elapsed() < IDLE => self.disk.look(),
+                other => return other,
+            }
+        }
+    }
+
     fn fetch_contents_jobs(&self, jobs: &Receiver<(FetchId, Vec<Part>)>) {
         let mut metadata = Metadata::default();
+        let mut worked = false;
         loop {
-            match jobs.recv_timeout(IDLE) {
+            let job = if worked { self.next_job(jobs) } else { jobs.recv_timeout(IDLE) };
+            worked = job.is_ok();
+            match job {
                 Ok((fetch, parts)) => {
                     let (before, others) = (metadata.bytes, reclaimed());
                     let (contents, outcome) = self.request_parts(fetch, &parts, &mut metadata);

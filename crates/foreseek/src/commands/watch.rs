@@ -194,11 +194,26 @@ fn disk_table(disk: &Disk) -> String {
         disk.optimum_seconds,
         disk.allowance_seconds
     );
+    if let Some(line) = beside_others(disk) {
+        text.push('\n');
+        text.push_str(&line);
+    }
     if !disk.walks.is_empty() {
         text.push('\n');
         text.push_str(&walks_table(&disk.walks));
     }
     text
+}
+
+/// What others read, and how long requests were held back for them.
+fn beside_others(disk: &Disk) -> Option<String> {
+    let present = match disk.others_read {
+        None => return Some("whether others read from it is not visible: nothing is held back".to_owned()),
+        Some(false) if disk.held_back_seconds == 0.0 => return None,
+        Some(true) => "others read from it",
+        Some(false) => "nobody else reads from it",
+    };
+    Some(format!("{present}; requests were held back for {:.2} s", disk.held_back_seconds))
 }
 
 fn walks_table(walks: &[Walk]) -> String {

@@ -165,9 +165,14 @@ pub(crate) struct Actor {
 }
 
 const SCRIPT: &str = r#"
-import fcntl, itertools, os, sys
+import fcntl, itertools, mmap, os, sys, threading, time
 kept = []
 signal_count = 0
+def beside(file):
+    page = mmap.mmap(-1, 4096)
+    while True:
+        os.preadv(file, [page], 0)
+        time.sleep(0.01)
 for line in sys.stdin.buffer:
     verb, _, path = line[:-1].partition(b" ")
     path = bytes.fromhex(path.decode())
@@ -194,6 +199,10 @@ for line in sys.stdin.buffer:
             result = "ok"
         elif verb == b"leased":
             result = str(fcntl.fcntl(kept[-1], fcntl.F_GETLEASE) == fcntl.F_WRLCK)
+        elif verb == b"beside":
+            file = os.open(path, os.O_RDONLY | os.O_DIRECT)
+            threading.Thread(target=beside, args=(file,), daemon=True).start()
+            result = "ok"
         elif verb == b"spin":
             for _ in range(200000):
                 os.close(os.open(path, os.O_RDONLY))

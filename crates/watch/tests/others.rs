@@ -1,0 +1,95 @@
+//! Whether other programs read from the disk of a walk.
+#![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
+
+#[allow(dead_code, reason = "another test uses the rest")]
+mod common;
+
+use common::{Actor, Setup, until, write};
+use foreseek_watch::{Disk, Watcher};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Directories with [`FILES`] files each: together a hundred bursts.
+const DIRECTORIES: usize = 200;
+const FILES: usize = 30;
+
+/// A tree that is not in memory, and its directories.
+fn tree(setup: &Setup) -> Vec<PathBuf> {
+    let tree = setup.path("tree");
+    let directories: Vec<PathBuf> = (0..DIRECTORIES).map(|number| tree.join(format!("d{number}"))).collect();
+    for directory in &directories {
+        fs::create_dir_all(directory).expect("made");
+        (0..FILES).for_each(|n| write(&directory.join(format!("f{n}")), 16_384));
+    }
+    setup.cold();
+    directories
+}
+
+fn disk(watcher: &Watcher) -> Disk {
+    watcher.status().disks.first().cloned().expect("a disk")
+}
+
+fn walk(actor: &mut Actor, directory: &Path) {
+    assert_eq!(actor.does("walk", directory), FILES.to_string());
+}
+
+/// Waits until nobody has read from a block device for a while: programs that examine new devices do.
+fn wait_for_rest(device: &Path) {
+    let name = device.file_name().expect("a device").to_string_lossy().into_owned();
+    let stat = || fs::read_to_string(format!("/sys/block/{name}/stat")).expect("it has counts");
+    let mut last = (stat(), Instant::now());
+    let rested = || {
+        let now = stat();
+        if now != last.0 {
+            last = (now, Instant::now());
+        }
+        last.1.elapsed() > Duration::from_millis(500)
+    };
+    assert!(until(rested), "its disk is read all the time");
+}
+
+#[test]
+fn alone_a_walk_is_never_held_back() {
+    let Some(setup) = Setup::new() else { return };
+    let directories = tree(&setup);
+    let watcher = setup.watch();
+    wait_for_rest(&setup.device());
+    let mut actor = Actor::new(0);
+    for directory in &directories {
+        walk(&mut actor, directory);
+        let disk = disk(&watcher);
+        assert!(disk.others_read == Some(false) && disk.held_back_seconds == 0.0, "{disk:?}");
+    }
+    let read = || watcher.counters().now();
+    assert!(until(|| read().content_bytes > 0), "{:?}", read());
+}
+
+#[test]
+fn beside_a_reader_it_is_held_back_until_the_reader_ends() {
+    let Some(setup) = Setup::new() else { return };
+    let other = setup.path("other");
+    write(&other, 16 << 20);
+    let directories = tree(&setup);
+    let watcher = setup.watch();
+    let (mut actor, mut reader) = (Actor::new(0), Actor::new(0));
+    assert_eq!(reader.does("beside", &other), "ok");
+    let mut rest = directories.iter();
+    let mut walk_on = || walk(&mut actor, rest.next().expect("more of the tree"));
+    let mut looks = 0..;
+    let seen = || {
+        // Looks end a while after the last fetch.
+        if looks.next().is_some_and(|look: usize| look.is_multiple_of(100)) {
+            walk_on();
+        }
+        disk(&watcher).others_read == Some(true)
+    };
+    assert!(until(seen), "{:?}", watcher.status());
+    let held_back = || {
+        walk_on();
+        disk(&watcher).held_back_seconds > 0.0
+    };
+    assert!(until(held_back), "{:?}", watcher.status());
+    drop(reader);
+    assert!(until(|| disk(&watcher).others_read == Some(false)), "{:?}", watcher.status());
+}
