@@ -67,7 +67,9 @@ impl Proof {
 
     /// A look was made, or the wait for one was in vain.
     pub fn looked(&mut self, now: Instant) {
-        self.due = now + if (1..TIMES).contains(&self.grown) { APART } else { RARELY };
+        let is_likely = (1..TIMES).contains(&self.grown);
+        // A pause that doubles: one read that is no proof must not bring waits all the time.
+        self.due = now + if is_likely { (now - self.last).clamp(APART, RARELY) } else { RARELY };
     }
 
     /// Whether to wait for an idle disk, and look.
@@ -180,6 +182,22 @@ mod tests {
         assert!(!model.proof.is_due(model.now + APART));
         model.looks_beside_others(TIMES - 1, APART);
         assert!(model.holds() && !model.proof.is_due(model.now + APART));
+    }
+
+    #[test]
+    fn one_read_of_others_brings_few_waits() {
+        let mut model = model();
+        model.looks_beside_others(1, APART);
+        let (end, mut waits) = (model.now + RARELY * 2, 0);
+        while model.now < end {
+            model.now += Nanos::from_millis(1);
+            if model.proof.is_due(model.now) {
+                model.proof.looked(model.now);
+                waits += 1;
+            }
+        }
+        // After 50, 100, 200, 400, 800, 1,600 and 3,200 ms.
+        assert_eq!(waits, 7);
     }
 
     proptest! {
