@@ -30,6 +30,8 @@ const LOOK: Duration = Duration::from_micros(500);
 const PATIENCE: Duration = Duration::from_millis(500);
 /// How long an idle moment of the disk is waited for once it has served what was requested: two reads of a helped program.
 const MOMENT: Duration = Duration::from_millis(16);
+/// How often it is looked for: such a moment is as short as a program's work between two reads.
+const POLL: Duration = Duration::from_micros(100);
 /// After so long without a request the disk may be idle.
 const PAUSE: Duration = Duration::from_millis(5);
 /// The longest call beside others, half a burst of them.
@@ -220,15 +222,18 @@ impl SharedDisk {
     /// The end of a burst: looks who has read, and waits if others have.
     fn end(&self, observed: &Observed, state: &mut State) {
         let held_back = state.bursts.others_read();
-        if let Some(proof) = &state.proof
+        let Some(counted) = self.counted(observed) else { return };
+        if let Some(proof) = &mut state.proof
             && !held_back
         {
-            if proof.is_due(self.now()) {
+            if state.bursts.restart(counted) {
+                proof.suspect();
+            }
+            if proof.checks(self.now()) {
                 self.check(observed, state);
             }
-            return state.bursts.restart();
+            return;
         }
-        let Some(counted) = self.counted(observed) else { return };
         if !state.bursts.end(self.now(), counted) {
             return;
         }
@@ -250,10 +255,8 @@ impl SharedDisk {
         self.wait(&observed.load);
         let served = Clock::now();
         while !self.look_at(observed, state) && served.elapsed() < MOMENT {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL);
         }
-        let now = self.now();
-        state.proof.iter_mut().for_each(|proof| proof.looked(now));
     }
 
     /// Looks whether others are proven to read; returns whether the disk was idle.
@@ -262,7 +265,9 @@ impl SharedDisk {
         if state.proof.is_none() || observed.load.reads_in_flight() != Some(0) {
             return false;
         }
-        let Some(counted) = self.counted(observed) else { return false };
+        // The machine's count takes the longest, and the moment is short.
+        let counted = counted(&observed.load, || None, || self.helped().read(Clock::now()));
+        let Some(counted) = counted else { return false };
         self.programs_change(state);
         let now = self.now();
         let Some(proof) = &mut state.proof else { return false };

@@ -163,9 +163,10 @@ impl Bursts {
         self.others = self.others.max(Some(at));
     }
 
-    /// The present burst is over, without a look at who reads.
-    pub fn restart(&mut self) {
+    /// The present burst is over, and nothing is waited for. Returns whether others may have read from some disk.
+    pub fn restart(&mut self, counted: Counted) -> bool {
         self.length = Nanos::ZERO;
+        self.machine_grows(counted)
     }
 
     /// The present burst is over. Returns whether to wait until the disk has served it, and then to call

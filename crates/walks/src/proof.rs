@@ -8,6 +8,9 @@
 //! program a moment before it is in flight, and for the disk a moment after. So the difference must grow [`TIMES`] times,
 //! [`APART`] from each other. What others have read before a program came or went is not known, and does not count.
 //!
+//! A busy disk has few such moments. If others may have read, as far as the machine's counts tell, one is waited for: a
+//! *check*. Checks that find nothing become rare.
+//!
 //! Limits: others are not seen where the disk is never idle at a look, where programs come and go all the time, and while
 //! helped programs read more from another disk than others do from this one.
 //!
@@ -22,11 +25,11 @@ const TIMES: u32 = 3;
 const APART: Nanos = Nanos::from_millis(50);
 /// A program that reads less often than this is not held back for.
 const WITHIN: Nanos = Nanos::from_secs(2);
-/// The most time between two looks: a wait for an idle disk costs a rotation, which is a two-hundredth.
+/// The most time between two looks: a wait for an idle disk costs some rotations, which is a hundredth.
 const RARELY: Nanos = Nanos::from_secs(2);
 
 /// See the module's documentation.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Proof {
     /// What others have read at the looks since programs last changed.
     read: Option<Surplus>,
@@ -35,7 +38,18 @@ pub struct Proof {
     last: Instant,
     /// When others were last proven to read.
     proven: Option<Instant>,
-    due: Instant,
+    /// Others may have read since the last look.
+    suspected: bool,
+    looked: Instant,
+    /// The time from a look to a check, if others may have read.
+    pause: Nanos,
+}
+
+impl Default for Proof {
+    fn default() -> Self {
+        let (read, proven, last, looked) = (None, None, Instant(0), Instant(0));
+        Self { read, grown: 0, last, proven, suspected: true, looked, pause: APART }
+    }
 }
 
 impl Proof {
@@ -48,7 +62,7 @@ impl Proof {
             if self.read.get_or_insert(Surplus::new(others)).grows(others) {
                 self.grows(now);
             }
-            self.looked(now);
+            (self.looked, self.suspected) = (now, false);
         }
         is_idle
     }
@@ -59,23 +73,25 @@ impl Proof {
             return;
         }
         self.grown = if since > WITHIN { 1 } else { self.grown.saturating_add(1) };
-        self.last = now;
+        (self.last, self.pause) = (now, APART);
         if self.grown >= TIMES {
             self.proven = Some(now);
         }
     }
 
-    /// A look was made, or the wait for one was in vain.
-    pub fn looked(&mut self, now: Instant) {
-        let is_likely = (1..TIMES).contains(&self.grown);
-        // A pause that doubles: one read that is no proof must not bring waits all the time.
-        self.due = now + if is_likely { (now - self.last).clamp(APART, RARELY) } else { RARELY };
+    /// Others may have read from some disk.
+    pub fn suspect(&mut self) {
+        self.suspected = true;
     }
 
     /// Whether to wait for an idle disk, and look.
-    #[must_use]
-    pub fn is_due(&self, now: Instant) -> bool {
-        now >= self.due
+    pub fn checks(&mut self, now: Instant) -> bool {
+        let is_due = now >= self.looked + if self.suspected { self.pause } else { RARELY };
+        if is_due {
+            (self.looked, self.suspected) = (now, false);
+            self.pause = (self.pause * 2).min(RARELY);
+        }
+        is_due
     }
 
     /// A program is helped from now on, or one that was has ended: some of its reads do not count as its own.
@@ -172,32 +188,35 @@ mod tests {
     }
 
     #[test]
-    fn a_look_is_due_rarely_and_soon_after_others_have_read() {
+    fn checks_are_rare_but_if_others_may_have_read() {
+        assert!(Proof::default().checks(Instant(1) + APART), "the first one begins the count");
         let mut model = model();
-        assert!(Proof::default().is_due(model.now) && !model.proof.is_due(model.now));
-        assert!(model.proof.is_due(model.now + RARELY));
-        model.looks_beside_others(1, RARELY);
-        assert!(!model.proof.is_due(model.now) && model.proof.is_due(model.now + APART));
-        model.proof.looked(model.now + APART);
-        assert!(!model.proof.is_due(model.now + APART));
-        model.looks_beside_others(TIMES - 1, APART);
-        assert!(model.holds() && !model.proof.is_due(model.now + APART));
+        assert!(
+            !model.proof.clone().checks(model.now + APART) && model.proof.clone().checks(model.now + RARELY)
+        );
+        model.proof.suspect();
+        assert!(!model.proof.clone().checks(model.now) && model.proof.clone().checks(model.now + APART));
+        model.looks_beside_others(1, APART);
+        assert!(!model.proof.checks(model.now + APART), "what was suspected was found");
     }
 
     #[test]
-    fn one_read_of_others_brings_few_waits() {
+    fn checks_that_find_nothing_become_rare_until_one_finds_a_read() {
         let mut model = model();
-        model.looks_beside_others(1, APART);
-        let (end, mut waits) = (model.now + RARELY * 2, 0);
-        while model.now < end {
-            model.now += Nanos::from_millis(1);
-            if model.proof.is_due(model.now) {
-                model.proof.looked(model.now);
-                waits += 1;
+        let waits = |model: &mut Model| {
+            let (end, mut waits) = (model.now + RARELY * 2, 0);
+            while model.now < end {
+                model.now += Nanos::from_millis(1);
+                model.proof.suspect();
+                waits += u32::from(model.proof.checks(model.now));
             }
-        }
-        // After 50, 100, 200, 400, 800, 1,600 and 3,200 ms.
-        assert_eq!(waits, 7);
+            waits
+        };
+        // After 50, 150, 350, 750, 1,550 and 3,150 ms.
+        assert_eq!(waits(&mut model), 6);
+        assert!(waits(&mut model) <= 2);
+        model.looks_beside_others(1, APART);
+        assert_eq!(waits(&mut model), 6);
     }
 
     proptest! {
