@@ -235,6 +235,14 @@ pub fn mount_ext4(device: &Path, point: &Path, flags: MountFlags) -> Result<Moun
     mount_kind(device, "ext4", point, flags)
 }
 
+/// Mounts a new file system in memory.
+///
+/// # Errors
+/// The system's.
+pub fn mount_memory(point: &Path) -> Result<Mounted> {
+    mount_kind(Path::new("none"), "tmpfs", point, MountFlags::empty())
+}
+
 fn mount_kind(device: &Path, kind: &str, point: &Path, flags: MountFlags) -> Result<Mounted> {
     mount(device, point, kind, flags, None)
         .map_err(|error| Error::io("cannot mount", device.display(), error))?;

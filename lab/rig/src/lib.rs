@@ -17,7 +17,7 @@ pub mod queue;
 mod used;
 
 pub use cgroup::{CgroupParent, MemoryGroup, Usage, Version, command_in};
-pub use disk::{Disk, DiskPlan, Mounted, extents_of, mount_ext4};
+pub use disk::{Disk, DiskPlan, Mounted, extents_of, mount_ext4, mount_memory};
 pub use error::{Error, Result};
 pub use interrupt::{Interrupt, POLL};
 pub use machine::{check_space, missing};

@@ -38,7 +38,7 @@ pub struct Options {
     pub filled: f64,
     /// The I/O scheduler above the disk; none where it is `None`, as loop devices begin.
     pub scheduler: Option<Scheduler>,
-    /// Where the emulated disk keeps its data, and where programs write.
+    /// Where the emulated disk keeps its data, and where what is prepared for programs lies.
     pub disk_space: Option<PathBuf>,
     /// Where raw runs and the report go.
     pub out: PathBuf,

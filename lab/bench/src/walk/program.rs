@@ -1,8 +1,8 @@
 //! Programs that read trees: unmodified, as Debian packages them.
 //!
-//! Each is a line for `sh`: `$1` is the tree, `$2` a folder for its output, on another disk. That folder is
-//! empty before each run, or holds what was prepared once (for backups a first one, so that each run is a
-//! second one that reads everything).
+//! Each is a line for `sh`: `$1` is the tree, `$2` a folder for its output. That folder is empty before each run
+//! and in memory, or it lies on another disk and holds what was prepared once (for backups a first one, so that
+//! each run is a second one that reads everything).
 
 use super::beside::Beside;
 use crate::{Error, Result};

@@ -83,7 +83,7 @@ pub(crate) struct WalkArgs {
     #[arg(long, value_name = "NAME")]
     scheduler: Option<Scheduler>,
 
-    /// Where the emulated disk keeps its data, and programs what they write [default: /var/tmp].
+    /// Where the emulated disk keeps its data, and backups their repositories [default: /var/tmp].
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     disk_space: Option<PathBuf>,
 
