@@ -15,6 +15,13 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a device that is in use is waited for. If its last server used io_uring, the kernel lets go of the device a
+/// moment after that server has ended.
+const RELEASE_LIMIT: Duration = Duration::from_secs(1);
+/// How often it is tried.
+const POLL: Duration = Duration::from_millis(10);
 
 /// See the module's documentation.
 pub(crate) struct Below {
@@ -24,6 +31,33 @@ pub(crate) struct Below {
     length: Bytes,
     /// Its location on its array; `None` for a file.
     location: Option<Location>,
+}
+
+/// Opens a device or a file for this process alone.
+fn open_alone(path: &Path, is_block_device: bool) -> Result<File, Error> {
+    let begun = Instant::now();
+    loop {
+        match try_open_alone(path, is_block_device)? {
+            Some(file) => return Ok(file),
+            None if begun.elapsed() < RELEASE_LIMIT => std::thread::sleep(POLL),
+            None if is_block_device => return Err(busy(path)),
+            None => return Err(refused(path, "another process has it locked: detach it there first")),
+        }
+    }
+}
+
+/// `None` if another process has it.
+fn try_open_alone(path: &Path, is_block_device: bool) -> Result<Option<File>, Error> {
+    let exclusive = if is_block_device { libc::O_EXCL } else { 0 };
+    let flags = libc::O_CLOEXEC | libc::O_DIRECT | exclusive;
+    let file = match OpenOptions::new().read(true).write(true).custom_flags(flags).open(path) {
+        Ok(file) => file,
+        Err(error) if error.raw_os_error() == Some(libc::EBUSY) => return Ok(None),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Err(no_direct(path)),
+        Err(error) => Err(error).context("open", path)?,
+    };
+    let is_alone = is_block_device || flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+    Ok(is_alone.then_some(file))
 }
 
 impl Below {
@@ -39,25 +73,15 @@ impl Below {
             return Err(Error::Dead(array));
         }
         let location = kind.is_block_device().then(|| location_of(path)).transpose()?;
-        let exclusive = if kind.is_block_device() { libc::O_EXCL } else { 0 };
-        let flags = libc::O_CLOEXEC | libc::O_DIRECT | exclusive;
-        let mut file = match OpenOptions::new().read(true).write(true).custom_flags(flags).open(path) {
-            Ok(file) => file,
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => return Err(busy(path)),
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Err(no_direct(path)),
-            Err(error) => Err(error).context("open", path)?,
-        };
-        if kind.is_file() {
-            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-                return Err(refused(path, "another process has it locked: detach it there first"));
-            }
-            if let Some(device) = LoopDevice::find(|device| device.file().as_deref() == Some(path)).first() {
-                let device = device.path();
-                return Err(refused(
-                    path,
-                    &format!("{0} lies over it: free that by 'losetup -d {0}'", device.display()),
-                ));
-            }
+        let mut file = open_alone(path, kind.is_block_device())?;
+        if kind.is_file()
+            && let Some(device) = LoopDevice::find(|device| device.file().as_deref() == Some(path)).first()
+        {
+            let device = device.path();
+            return Err(refused(
+                path,
+                &format!("{0} lies over it: free that by 'losetup -d {0}'", device.display()),
+            ));
         }
         let length = Bytes(file.seek(SeekFrom::End(0)).context("look at", path)?);
         let reads = Arc::new(ReadFile::reopen(file.as_fd()).map_err(io::Error::from).context("open", path)?);

@@ -384,7 +384,8 @@ fn a_socket_of_a_dead_server_is_taken_over_and_one_in_use_is_not() {
     let a_file = format!("nbd:unix:{}", text(&lab.path("file")));
     let last = arguments.iter().position(|it| **it == address).expect("it is there");
     arguments[last] = &a_file;
-    assert!(arrays.refused(&arguments).contains("the path exists and is no socket"));
+    let refused = arrays.refused(&arguments);
+    assert!(refused.contains("the path exists and is no socket"), "{refused}");
     let wrong = arrays.run(&["attach", &file, "--profile", "raid5-5x-15k", "--export", "nbd:"]);
     assert!(wrong.status == Some(2) && wrong.err.contains("nbd:unix:PATH"), "{wrong:?}");
 
