@@ -42,7 +42,8 @@ const THREADS: usize = 8;
 /// When requests hold back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldBack {
-    /// When others are likely to read: all helped programs are known before they read.
+    /// When others are likely to read: all helped programs are known before they read, and most of it is read ahead
+    /// before they begin.
     Likely,
     /// When others read for certain: helped programs are found by their opens.
     Proven,
@@ -330,7 +331,10 @@ impl Observed {
         when: HoldBack,
     ) -> Option<Self> {
         let bursts = Bursts::new(costs, counted(&load, machine, || Bytes::ZERO)?);
-        let proof = (when == HoldBack::Proven).then(Proof::default);
+        let (bursts, proof) = match when {
+            HoldBack::Likely => (bursts, None),
+            HoldBack::Proven => (bursts.beside_helped_programs(), Some(Proof::default())),
+        };
         Some(Self { load, machine, state: Mutex::new(State { bursts, proof, last: None }) })
     }
 

@@ -4,7 +4,7 @@
 //! and transfer, as the bound on a walk has them. A number of requests would not do, since some lie side by side and
 //! others are a seek apart.
 //!
-//! - *Others read*: a burst has [`SHORT`], and the next one waits until the disk has served it. A read of another program
+//! - *Others read*: a burst has [`SHORT`] or [`SHORTER`], and the next one waits until the disk has served it. A read of another program
 //!   thus waits for the rest of a burst. Nothing else bounds its wait: a scheduler that sorts by address serves what is
 //!   read ahead first, since it lies in front of the head, and so does a drive's queue. The positioning to a burst's first
 //!   request comes besides, since the disk reads elsewhere in between. This ends when nobody else has read for [`QUIET`].
@@ -28,6 +28,8 @@ use std::sync::Arc;
 
 /// A burst while others read. Another's read waits for half of it in the mean, which is less than its own positioning.
 const SHORT: Nanos = Nanos::from_millis(16);
+/// The same where programs that are helped read meanwhile: the other one's read waits for a read of theirs, too.
+const SHORTER: Nanos = Nanos::from_millis(10);
 /// The time between two looks while nobody else reads. A look takes 0.1 ms.
 const LONG: Nanos = Nanos::from_millis(32);
 /// The most time between two checks: a queue that runs empty costs a rotation at most, which is a fiftieth.
@@ -71,6 +73,8 @@ impl Counted {
 #[derive(Clone)]
 pub struct Bursts {
     model: Model,
+    /// The length of a burst while others read.
+    short: Nanos,
     /// The end of the last request; unknown at the start of a burst beside others.
     head: Option<Lba>,
     /// The modelled time of the present burst.
@@ -102,6 +106,7 @@ impl Bursts {
     pub fn new(costs: Arc<dyn DeviceCosts>, counted: Counted) -> Self {
         let mut bursts = Self {
             model: Model::new(costs),
+            short: SHORT,
             head: None,
             length: Nanos::ZERO,
             machine: Surplus::default(),
@@ -114,6 +119,12 @@ impl Bursts {
         };
         bursts.begin(Instant(0), counted);
         bursts
+    }
+
+    /// The programs that are helped read while requests ahead go out.
+    #[must_use]
+    pub fn beside_helped_programs(self) -> Self {
+        Self { short: SHORTER, ..self }
     }
 
     /// The first burst begins after a pause, in which what this process requested was served. What others have read until
@@ -142,7 +153,7 @@ impl Bursts {
     /// Whether the present burst is as long as it may be.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.length >= if self.others_read() { SHORT } else { LONG }
+        self.length >= if self.others_read() { self.short } else { LONG }
     }
 
     /// Whether others are known to read from the disk.
