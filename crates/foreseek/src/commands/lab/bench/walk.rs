@@ -21,7 +21,7 @@ Examples:
   foreseek lab bench walk --quick               a first look, within 20 minutes
   foreseek lab bench walk --trees fresh --programs tar,grep \\
            --ways stock,warm,watch --pairs 5
-  foreseek lab bench walk --profile exos-18t    all of it: most of a day
+  foreseek lab bench walk --profile exos-18t    all of it: a day
 
 Exit status: 0 all aims are reached; 1 they are not, or not all is certain; 2 it
 could not be measured.";
