@@ -23,7 +23,7 @@ use foreseek_units::{Instant, Nanos};
 const TIMES: u32 = 3;
 /// The time in which a program that is helped becomes known, twice that in all.
 const APART: Nanos = Nanos::from_millis(50);
-/// A program that reads less often than this is not held back for.
+/// A program that reads less often than this makes no request wait.
 const WITHIN: Nanos = Nanos::from_secs(2);
 /// The most time between two looks: a wait for an idle disk costs some rotations, which is a hundredth.
 const RARELY: Nanos = Nanos::from_secs(2);
