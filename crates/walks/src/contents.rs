@@ -128,8 +128,8 @@ impl State {
         self.held += batch.bytes;
         if let Some(walk) = &mut self.walks[at] {
             walk.held += batch.bytes;
+            walk.batch = walk.waiting() + count;
             walk.fetched += count;
-            walk.batch = count;
             walk.files_at_batch = walk.files.saturating_sub(walk.used);
             walk.price = Some(batch.price / count);
         }

@@ -12,7 +12,7 @@
 //!
 //! When nothing of these is left, it fetches contents, as [`crate::ordered`] or [`crate::random`] plans them. The
 //! next batch is made when half of the last one is used or passed, so that a few large batches follow one another
-//! without a pause.
+//! without a pause. It is made sooner if the program opens many files that the last one has left out.
 //!
 //! All that is one *round*. In a round that is to fetch contents, half of the allowance is for directories and
 //! inodes. They are fetched if that takes at most a quarter of the time that the program takes for their files
@@ -45,6 +45,10 @@ const DIRECTORY_WORTH: u64 = 4;
 const METADATA_SHARE: u64 = 2;
 /// A round without result is repeated when the walk has cost an eighth more.
 const PATIENCE: u64 = 8;
+/// A batch has gaps if the program has opened more files than these beside it: so many, and a sixteenth of the
+/// batch. The next round then begins before half of the batch is used.
+const GAPS_FIRST: u64 = 16;
+const GAPS_SHARE: u64 = 16;
 /// For a walk that opens no files, fetches that do not halve the cost of single reads may take this part of the
 /// walk's cost: a fiftieth. Without them the first levels of a tree, which are narrow, would never be read.
 const TRIAL_SHARE: u64 = 50;
@@ -130,9 +134,11 @@ impl State {
     fn begin_round(&self, at: usize, aim: Aim) -> Result<Nanos, Stopped> {
         let Some(walk) = &self.walks[at] else { return Err(Stopped::TooShort) };
         if aim == Aim::Files {
-            // If it has opened many other files meanwhile, it will not reach the fetched ones soon.
-            let astray = walk.files.saturating_sub(walk.used + walk.files_at_batch) > walk.batch * 2;
-            if walk.contents.is_some() || (walk.waiting() * 2 > walk.batch && !astray) {
+            // The batch left files out that were not known yet. The program goes on to open such files until the batch
+            // is used.
+            let alone = walk.files.saturating_sub(walk.used + walk.files_at_batch);
+            let has_gaps = alone > GAPS_FIRST + walk.batch / GAPS_SHARE;
+            if walk.contents.is_some() || (walk.waiting() * 2 > walk.batch && !has_gaps) {
                 return Err(Stopped::No);
             }
         }

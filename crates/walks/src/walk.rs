@@ -85,7 +85,7 @@ pub(crate) struct Walk {
     pub(crate) contents: Option<FetchId>,
     /// Opened files that had not been fetched, when the last batch was made.
     pub(crate) files_at_batch: u64,
-    /// Files of the last batch.
+    /// Files of the last batch, and those of earlier ones that were not used then.
     pub(crate) batch: u64,
     /// In a round: how much may still be spent on directories and inodes.
     pub(crate) round: Option<Nanos>,
