@@ -2,7 +2,7 @@
 
 use crate::state::{State, WALKS_LIMIT};
 use crate::{Commands, Event, Settings, Status};
-use foreseek_units::{DeviceCosts, Instant};
+use foreseek_units::{DeviceCosts, Instant, Nanos};
 use std::fmt;
 use std::sync::Arc;
 
@@ -56,6 +56,14 @@ impl Walks {
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         if self.state.outbox.is_empty() { self.state.deadline() } else { Some(self.now) }
+    }
+
+    /// Whether all programs that opened something within this time before the last event find everything in memory:
+    /// their events may wait.
+    #[must_use]
+    pub fn is_quiet(&self, within: Nanos) -> bool {
+        let mut walks = self.state.live().filter(|walk| walk.last + within >= self.now);
+        walks.all(|walk| walk.quiet.is_some())
     }
 
     /// The present status.

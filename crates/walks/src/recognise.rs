@@ -2,7 +2,7 @@
 
 use crate::order::SLACK;
 use crate::state::{About, Reading, State, WALKS_LIMIT};
-use crate::tree::{EARLY_LIMIT, Key, Listing, flag};
+use crate::tree::{Directory, EARLY_LIMIT, Key, Listing, flag};
 use crate::walk::{ACTIVE, Walk};
 use crate::{Command, InDirectory, Kind, LISTS_LIMIT, Node};
 use foreseek_seam::ProcessId;
@@ -28,9 +28,17 @@ impl State {
         parent: Option<Node>,
     ) {
         let parent = parent.filter(|parent| *parent != node);
+        let over = self.tree.key(node).filter(|key| self.begins_again(*key));
+        if let Some(over) = over.and_then(|key| self.tree.get(key)).map(|over| over.walk) {
+            self.end(over as usize);
+        }
         let Some(key) = self.tree.key(node).or_else(|| self.begin(now, node, parent)) else { return };
         let Some(directory) = self.tree.get_mut(key) else { return };
         let at = directory.walk as usize;
+        if over.is_some() {
+            self.begin_quiet(at);
+        }
+        let Some(directory) = self.tree.get_mut(key) else { return };
         directory.parent = directory.parent.or(parent);
         let first = !std::mem::replace(&mut directory.opened, true);
         directory.opener = Some(pid);
@@ -168,6 +176,11 @@ impl State {
             least
         });
         let key = self.tree.add(node, parent, at as u32);
+        for command in &mut self.outbox {
+            if matches!(command, Command::Forget { directory } if *directory == node) {
+                *command = Command::WatchOpens { directory: node, on: false };
+            }
+        }
         match &mut self.walks[at] {
             Some(walk) => walk.all.push(key),
             none => *none = Some(Walk::new(key, now)),
@@ -279,6 +292,7 @@ impl State {
                 walk.opened_one(item.class);
             }
             self.pass(at, key);
+            self.end_reports(key);
         }
         if self.settings.sees_reads && item.kind == Kind::File {
             self.follow(about);
@@ -462,13 +476,20 @@ impl State {
             let (gone, kept): (Vec<Key>, Vec<Key>) = walk.all.iter().partition(|key| finished(key));
             for key in gone {
                 self.waste_all(at, key);
-                if let Some(directory) = self.tree.forget(key) {
-                    self.outbox.push_back(Command::Forget { directory });
-                }
+                self.forget(key);
             }
             if let Some(walk) = &mut self.walks[at] {
                 walk.all = kept;
             }
+        }
+    }
+
+    /// Drops a directory. Where nothing was requested in it, the driver has nothing to forget.
+    fn forget(&mut self, key: Key) {
+        let has = |it: &Directory| it.reported || it.listing != Listing::None;
+        let requested = self.tree.get(key).is_some_and(has);
+        if let Some(directory) = self.tree.forget(key).filter(|_| requested) {
+            self.outbox.push_back(Command::Forget { directory });
         }
     }
 
@@ -493,9 +514,7 @@ impl State {
         self.classes.walked(walk.program, walk.files, !complete && !walk.unseen);
         for key in walk.all.clone() {
             self.waste_all(at, key);
-            if let Some(directory) = self.tree.forget(key) {
-                self.outbox.push_back(Command::Forget { directory });
-            }
+            self.forget(key);
         }
         let Some(walk) = self.walks[at].take() else { return };
         self.ledger.settle(&walk.account);

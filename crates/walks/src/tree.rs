@@ -169,6 +169,8 @@ pub(crate) struct Directory {
     /// Files that were opened in it, and that it lists.
     pub(crate) files: u32,
     listed_files: u32,
+    /// Listed files that no program has opened.
+    unopened: u32,
     /// Its walk's clock at the last open of a file.
     pub(crate) touched: u64,
     pub(crate) items: Vec<Item>,
@@ -203,6 +205,7 @@ impl Directory {
             rank: 0,
             files: 0,
             listed_files: 0,
+            unopened: 0,
             touched: 0,
             items: Vec::new(),
             inodes: InodeReads::default(),
@@ -224,6 +227,7 @@ impl Directory {
         by_name.sort_unstable_by_key(|at| entries[*at as usize].name);
         self.items = entries.iter().map(|entry| item(entry, class(entry.name))).collect();
         self.listed_files = self.items.iter().filter(|item| item.kind == Kind::File).count() as u32;
+        self.unopened = self.listed_files;
         for (rank, at) in by_inode.iter().enumerate() {
             self.items[*at as usize].inode_rank = rank as u32;
         }
@@ -239,6 +243,11 @@ impl Directory {
     /// Whether as many files were opened in it as it lists, or it is not listed.
     pub(crate) fn is_read(&self) -> bool {
         self.listing != Listing::Known || self.files >= self.listed_files
+    }
+
+    /// Whether each listed file was opened. There is at least one.
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.listing == Listing::Known && self.unopened == 0 && self.listed_files > 0
     }
 
     /// The entry of an inode.
@@ -290,9 +299,10 @@ impl Directory {
         })
     }
 
-    /// Records that an entry was opened. Returns its distance from the last opened one of its kind, in each order.
+    /// Records that an entry was opened for the first time. Returns its distance from the last opened one of its kind, in each order.
     pub(crate) fn open(&mut self, entry: u32) -> Option<[i64; 3]> {
         let item = self.items[entry as usize];
+        self.unopened -= u32::from(item.kind == Kind::File);
         let ranks = [entry, item.inode_rank, item.name_rank];
         let is_directory = item.kind == Kind::Directory;
         let reach = if is_directory { &mut self.below } else { &mut self.reach };

@@ -280,6 +280,45 @@ fn a_walk_that_leaves_memory_is_prefetched_again() {
     assert!(with_engine.reported < (rest.len() + first.len() / 4) as u64, "{}", with_engine.reported);
 }
 
+/// Walks over the same tree without a pause: `grep -r` again and again.
+#[test]
+fn a_walk_over_what_the_last_one_has_read_is_not_reported() {
+    let tree = fresh();
+    let acts = walk(&tree, Reading::Listing, false);
+    let mut world = World::new(Arc::new(Flat), tree.clone(), Some(Settings::default()));
+    acts.iter().for_each(|act| world.act(*act));
+    let (reported, requests) = (world.reported, world.fetches.requests);
+    for _ in 0..3 {
+        acts.iter().for_each(|act| world.act(*act));
+    }
+    assert!(world.reported - reported < 50, "{}", world.reported - reported);
+    assert_eq!(world.fetches.requests, requests);
+    // From another directory.
+    let below: Vec<Act> =
+        acts.iter().copied().skip_while(|act| !matches!(act, Act::Directory(at) if *at > 0)).collect();
+    below.iter().for_each(|act| world.act(*act));
+    assert!(world.reported - reported < 50, "{}", world.reported - reported);
+}
+
+/// The same over a tree that has left memory meanwhile.
+#[test]
+fn a_walk_over_what_was_evicted_since_the_last_one_is_prefetched() {
+    let tree = fresh();
+    let acts = walk(&tree, Reading::Listing, false);
+    let mut stock = World::new(Arc::new(Flat), tree.clone(), None);
+    let mut world = World::new(Arc::new(Flat), tree.clone(), Some(Settings::default()));
+    for _ in 0..4 {
+        let before = [stock.own.time, world.own.time + world.fetches.time];
+        for world in [&mut stock, &mut world] {
+            acts.iter().for_each(|act| world.act(*act));
+            world.evict();
+        }
+        let after = [stock.own.time, world.own.time + world.fetches.time];
+        let [stock, with_engine] = [0, 1].map(|at| (after[at] - before[at]).as_secs_f64());
+        assert!(stock > with_engine * 4.0, "{stock} {with_engine}");
+    }
+}
+
 /// One directory of so many files.
 fn one_directory(files: usize) -> Tree {
     let mut tree = fresh();

@@ -141,6 +141,11 @@ impl Disks {
         self.reporting = walks;
     }
 
+    /// Whether events may wait: wherever programs walk, they find everything in memory.
+    pub(crate) fn are_quiet(&self) -> bool {
+        self.list.iter().all(|disk| disk.engine.is_quiet())
+    }
+
     /// The time of the next tick.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.list.iter().filter_map(|disk| disk.engine.deadline()).min()

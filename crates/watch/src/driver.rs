@@ -39,6 +39,8 @@ const ANSWERS: usize = 64;
 /// for as long as some opens of cached files take. A walk that waits for its disk causes fewer than one event
 /// in this time.
 const PAUSE: Duration = Duration::from_millis(2);
+/// The same while programs find everything in memory. They open some hundred directories in this time.
+const QUIET_PAUSE: Duration = Duration::from_millis(20);
 /// How often the status is updated while there are events.
 const STATUS: Duration = Duration::from_millis(100);
 
@@ -146,7 +148,8 @@ impl Driver {
             .map(|deadline| Duration::from_nanos((deadline.get()).saturating_sub(self.now().get())));
         let mut wait = if busy { Duration::ZERO } else { until.unwrap_or(REST_PERIOD).min(STATUS) };
         let mut ready = vec![PollFd::new(&self.mounts, PollFlags::PRI)];
-        let pause = PAUSE.saturating_sub(self.last_read.elapsed());
+        let pause = if self.disks.are_quiet() { QUIET_PAUSE } else { PAUSE };
+        let pause = pause.saturating_sub(self.last_read.elapsed());
         if pause.is_zero() {
             ready.push(PollFd::new(&self.directories, PollFlags::IN));
             ready.push(PollFd::new(&self.files, PollFlags::IN));

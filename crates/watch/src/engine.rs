@@ -1,6 +1,6 @@
 //! The engine of a disk, as the driver calls it.
 
-use foreseek_units::{DeviceCosts, Instant};
+use foreseek_units::{DeviceCosts, Instant, Nanos};
 use foreseek_walks::{Command, Commands, Event, Settings, Status, Walks};
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -11,9 +11,16 @@ pub trait Engine: Send + Debug {
     fn on(&mut self, now: Instant, event: Event<'_>) -> Vec<Command>;
     /// When it wants [`Event::Tick`].
     fn deadline(&self) -> Option<Instant>;
+    /// Whether events may wait, as the programs of the last ones find everything in memory.
+    fn is_quiet(&self) -> bool {
+        false
+    }
     /// Its status.
     fn status(&self) -> Status;
 }
+
+/// The time in which a program that reads from a disk opens something.
+const LATELY: Nanos = Nanos::from_millis(100);
 
 impl Engine for Walks {
     fn on(&mut self, now: Instant, event: Event<'_>) -> Vec<Command> {
@@ -24,6 +31,10 @@ impl Engine for Walks {
 
     fn deadline(&self) -> Option<Instant> {
         Walks::deadline(self)
+    }
+
+    fn is_quiet(&self) -> bool {
+        Walks::is_quiet(self, LATELY)
     }
 
     fn status(&self) -> Status {
