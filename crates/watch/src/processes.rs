@@ -7,12 +7,19 @@
 //! Processes of this program are ignored: this daemon, another one, `foreseek warm`, the server of a `foreseek
 //! mount`. Otherwise a daemon's fetches would look like a walk.
 //!
-//! Bounds: [`PROCESSES`] are remembered; with more, all are forgotten and looked up again.
+//! Each event has a new descriptor of the process, which is closed at once. The kernel makes an inode for the first
+//! descriptor of a process, and drops it with the last: some microseconds for each event. Hence one descriptor of
+//! each process that was looked up lately stays open.
+//!
+//! Bounds: [`PROCESSES`] are remembered; with more, all are forgotten and looked up again. [`HELD`] descriptors stay
+//! open.
 
 use foreseek_storage::{Credentials, DeviceNumber};
 use rustc_hash::FxHashMap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
+use rustix::process::{PidfdFlags, getpid, pidfd_open};
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +29,8 @@ use std::time::{Duration, Instant};
 const FRESH: Duration = Duration::from_millis(100);
 /// Processes that are remembered, some 200 bytes each: as many as open directories at a time on a busy machine.
 const PROCESSES: usize = 4096;
+/// Processes of which a descriptor stays open: more than walk at a time on a busy machine.
+const HELD: usize = 64;
 /// Different credentials that are remembered, so that equal ones are stored once.
 const SETS: usize = 256;
 /// Descriptors of a process that are searched for a directory. The first ones are searched, since the top of a
@@ -54,6 +63,10 @@ pub(crate) struct Processes {
     program: Option<PathBuf>,
     known: FxHashMap<u32, Known>,
     sets: Vec<Arc<Credentials>>,
+    /// The processes that were looked up last, each with a descriptor.
+    held: VecDeque<(u32, OwnedFd)>,
+    /// The same of this process, whose own opens are reported, too.
+    _own_held: Option<OwnedFd>,
 }
 
 impl Default for Processes {
@@ -63,6 +76,8 @@ impl Default for Processes {
             program: std::fs::read_link("/proc/self/exe").ok(),
             known: FxHashMap::default(),
             sets: Vec::new(),
+            held: VecDeque::new(),
+            _own_held: pidfd_open(getpid(), PidfdFlags::empty()).ok(),
         }
     }
 }
@@ -71,7 +86,20 @@ impl Processes {
     /// The process that opened a directory; `None` for one of this program, and for one that has ended or
     /// cannot be examined.
     pub(crate) fn opener(&mut self, process: u32, fd: Option<OwnedFd>, now: Instant) -> Option<Opener> {
-        self.opener_if(process, now, || fd.is_some_and(|fd| is_alive(&fd)))
+        let found = self.opener_if(process, now, || fd.as_ref().is_some_and(is_alive));
+        if let Some(fd) = fd.filter(|_| found.is_none() || found.as_ref().is_some_and(|it| it.name.is_some())) {
+            self.hold(process, fd);
+        }
+        found
+    }
+
+    /// Keeps a descriptor of a process that was just looked up.
+    fn hold(&mut self, process: u32, fd: OwnedFd) {
+        self.held.retain(|(held, _)| *held != process);
+        if self.held.len() >= HELD {
+            self.held.pop_front();
+        }
+        self.held.push_back((process, fd));
     }
 
     /// The same for a process that waits for an answer of this one, and is therefore alive.
@@ -171,7 +199,7 @@ fn is_alive(fd: &OwnedFd) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    use rustix::process::Pid;
     use std::process::Command;
 
     fn fd_of(process: u32) -> OwnedFd {
@@ -218,6 +246,25 @@ mod tests {
         assert!(!has_unread(), "the listing is past its beginning");
         let other = DeviceNumber { major: 0, minor: 0 };
         assert!(!super::has_unread(std::process::id(), other, stat.st_ino));
+    }
+
+    #[test]
+    fn a_descriptor_of_each_process_looked_up_last_stays_open() {
+        let (mut processes, now) = (Processes::default(), Instant::now());
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        for lookup in 0..3 {
+            let at = now + FRESH * lookup;
+            assert!(processes.opener(child.id(), Some(fd_of(child.id())), at).is_some());
+            assert!(processes.opener(child.id(), Some(fd_of(child.id())), at).is_some());
+        }
+        assert_eq!(processes.held.iter().map(|(held, _)| *held).collect::<Vec<_>>(), [child.id()]);
+        for other in 0..HELD as u32 {
+            processes.hold(1_000_000 + other, fd_of(child.id()));
+        }
+        assert_eq!(processes.held.len(), HELD);
+        assert!(processes.held.iter().all(|(held, _)| *held != child.id()), "the oldest one is closed");
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]
