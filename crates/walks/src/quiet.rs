@@ -42,8 +42,9 @@ const STEP_LIMIT: u64 = 32;
 /// A walk is over if its top is opened again and no more than this part of its files is left: a sixteenth. Some
 /// are left of each walk, since the last ones that a program leaves out are not known as passed.
 const OVER: u64 = 16;
-/// The time between two trials: a hundred directories in memory, or one or two that the disk reads.
-const TRIAL_PAUSE: Nanos = Nanos::from_millis(10);
+/// The time between two trials: some hundred directories in memory, or a few that the disk reads. A trial takes a
+/// program that uses all processors as long as some directories in memory.
+const TRIAL_PAUSE: Nanos = Nanos::from_millis(50);
 /// The most directories, from the last one opened up to the top, whose files are reported when a walk wakes.
 const CHAIN_LIMIT: usize = 64;
 

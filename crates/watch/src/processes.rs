@@ -87,7 +87,8 @@ impl Processes {
     /// cannot be examined.
     pub(crate) fn opener(&mut self, process: u32, fd: Option<OwnedFd>, now: Instant) -> Option<Opener> {
         let found = self.opener_if(process, now, || fd.as_ref().is_some_and(is_alive));
-        if let Some(fd) = fd.filter(|_| found.is_none() || found.as_ref().is_some_and(|it| it.name.is_some())) {
+        if let Some(fd) = fd.filter(|_| found.is_none() || found.as_ref().is_some_and(|it| it.name.is_some()))
+        {
             self.hold(process, fd);
         }
         found
