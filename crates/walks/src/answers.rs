@@ -214,6 +214,7 @@ impl State {
         if let Some(walk) = &mut self.walks[at] {
             (walk.round, walk.look_at) = (None, walk.clock + REFUSED_PATIENCE);
         }
+        self.give_up_trial(at);
     }
 
     /// A directory's entries changed.

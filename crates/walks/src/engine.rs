@@ -58,12 +58,12 @@ impl Walks {
         if self.state.outbox.is_empty() { self.state.deadline() } else { Some(self.now) }
     }
 
-    /// Whether all programs that opened something within this time before the last event find everything in memory:
-    /// their events may wait.
+    /// Whether programs walk whose files are all in memory, and no others within this time before the last event: events
+    /// may wait.
     #[must_use]
     pub fn is_quiet(&self, within: Nanos) -> bool {
-        let mut walks = self.state.live().filter(|walk| walk.last + within >= self.now);
-        walks.all(|walk| walk.quiet.is_some())
+        let mut walks = self.state.live().filter(|walk| walk.last + within >= self.now || walk.is_fetching());
+        walks.next().is_some_and(|walk| walk.quiet.is_some()) && walks.all(|walk| walk.quiet.is_some())
     }
 
     /// The present status.

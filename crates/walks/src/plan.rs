@@ -121,7 +121,9 @@ impl State {
 
     fn aim(&self, at: usize) -> Option<Aim> {
         let walk = self.walks[at].as_ref()?;
-        if walk.files >= FILES_FIRST && self.settings.contents {
+        // A walk may have become quiet before its eighth file.
+        let has_files = walk.files >= FILES_FIRST || (walk.quiet.is_some() && walk.files > 0);
+        if has_files && self.settings.contents {
             return Some(Aim::Files);
         }
         if walk.lookups >= LOOKUPS_FIRST || walk.files >= FILES_FIRST {
@@ -143,7 +145,8 @@ impl State {
             }
         }
         let allowed = self.allowed(at);
-        if walk.manner().is_too_early(self, walk, allowed) {
+        // A trial fetches no contents.
+        if walk.quiet.is_none() && walk.manner().is_too_early(self, walk, allowed) {
             return Err(Stopped::Allowance);
         }
         Ok(if aim == Aim::Files { allowed / METADATA_SHARE } else { allowed })

@@ -8,14 +8,11 @@
 //! To detect that, it places a few entries of the first opened directories ([`TRIAL`] each, where that costs
 //! the device nothing), and the first round examines [`SPREAD`] files before it lists anything ahead.
 //!
-//! A quiet walk is tried again as it opens directories: at the first one, then two, four, ... [`STEP_LIMIT`]
-//! directories later, and at most each [`TRIAL_PAUSE`]. A trial places [`TRIAL`] files spread over the directory, by the rules and at the price
+//! A quiet walk is tried again as it opens directories, also those that it has opened before: at the first one, then
+//! two, four, ... [`STEP_LIMIT`] directories later, and at most each [`TRIAL_PAUSE`]. A trial places [`TRIAL`] files spread over the directory, by the rules and at the price
 //! of any other fetch. If one of them is not in memory, the walk wakes. Before a walk becomes quiet, [`SPREAD`]
 //! files spread over the rest of its present directory are placed as well. Only the first part of a directory
 //! with many files may be in memory, and no open of a directory would show that.
-//!
-//! A program that opens the top of a walk again after all of it was opened begins the next walk ([`OVER`]). That
-//! finds in memory what the last one has read, as a rule. It is quiet from the start, and its trials tell.
 //!
 //! *Limits.* A trial may come after the program has read its files, and then finds them in memory; the next one
 //! is as likely to come in time. If a tenth of a large directory's rest is not in memory, one in thirty walks
@@ -23,7 +20,6 @@
 //! there.
 
 use crate::pace::Pace;
-use crate::plan::FILES_FIRST;
 use crate::state::{About, State};
 use crate::tree::{Directory, Key, Listing, flag};
 use crate::{Command, Kind, Stopped};
@@ -39,9 +35,6 @@ const SPREAD: u64 = 32;
 /// The most directories between two trials. A trial opens about as many files as the program does in one
 /// directory, so that all trials together take one or two per cent of the program's own work.
 const STEP_LIMIT: u64 = 32;
-/// A walk is over if its top is opened again and no more than this part of its files is left: a sixteenth. Some
-/// are left of each walk, since the last ones that a program leaves out are not known as passed.
-const OVER: u64 = 16;
 /// The time between two trials: some hundred directories in memory, or a few that the disk reads. A trial takes a
 /// program that uses all processors as long as some directories in memory.
 const TRIAL_PAUSE: Nanos = Nanos::from_millis(50);
@@ -51,7 +44,9 @@ const CHAIN_LIMIT: usize = 64;
 /// The trials of a quiet walk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quiet {
-    /// The number of opened directories at the next trial.
+    /// Directories opened since, known ones included.
+    opened: u64,
+    /// How many these are at the next trial.
     next: u64,
     /// The number of directories until the trial after that.
     step: u64,
@@ -130,7 +125,12 @@ impl State {
         match &mut walk.quiet {
             Some(quiet) if complete && walk.resident > 0 => {
                 quiet.step = (quiet.step * 2).min(STEP_LIMIT);
-                (quiet.trying, quiet.next) = (false, walk.directories + quiet.step);
+                (quiet.trying, quiet.next) = (false, quiet.opened + quiet.step);
+                false
+            }
+            Some(_) if complete && !walk.missing => {
+                // Nothing was placed.
+                self.give_up_trial(at);
                 false
             }
             Some(_) => {
@@ -190,8 +190,8 @@ impl State {
 
     fn become_quiet(&mut self, at: usize) {
         let Some(walk) = &mut self.walks[at] else { return };
-        let next = walk.directories + 1;
-        walk.quiet = Some(Quiet { next, step: 1, after: walk.last + TRIAL_PAUSE, trying: false });
+        let after = walk.last + TRIAL_PAUSE;
+        walk.quiet = Some(Quiet { opened: 0, next: 1, step: 1, after, trying: false });
         (walk.unseen, walk.round) = (true, None);
         for key in &walk.all {
             let Some(directory) = self.tree.get_mut(*key) else { continue };
@@ -202,48 +202,20 @@ impl State {
         }
     }
 
-    /// Whether a program that opens this directory begins the next walk over what its last one has opened.
-    pub(crate) fn begins_again(&self, key: Key) -> bool {
-        let Some(directory) = self.tree.get(key).filter(|directory| directory.opened) else { return false };
-        let Some(walk) = self.walks[directory.walk as usize].as_ref().filter(|walk| walk.top == key) else {
-            return false;
-        };
-        if let Some(quiet) = walk.quiet {
-            // Each walk that begins is tried more often at first.
-            return !quiet.trying && walk.directories >= STEP_LIMIT;
-        }
-        let is_busy = walk.lists > 0 || walk.places > 0 || walk.metadata.is_some() || walk.contents.is_some();
-        let most = walk.files / OVER;
-        if is_busy || walk.files < FILES_FIRST || walk.waiting() > most {
-            return false;
-        }
-        let mut left = 0;
-        walk.expect(&self.tree, |_, _, item| {
-            let wanted = item.kind == Kind::Directory || walk.wants(item.class);
-            left += u64::from(wanted && !item.is(flag::OPENED));
-            left <= most
-        });
-        left <= most
-    }
-
-    /// A walk over what the last one has opened has begun. As the last one, it is expected to open files.
-    pub(crate) fn begin_quiet(&mut self, at: usize) {
-        let Some(walk) = &mut self.walks[at] else { return };
-        walk.quiet = Some(Quiet { next: 1, step: 1, after: Instant::ZERO, trying: false });
-        (walk.files, walk.resident, walk.unseen) = (FILES_FIRST, RESIDENT, true);
-    }
-
     /// A quiet walk has opened a directory: starts a trial if it is due.
     pub(crate) fn try_again(&mut self, at: usize, key: Key) {
         let (Some(walk), Some(directory)) = (&mut self.walks[at], self.tree.get_mut(key)) else { return };
         directory.unseen = true;
         let Some(quiet) = &mut walk.quiet else { return };
-        if quiet.trying || walk.directories < quiet.next || walk.last < quiet.after {
+        quiet.opened += 1;
+        if quiet.trying || quiet.opened < quiet.next || walk.last < quiet.after {
             return;
         }
         (quiet.trying, quiet.after) = (true, walk.last + TRIAL_PAUSE);
+        (walk.resident, walk.missing) = (0, false);
         walk.cursor = Some(key);
         (walk.look_at, walk.next_cost) = (0, Nanos::ZERO);
+        directory.forget_residents();
         if directory.listing != Listing::None || !self.list(at, key, None) {
             self.sample(at, key);
             self.advance(at);
@@ -265,7 +237,7 @@ impl State {
         let Some(walk) = &mut self.walks[at] else { return };
         walk.sample = None;
         if let Some(quiet) = &mut walk.quiet {
-            (quiet.trying, quiet.next) = (false, walk.directories + 1);
+            (quiet.trying, quiet.next) = (false, quiet.opened + 1);
         }
     }
 

@@ -1,8 +1,9 @@
 //! The actions of programs: opens, look-ups and reads become walks, votes and uses.
 
 use crate::order::SLACK;
+use crate::plan::FILES_FIRST;
 use crate::state::{About, Reading, State, WALKS_LIMIT};
-use crate::tree::{Directory, EARLY_LIMIT, Key, Listing, flag};
+use crate::tree::{EARLY_LIMIT, Key, Listing, flag};
 use crate::walk::{ACTIVE, Walk};
 use crate::{Command, InDirectory, Kind, LISTS_LIMIT, Node};
 use foreseek_seam::ProcessId;
@@ -15,6 +16,9 @@ const LIST_DIRECTORIES: u64 = 3;
 /// Directories that are listed while everything found is in memory: so many, and an eighth of all beyond.
 const LISTED_FIRST: u64 = 16;
 const LISTED_SHARE: u64 = 8;
+/// A walk is over if its top is opened again when no more than this part of it is left: a sixteenth. Programs leave
+/// some files out, and the last opens may not be reported yet. As much of the walk must pass between two checks.
+const OVER: u64 = 16;
 /// Files whose reads are followed at a time: threads, and their read-ahead.
 const READINGS_LIMIT: usize = 256;
 
@@ -28,17 +32,13 @@ impl State {
         parent: Option<Node>,
     ) {
         let parent = parent.filter(|parent| *parent != node);
-        let over = self.tree.key(node).filter(|key| self.begins_again(*key));
-        if let Some(over) = over.and_then(|key| self.tree.get(key)).map(|over| over.walk) {
-            self.end(over as usize);
+        let over = self.tree.key(node).and_then(|key| self.ends_with_top(key));
+        if let Some(over) = over {
+            self.end(over);
         }
         let Some(key) = self.tree.key(node).or_else(|| self.begin(now, node, parent)) else { return };
         let Some(directory) = self.tree.get_mut(key) else { return };
         let at = directory.walk as usize;
-        if over.is_some() {
-            self.begin_quiet(at);
-        }
-        let Some(directory) = self.tree.get_mut(key) else { return };
         directory.parent = directory.parent.or(parent);
         let first = !std::mem::replace(&mut directory.opened, true);
         directory.opener = Some(pid);
@@ -71,6 +71,31 @@ impl State {
         }
         self.list_opened(at, key);
         self.advance(at);
+    }
+
+    /// A program opens a directory. If that is the top of a walk that has opened nearly all that it knows of, that walk
+    /// is over, and the next one over the same files begins. Returns the walk. Quiet walks go on: their trials
+    /// find out what has left memory.
+    fn ends_with_top(&mut self, key: Key) -> Option<usize> {
+        let at = self.tree.get(key).filter(|directory| directory.opened)?.walk as usize;
+        let walk = self.walks[at].as_mut().filter(|walk| walk.top == key && walk.clock >= walk.over_at)?;
+        walk.over_at = walk.clock + walk.clock / OVER + 1;
+        let walk = self.walks[at].as_ref()?;
+        if walk.is_fetching() || walk.quiet.is_some() {
+            return None;
+        }
+        let (mut all, mut left) = (0, walk.waiting());
+        for directory in walk.all.iter().filter_map(|key| self.tree.get(*key)) {
+            match directory.listing {
+                Listing::Known => {
+                    all += directory.items.len() as u64;
+                    left += directory.unopened();
+                }
+                _ if directory.opened && !directory.unseen => return None,
+                _ => {}
+            }
+        }
+        (all >= FILES_FIRST && left * OVER <= all).then_some(at)
     }
 
     /// An action of a program in a known directory continues its walk. Returns the walk.
@@ -176,11 +201,8 @@ impl State {
             least
         });
         let key = self.tree.add(node, parent, at as u32);
-        for command in &mut self.outbox {
-            if matches!(command, Command::Forget { directory } if *directory == node) {
-                *command = Command::WatchOpens { directory: node, on: false };
-            }
-        }
+        // It is wanted again.
+        self.outbox.retain(|it| !matches!(it, Command::Forget { directory } if *directory == node));
         match &mut self.walks[at] {
             Some(walk) => walk.all.push(key),
             none => *none = Some(Walk::new(key, now)),
@@ -476,20 +498,13 @@ impl State {
             let (gone, kept): (Vec<Key>, Vec<Key>) = walk.all.iter().partition(|key| finished(key));
             for key in gone {
                 self.waste_all(at, key);
-                self.forget(key);
+                if let Some(directory) = self.tree.forget(key) {
+                    self.outbox.push_back(Command::Forget { directory });
+                }
             }
             if let Some(walk) = &mut self.walks[at] {
                 walk.all = kept;
             }
-        }
-    }
-
-    /// Drops a directory. Where nothing was requested in it, the driver has nothing to forget.
-    fn forget(&mut self, key: Key) {
-        let has = |it: &Directory| it.reported || it.listing != Listing::None;
-        let requested = self.tree.get(key).is_some_and(has);
-        if let Some(directory) = self.tree.forget(key).filter(|_| requested) {
-            self.outbox.push_back(Command::Forget { directory });
         }
     }
 
@@ -514,7 +529,9 @@ impl State {
         self.classes.walked(walk.program, walk.files, !complete && !walk.unseen);
         for key in walk.all.clone() {
             self.waste_all(at, key);
-            self.forget(key);
+            if let Some(directory) = self.tree.forget(key) {
+                self.outbox.push_back(Command::Forget { directory });
+            }
         }
         let Some(walk) = self.walks[at].take() else { return };
         self.ledger.settle(&walk.account);

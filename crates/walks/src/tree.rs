@@ -169,8 +169,8 @@ pub(crate) struct Directory {
     /// Files that were opened in it, and that it lists.
     pub(crate) files: u32,
     listed_files: u32,
-    /// Listed files that no program has opened.
-    unopened: u32,
+    /// Listed files, and listed subdirectories, that no program has opened.
+    unopened: [u32; 2],
     /// Its walk's clock at the last open of a file.
     pub(crate) touched: u64,
     pub(crate) items: Vec<Item>,
@@ -205,7 +205,7 @@ impl Directory {
             rank: 0,
             files: 0,
             listed_files: 0,
-            unopened: 0,
+            unopened: [0; 2],
             touched: 0,
             items: Vec::new(),
             inodes: InodeReads::default(),
@@ -227,7 +227,8 @@ impl Directory {
         by_name.sort_unstable_by_key(|at| entries[*at as usize].name);
         self.items = entries.iter().map(|entry| item(entry, class(entry.name))).collect();
         self.listed_files = self.items.iter().filter(|item| item.kind == Kind::File).count() as u32;
-        self.unopened = self.listed_files;
+        let below = self.items.iter().filter(|item| item.kind == Kind::Directory).count() as u32;
+        self.unopened = [self.listed_files, below];
         for (rank, at) in by_inode.iter().enumerate() {
             self.items[*at as usize].inode_rank = rank as u32;
         }
@@ -247,7 +248,12 @@ impl Directory {
 
     /// Whether each listed file was opened. There is at least one.
     pub(crate) fn is_used_up(&self) -> bool {
-        self.listing == Listing::Known && self.unopened == 0 && self.listed_files > 0
+        self.listing == Listing::Known && self.unopened[0] == 0 && self.listed_files > 0
+    }
+
+    /// How many of its files and subdirectories no program has opened.
+    pub(crate) fn unopened(&self) -> u64 {
+        self.unopened.iter().copied().map(u64::from).sum()
     }
 
     /// The entry of an inode.
@@ -272,6 +278,13 @@ impl Directory {
         self.passed = (None, 0);
         for item in self.items.iter_mut().filter(|item| !item.is(flag::FETCHED)) {
             item.flags &= !flag::PASSED;
+        }
+    }
+
+    /// What was in memory is asked for again.
+    pub(crate) fn forget_residents(&mut self) {
+        for item in self.items.iter_mut().filter(|item| item.is(flag::RESIDENT) && !item.is(flag::OPENED)) {
+            item.flags &= !(flag::PLACED | flag::PLACE_ASKED | flag::RESIDENT);
         }
     }
 
@@ -302,9 +315,11 @@ impl Directory {
     /// Records that an entry was opened for the first time. Returns its distance from the last opened one of its kind, in each order.
     pub(crate) fn open(&mut self, entry: u32) -> Option<[i64; 3]> {
         let item = self.items[entry as usize];
-        self.unopened -= u32::from(item.kind == Kind::File);
         let ranks = [entry, item.inode_rank, item.name_rank];
         let is_directory = item.kind == Kind::Directory;
+        if item.kind != Kind::Other {
+            self.unopened[usize::from(is_directory)] -= 1;
+        }
         let reach = if is_directory { &mut self.below } else { &mut self.reach };
         for (at, rank) in ranks.into_iter().enumerate() {
             reach.least[at] = reach.least[at].min(rank);

@@ -99,6 +99,8 @@ pub(crate) struct Walk {
     pub(crate) last: Instant,
     /// The clock at which the next look is due.
     pub(crate) look_at: u64,
+    /// The clock from which on it is checked again whether the walk is over.
+    pub(crate) over_at: u64,
     pub(crate) stopped: Stopped,
     /// Consecutively placed entries that were in memory.
     pub(crate) resident: u32,
@@ -155,6 +157,7 @@ impl Walk {
             price: None,
             last: now,
             look_at: 0,
+            over_at: 0,
             stopped: Stopped::TooShort,
             resident: 0,
             missing: false,
@@ -198,7 +201,8 @@ impl Walk {
         self.places += other.places;
         self.metadata = self.metadata.or(other.metadata);
         self.contents = self.contents.or(other.contents);
-        self.batch = self.batch.max(other.batch);
+        self.batch += other.batch;
+        self.files_at_batch += other.files_at_batch;
         self.tried += other.tried;
         self.price = self.price.or(other.price);
         self.pace.join(&other.pace);
@@ -306,6 +310,11 @@ impl Walk {
     /// Whether an inode is known to be in memory.
     pub(crate) fn holds(&self, item: &Item) -> bool {
         item.is(flag::INODE_IN) || self.touched.contains(&inode_block(item.inode))
+    }
+
+    /// Whether something that was requested for it is under way.
+    pub(crate) fn is_fetching(&self) -> bool {
+        self.lists > 0 || self.places > 0 || self.metadata.is_some() || self.contents.is_some()
     }
 
     /// Fetched files that were neither used nor passed yet.

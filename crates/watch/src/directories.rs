@@ -247,12 +247,17 @@ impl Directories {
         true
     }
 
-    /// Drops the listing of a directory.
-    pub(crate) fn forget(&self, node: Node) {
+    /// Drops the listing of a directory, unless a program has opened it since. Returns whether it did not.
+    pub(crate) fn forget(&self, node: Node, since: Instant) -> bool {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let known = table.directories.get(&node).cloned();
+        if known.as_ref().is_some_and(|known| known.state().touched.is_some_and(|touched| touched > since)) {
+            return false;
+        }
         // The record stays: its openers count for the directories below.
-        let listing = table.directories.get(&node).and_then(|known| known.state().listing.take());
+        let listing = known.and_then(|known| known.state().listing.take());
         table.entries = table.entries.saturating_sub(listing.map_or(0, |listing| listing.len()));
+        true
     }
 
     /// Drops all directories but those to keep.

@@ -39,8 +39,8 @@ const ANSWERS: usize = 64;
 /// for as long as some opens of cached files take. A walk that waits for its disk causes fewer than one event
 /// in this time.
 const PAUSE: Duration = Duration::from_millis(2);
-/// The same while programs find everything in memory. They open some hundred directories in this time.
-const QUIET_PAUSE: Duration = Duration::from_millis(20);
+/// The same while programs find everything in memory. They open a hundred directories in this time.
+const QUIET_PAUSE: Duration = Duration::from_millis(10);
 /// How often the status is updated while there are events.
 const STATUS: Duration = Duration::from_millis(100);
 

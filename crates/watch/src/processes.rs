@@ -65,7 +65,7 @@ pub(crate) struct Processes {
     sets: Vec<Arc<Credentials>>,
     /// The processes that were looked up last, each with a descriptor.
     held: VecDeque<(u32, OwnedFd)>,
-    /// The same of this process, whose own opens are reported, too.
+    /// One of this process: its own opens are reported, too.
     _own_held: Option<OwnedFd>,
 }
 

@@ -118,7 +118,8 @@ pub(crate) enum Answer {
 enum Look {
     List(InDirectory, Option<ProcessId>),
     Place(Vec<InDirectory>),
-    Leave(Vec<Node>),
+    /// The time at which this was asked for: a directory that a program has opened since is of the next walk.
+    Leave(Vec<Node>, Instant),
 }
 
 type Looks = Arc<Mutex<Receiver<Look>>>;
@@ -190,7 +191,7 @@ impl Workers {
     /// Ends reports of opened files in directories.
     pub(crate) fn leave(&self, directories: Vec<Node>) {
         // If the queue is full, they end when no walk is left.
-        give(self.looks.as_ref(), Look::Leave(directories));
+        give(self.looks.as_ref(), Look::Leave(directories, Instant::now()));
     }
 
     pub(crate) fn place(&self, files: &[InDirectory]) {
@@ -289,7 +290,7 @@ impl Worker {
             match job {
                 Ok(Look::List(directory, passes)) => self.list(directory, passes, tables),
                 Ok(Look::Place(files)) => self.place(&files, tables),
-                Ok(Look::Leave(directories)) => self.leave(&directories, marker),
+                Ok(Look::Leave(directories, since)) => self.leave(&directories, since, marker),
                 Err(RecvTimeoutError::Timeout) => {
                     *tables.lock().unwrap_or_else(PoisonError::into_inner) = Metadata::default();
                 }
@@ -300,9 +301,11 @@ impl Worker {
 
     /// Ends reports of directories that a walk has finished, and drops their listings. Marks vanish together
     /// with their inodes.
-    fn leave(&self, directories: &[Node], marker: Option<&Marker>) {
+    fn leave(&self, directories: &[Node], since: Instant, marker: Option<&Marker>) {
         for node in directories {
-            self.shared.directories.forget(*node);
+            if !self.shared.directories.forget(*node, since) {
+                continue;
+            }
             let Some(marker) = marker else { continue };
             let open = || {
                 let known = self.shared.directories.get(*node).ok_or(Errno::STALE)?;
