@@ -2,7 +2,7 @@
 //!
 //! Rows come from tables in text files (as the commands, `scripts/bench-sqlite` and `scripts/sweep-walks` print
 //! them), from lines of JSON, from Criterion's output ([`benchmarks`]), from the report of `foreseek lab reproduce --adaptive`, from lists of levels
-//! ([`levels`]), of walks over cached files ([`cached_walks`]), of claims ([`claims`]) and of disk requests ([`disk_requests`]), and from measurements of the
+//! ([`levels`]), of claims ([`claims`]) and of disk requests ([`disk_requests`]), and from measurements of the
 //! mount, which are judged anew from their runs.
 
 use super::marks;
@@ -89,7 +89,6 @@ fn rows_of(text: &str) -> Result<Vec<Row>, String> {
         rows.extend(disk_requests(text));
         rows.extend(benchmarks(text));
         rows.extend(rounds(text));
-        rows.extend(cached_walks(text));
         rows
     })
 }
@@ -233,18 +232,6 @@ fn rounds(text: &str) -> Vec<Row> {
         }
     }
     rows
-}
-
-/// Lines of `scripts/bench-watch-cached` below its header: a row for each program, to a line of another kind. Its columns are one space apart.
-fn cached_walks(text: &str) -> Vec<Row> {
-    const COLUMNS: [&str; 4] = ["program", "stock ms", "with ms", "ratio (95 % interval)"];
-    let below = text.lines().skip_while(|line| !line.starts_with("program stock ms with ms ")).skip(1);
-    let rows = below.map(cells_of).take_while(|cells| cells.len() > COLUMNS.len() && is_number(&cells[1]));
-    let row = |cells: Vec<String>| {
-        let names = COLUMNS.iter().map(|name| (*name).to_owned());
-        Row { heading: "cached walks".to_owned(), values: names.zip(cells).collect() }
-    };
-    rows.map(row).collect()
 }
 
 /// Lines `NAME KIND COLUMN NUMBER COLUMN NUMBER ... in SECONDS s`: a row each. The text above them, back to the
@@ -674,15 +661,6 @@ fn benchmarks_of_criterion_are_rows() {
         (rows[0].get("millions a second"), rows[1].get("millions a second")),
         (Some("5.7300"), Some("0.6283"))
     );
-}
-
-#[test]
-fn walks_of_cached_files_are_rows() {
-    let text = "load: 1\nprogram stock ms with ms   ratio (95 % interval)   files reported, directories listed (medians)\n\
-                grep       50.0     52.2   1.094 (1.045 to 1.146)     160     38\nload:    0.5 5.8 9.3\n";
-    let rows = cached_walks(text);
-    assert_eq!((rows.len(), rows[0].get("program"), rows[0].get("with ms")), (1, Some("grep"), Some("52.2")));
-    assert_eq!(rows[0].get("ratio (95 % interval)"), Some("1.094 (1.045 to 1.146)"));
 }
 
 #[test]
