@@ -85,7 +85,7 @@ impl State {
     /// Continues a round, or begins one.
     pub(crate) fn advance(&mut self, at: usize) {
         let Some(walk) = self.walks[at].as_ref().filter(|_| !self.is_quiet(at)) else { return };
-        if walk.lists > 0 || walk.places > 0 || walk.metadata.is_some() {
+        if walk.is_asking() {
             return;
         }
         let Some(aim) = self.aim(at) else { return };

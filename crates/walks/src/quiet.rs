@@ -9,8 +9,8 @@
 //! the device nothing), and the first round examines [`SPREAD`] files before it lists anything ahead.
 //!
 //! A quiet walk is tried again as it opens directories, also those that it has opened before: at the first one, then
-//! two, four, ... [`STEP_LIMIT`] directories later, and at most each [`TRIAL_PAUSE`]. A trial places [`TRIAL`] files spread over the directory, by the rules and at the price
-//! of any other fetch. If one of them is not in memory, the walk wakes. Before a walk becomes quiet, [`SPREAD`]
+//! two, four, ... [`STEP_LIMIT`] directories later, and [`TRIAL_PAUSE`] after the last trial at the earliest. A trial
+//! places [`TRIAL`] files spread over the directory, by the rules and at the price of any other fetch. If one of them is not in memory, the walk wakes. Before a walk becomes quiet, [`SPREAD`]
 //! files spread over the rest of its present directory are placed as well. Only the first part of a directory
 //! with many files may be in memory, and no open of a directory would show that.
 //!

@@ -32,8 +32,7 @@ impl State {
         parent: Option<Node>,
     ) {
         let parent = parent.filter(|parent| *parent != node);
-        let over = self.tree.key(node).and_then(|key| self.ends_with_top(key));
-        if let Some(over) = over {
+        if let Some(over) = self.tree.key(node).and_then(|key| self.ends_with_top(key)) {
             self.end(over);
         }
         let Some(key) = self.tree.key(node).or_else(|| self.begin(now, node, parent)) else { return };

@@ -312,7 +312,8 @@ impl Directory {
         })
     }
 
-    /// Records that an entry was opened for the first time. Returns its distance from the last opened one of its kind, in each order.
+    /// Records that an entry was opened for the first time. Returns its distance from the last opened one of its kind,
+    /// in each order.
     pub(crate) fn open(&mut self, entry: u32) -> Option<[i64; 3]> {
         let item = self.items[entry as usize];
         let ranks = [entry, item.inode_rank, item.name_rank];

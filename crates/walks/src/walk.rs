@@ -312,9 +312,14 @@ impl Walk {
         item.is(flag::INODE_IN) || self.touched.contains(&inode_block(item.inode))
     }
 
-    /// Whether something that was requested for it is under way.
+    /// Whether listings, addresses, inodes or directories that were requested for it are under way.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.lists > 0 || self.places > 0 || self.metadata.is_some()
+    }
+
+    /// Whether anything that was requested for it is under way.
     pub(crate) fn is_fetching(&self) -> bool {
-        self.lists > 0 || self.places > 0 || self.metadata.is_some() || self.contents.is_some()
+        self.is_asking() || self.contents.is_some()
     }
 
     /// Fetched files that were neither used nor passed yet.

@@ -87,8 +87,9 @@ impl Processes {
     /// cannot be examined.
     pub(crate) fn opener(&mut self, process: u32, fd: Option<OwnedFd>, now: Instant) -> Option<Opener> {
         let found = self.opener_if(process, now, || fd.as_ref().is_some_and(is_alive));
-        if let Some(fd) = fd.filter(|_| found.is_none() || found.as_ref().is_some_and(|it| it.name.is_some()))
-        {
+        // It was just looked up, and is alive.
+        let is_new = found.as_ref().map_or_else(|| !self.counts(process), |it| it.name.is_some());
+        if let Some(fd) = fd.filter(|_| is_new) {
             self.hold(process, fd);
         }
         found
@@ -264,8 +265,11 @@ mod tests {
         }
         assert_eq!(processes.held.len(), HELD);
         assert!(processes.held.iter().all(|(held, _)| *held != child.id()), "the oldest one is closed");
+        let fd = fd_of(child.id());
         child.kill().unwrap();
         child.wait().unwrap();
+        assert!(processes.opener(child.id(), Some(fd), now + FRESH * 3).is_none());
+        assert!(processes.held.iter().all(|(held, _)| *held != child.id()), "it has ended");
     }
 
     #[test]
