@@ -8,7 +8,7 @@
 //! 1. listings of directories whose blocks are in memory, and addresses of files and directories whose inodes
 //!    are,
 //! 2. inodes,
-//! 3. blocks of directories.
+//! 3. blocks of directories, or listings of directories whose blocks have no known address ([`crate::unplaced`]).
 //!
 //! When nothing of these is left, it fetches contents, as [`crate::ordered`] or [`crate::random`] plans them. The
 //! next batch is made when half of the last one is used or passed, so that a few large batches follow one another
@@ -17,7 +17,8 @@
 //! All that is one *round*. In a round that is to fetch contents, half of the allowance is for directories and
 //! inodes. They are fetched if that takes at most a quarter of the time that the program takes for their files
 //! without prefetching ([`crate::pace`]). A round without result is repeated when the walk has cost an eighth
-//! more, so that the work of looks is a constant for each open.
+//! more, so that the work of looks is a constant for each open. Rounds that find no gain for a program that is faster than
+//! single reads become rarer: there is little to gain.
 
 use crate::state::{About, FetchKind, State};
 use crate::sweep::Sweep;
@@ -43,8 +44,10 @@ const DIRECTORY_WORTH: u64 = 4;
 /// The divisor for the part of the allowance that directories and inodes may take in a round that is to fetch
 /// contents: half.
 const METADATA_SHARE: u64 = 2;
-/// A round without result is repeated when the walk has cost an eighth more.
+/// A round without result is repeated when the walk has cost an eighth more. If the program reads fast by itself, further
+/// rounds follow when its cost has grown by a quarter, by half, and then each time by all of it.
 const PATIENCE: u64 = 8;
+const PATIENCE_SHIFT: u32 = 3;
 /// A batch has gaps if the program has opened more files than these beside it: so many, and a sixteenth of the
 /// batch. The next round then begins before half of the batch is used.
 const GAPS_FIRST: u64 = 16;
@@ -58,7 +61,7 @@ const METADATA_DIVISOR: u64 = 4;
 
 /// The kind of data that is fetched for a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Aim {
+pub(crate) enum Aim {
     Directories,
     Inodes,
     Files,
@@ -113,8 +116,12 @@ impl State {
         let Some(stopped) = stopped else { return };
         if let Some(walk) = &mut self.walks[at] {
             (walk.round, walk.stopped) = (None, stopped);
-            walk.look_at = walk.clock + (walk.clock / PATIENCE).max(1);
-            let grown = walk.account.cost() + walk.account.cost() / PATIENCE;
+            // A program that is faster than single reads reads in the order of the disk by itself.
+            let is_fast = walk.pace.cost_of(1).is_some_and(|pace| pace < self.ledger.model().near());
+            walk.in_vain = if is_fast && stopped == Stopped::NoGain { walk.in_vain + 1 } else { 0 };
+            let patience = PATIENCE >> walk.in_vain.saturating_sub(1).min(PATIENCE_SHIFT);
+            walk.look_at = walk.clock + (walk.clock / patience).max(1);
+            let grown = walk.account.cost() + walk.account.cost() / patience;
             walk.next_cost = if stopped == Stopped::No { Nanos::ZERO } else { grown };
         }
     }
@@ -169,6 +176,7 @@ impl State {
         if self.ask(at, &found)
             || self.fetch_inodes(at, aim, &found.inodes)
             || self.fetch_blocks(at, aim, &found.blocks)
+            || self.list_unplaced(at, aim, &found.unread)
         {
             return None;
         }
@@ -256,13 +264,11 @@ impl State {
         found.ahead += if aim == Aim::Directories { 1 } else { DIRECTORY_WORTH };
     }
 
-    /// Requests listings and addresses. They cost the device nothing if the data that they need is in memory, other
-    /// than listings of directories whose blocks have no known address ([`crate::unplaced`]).
+    /// Requests listings and addresses for which all data is in memory: they cost the device nothing.
     fn ask(&mut self, at: usize, found: &Found) -> bool {
         for name in found.lists.iter().take(LISTS_LIMIT) {
             self.list_below(at, *name);
         }
-        self.list_unplaced(at, &found.unread);
         self.ask_places(at, &found.places[..found.places.len().min(NODES_LIMIT)]);
         self.walks[at].as_ref().is_some_and(|walk| walk.places > 0 || walk.lists > 0)
     }
@@ -307,7 +313,7 @@ impl State {
     }
 
     /// The mean number of entries of a directory.
-    fn mean_entries(&self) -> u64 {
+    pub(crate) fn mean_entries(&self) -> u64 {
         let (directories, entries) = self.tree.counts();
         (entries / directories.max(1)).max(1) as u64
     }
@@ -320,7 +326,14 @@ impl State {
 
     /// Whether directories or inodes are worth fetching by themselves. If contents are to follow, the share of
     /// the round decides.
-    fn is_worth_metadata(&mut self, at: usize, aim: Aim, files: u64, price: Nanos, alone: Nanos) -> bool {
+    pub(crate) fn is_worth_metadata(
+        &mut self,
+        at: usize,
+        aim: Aim,
+        files: u64,
+        price: Nanos,
+        alone: Nanos,
+    ) -> bool {
         let Some(walk) = &mut self.walks[at] else { return false };
         if aim == Aim::Files {
             // A sample is small, and shows whether there is anything to fetch.
@@ -335,7 +348,7 @@ impl State {
         enough
     }
 
-    fn spent_on_metadata(&mut self, at: usize, price: Nanos) {
+    pub(crate) fn spent_on_metadata(&mut self, at: usize, price: Nanos) {
         if let Some(round) = self.walks[at].as_mut().and_then(|walk| walk.round.as_mut()) {
             *round -= price;
         }

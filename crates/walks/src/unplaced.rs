@@ -11,13 +11,15 @@
 //!
 //! An answer replaces the second by the first, and what that frees pays for the next listing. So many are under way
 //! at a time as the worst case leaves within the bound, and the device sorts these. If the guess is bad, the charges
-//! show it after a few, and the round ends.
+//! show it after a few, and the round ends. The prices of later rounds are raised by as much: a program that reads in the
+//! order of the disk by itself leaves little to save.
 //!
 //! Listings go in the order of their inodes.
 //!
 //! [`Event::BlocksRead`]: crate::Event::BlocksRead
 
 use crate::costs::Model;
+use crate::plan::Aim;
 use crate::state::{About, State, block};
 use crate::sweep::Sweep;
 use crate::{InDirectory, LISTS_LIMIT};
@@ -37,6 +39,11 @@ pub(crate) struct Unplaced {
     /// Its end.
     at: Option<Lba>,
     charged: Nanos,
+    /// The price at which the chosen ones were expected, for each of those that were listed.
+    each: Nanos,
+    expected: Nanos,
+    /// The same of earlier passes: what was charged, and what was expected.
+    earlier: [Nanos; 2],
 }
 
 impl Unplaced {
@@ -46,10 +53,32 @@ impl Unplaced {
         self.blocks += other.blocks;
         self.way += other.charged;
         self.charged += other.charged;
+        self.expected += other.expected;
+        for (sum, of) in self.earlier.iter_mut().zip(other.earlier) {
+            *sum += of;
+        }
+    }
+
+    /// The price of a pass, by those before it.
+    fn corrected(&self, expected: Nanos) -> Nanos {
+        let [charged, before] = self.earlier;
+        if charged <= before {
+            return expected;
+        }
+        let price = u128::from(expected.get()) * u128::from(charged.get()) / u128::from(before.get().max(1));
+        Nanos(u64::try_from(price).unwrap_or(u64::MAX))
+    }
+
+    /// A pass is over.
+    fn end_pass(&mut self) {
+        let [charged, expected] = self.earlier;
+        let earlier = [charged + self.charged, expected + self.expected];
+        *self = Self { earlier, ..Self::default() };
     }
 
     /// A listing is under way that may read so many blocks.
     fn begin(&mut self, blocks: u64) {
+        self.expected += self.each;
         self.lists += 1;
         self.blocks += blocks;
     }
@@ -83,10 +112,11 @@ impl Unplaced {
 
 impl State {
     /// Chooses among directories, in the order in which they are expected, as many as their expected price allows,
-    /// and begins to list them.
-    pub(crate) fn list_unplaced(&mut self, at: usize, unread: &[(InDirectory, About)]) {
+    /// and begins to list them; returns whether it did.
+    pub(crate) fn list_unplaced(&mut self, at: usize, aim: Aim, unread: &[(InDirectory, About)]) -> bool {
         let budget = self.metadata_budget(at);
         let (mut pass, mut unknown, mut chosen) = (Sweep::default(), 0, Vec::new());
+        let mut price = Nanos::ZERO;
         let model = self.ledger.model();
         for (name, about) in unread {
             let Some(item) = self.tree.item(about.directory, about.entry) else { continue };
@@ -98,16 +128,28 @@ impl State {
                 }
                 None => unknown += blocks,
             }
-            if self.ledger.price(&pass) + model.average() * unknown > budget {
+            let expected = self.ledger.price(&pass) + model.average() * unknown;
+            if expected > budget {
                 break;
             }
+            price = expected;
             chosen.push((*name, blocks));
+        }
+        let count = chosen.len() as u64;
+        let each = price / count.max(1);
+        let price = self.walks[at].as_ref().map_or(price, |walk| walk.unplaced.corrected(price));
+        // A walk that opens no files reads little but directories: the charges themselves limit their listings.
+        if aim == Aim::Files
+            && !self.is_worth_metadata(at, aim, count * self.mean_entries(), price, Nanos::ZERO)
+        {
+            chosen.clear();
         }
         chosen.sort_unstable();
         if let Some(walk) = &mut self.walks[at] {
-            walk.unplaced.chosen = chosen.into();
+            (walk.unplaced.chosen, walk.unplaced.each) = (chosen.into(), each);
         }
         self.list_more(at);
+        self.walks[at].as_ref().is_some_and(|walk| walk.lists > 0)
     }
 
     /// Lists as many of the chosen directories as the worst case allows.
@@ -146,14 +188,13 @@ impl State {
         let Some(walk) = &mut self.walks[at] else { return };
         let before = walk.unplaced.way;
         walk.unplaced.end(self.ledger.model(), self.ledger.head(), blocks, read);
-        if let Some(round) = &mut walk.round {
-            *round -= walk.unplaced.way - before;
-        }
+        let cost = walk.unplaced.way - before;
+        self.spent_on_metadata(at, cost);
         self.charge_unplaced(at);
         self.list_more(at);
         let Some(walk) = &mut self.walks[at] else { return };
         if walk.unplaced.lists == 0 && walk.unplaced.chosen.is_empty() {
-            walk.unplaced = Unplaced::default();
+            walk.unplaced.end_pass();
         }
     }
 
@@ -211,6 +252,27 @@ mod tests {
             let back = at.filter(|_| !naive.is_zero()).map_or(Nanos::ZERO, |at| head.map_or(model.far(), |head| model.step(at, head)));
             prop_assert_eq!(unplaced.price(&model, head), naive + back);
         }
+    }
+
+    #[test]
+    fn later_passes_are_expected_to_cost_as_much_more_as_earlier_ones_did() {
+        let model = model("barracuda-500g");
+        let mut unplaced = Unplaced::default();
+        let guess = Nanos::from_millis(1);
+        assert_eq!(unplaced.corrected(guess), guess, "nothing is known");
+        for _ in 0..2 {
+            unplaced.each = guess;
+            for place in [8, 1 << 20, 1 << 24] {
+                unplaced.begin(1);
+                unplaced.end(&model, None, 1, Some(&[SectorSpan::at(Lba(place), Sectors(8))]));
+            }
+            unplaced.charged = Nanos::from_millis(30);
+            unplaced.end_pass();
+            assert_eq!(unplaced.corrected(guess), guess * 10);
+        }
+        // Passes that cost less than expected may have been lucky.
+        unplaced.earlier = [guess, guess * 2];
+        assert_eq!(unplaced.corrected(guess), guess);
     }
 
     #[test]

@@ -91,6 +91,8 @@ pub(crate) struct Walk {
     pub(crate) round: Option<Nanos>,
     /// The cost of directories and inodes that did not pay by themselves.
     pub(crate) tried: Nanos,
+    /// Rounds in a row that have found no gain.
+    pub(crate) in_vain: u32,
     /// The walk's cost at which the next round begins.
     pub(crate) next_cost: Nanos,
     pub(crate) pace: Pace,
@@ -152,6 +154,7 @@ impl Walk {
             batch: 0,
             round: None,
             tried: Nanos::ZERO,
+            in_vain: 0,
             next_cost: Nanos::ZERO,
             pace: Pace::default(),
             price: None,

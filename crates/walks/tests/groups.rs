@@ -49,8 +49,8 @@ fn gain(layout: Layout, files: usize, opens: bool, inodes: InodeReads) -> f64 {
 fn small_directories_in_groups_far_apart_gain() {
     let [fresh, mixed, scattered] =
         [Layout::Groups, Layout::Mixed, Layout::Scattered].map(|layout| gain(layout, 2500, true, CLUSTER));
-    // Where a program reads in the order of the disk there is little to gain.
-    assert!(fresh > 1.0, "{fresh}");
+    // There a program reads in the order of the disk, other than from group to group.
+    assert!(fresh > 2.0, "{fresh}");
     assert!(mixed > 5.0, "{mixed}");
     assert!(scattered > 2.0, "{scattered}");
 }
