@@ -188,7 +188,10 @@ impl Plan {
 /// The difference between two plans, as `name: one and the other`.
 fn difference(plan: &impl Serialize, other: &impl Serialize) -> Option<String> {
     let (ours, theirs) = (serde_json::to_value(plan).ok()?, serde_json::to_value(other).ok()?);
-    let names = ours.as_object()?.keys();
+    let (mut names, more) = (ours.as_object()?.clone(), theirs.as_object()?.clone());
+    // What has its default may be left out on either side.
+    names.extend(more);
+    let names = names.keys();
     let differing = names.filter(|name| ours[name.as_str()] != theirs[name.as_str()]);
     let told: Vec<_> = differing
         .map(|name| format!("{name} {} and {}", theirs[name.as_str()], ours[name.as_str()]))
@@ -376,6 +379,11 @@ mod tests {
         let other = Plan::of(&Options { time_scale: 0.5, seed: 9, ..Options::default() });
         let error = Records::<Run>::open(folder.path(), &other).expect_err("other settings").to_string();
         assert!(error.contains("time_scale 0.25 and 0.5") && error.contains("seed 1 and 9"), "{error}");
+        let folder = tempfile::tempdir().expect("a folder");
+        let [more, less] = [serde_json::json!({"seed": 1, "filled": 0.5}), serde_json::json!({"seed": 1})];
+        drop(Records::<Run>::open(folder.path(), &more).expect("made"));
+        let error = Records::<Run>::open(folder.path(), &less).expect_err("other settings").to_string();
+        assert!(error.contains("filled 0.5 and null"), "what has its default may be left out: {error}");
     }
 
     #[test]
