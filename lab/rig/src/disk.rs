@@ -101,8 +101,22 @@ impl Disk {
     /// # Errors
     /// Where `mkfs` fails.
     pub fn make_file_system(&self, mkfs: &Program, interrupt: &Interrupt) -> Result<()> {
+        self.make_ext4("", mkfs, interrupt)
+    }
+
+    /// The same, with a seed for the places of directories: ext4 puts those of its root into groups by a hash of their
+    /// names, whose key is random otherwise.
+    ///
+    /// # Errors
+    /// As [`Disk::make_file_system`].
+    pub fn make_file_system_of(&self, seed: u64, mkfs: &Program, interrupt: &Interrupt) -> Result<()> {
+        self.make_ext4(&format!(",hash_seed={}", hash_key(seed)), mkfs, interrupt)
+    }
+
+    fn make_ext4(&self, more: &str, mkfs: &Program, interrupt: &Interrupt) -> Result<()> {
         let device = self.attached.device.to_string_lossy();
-        let options = ["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", &device];
+        let extended = format!("lazy_itable_init=0,lazy_journal_init=0{more}");
+        let options = ["-q", "-F", "-E", &extended, &device];
         mkfs.run("making a file system", &options, MKFS_LIMIT, interrupt).map(drop)
     }
 
@@ -214,6 +228,11 @@ impl Drop for Disk {
     }
 }
 
+/// The key of ext4's hash for a seed, as `mkfs` takes it: a UUID, and never that of zeros, which stands for none.
+fn hash_key(seed: u64) -> String {
+    format!("f0e5eec0-0000-4000-{:04x}-{:012x}", seed >> 48, seed & 0xffff_ffff_ffff)
+}
+
 /// Where a file lies on its disk.
 ///
 /// # Errors
@@ -290,5 +309,18 @@ impl Drop for Mounted {
             // Detached from the tree at once; the file system itself goes with its last user.
             let _ = unmount(&point, UnmountFlags::DETACH);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_is_a_key_of_ext4_of_its_own() {
+        let keys = [0, 1, u64::MAX].map(hash_key);
+        assert_eq!(keys[1], "f0e5eec0-0000-4000-0000-000000000001");
+        assert_eq!(keys[2], "f0e5eec0-0000-4000-ffff-ffffffffffff");
+        assert!(keys[0] != keys[1] && keys.iter().all(|key| key.len() == 36));
     }
 }
