@@ -252,6 +252,46 @@ fn a_few_walks_run_in_every_way_and_are_gone_on_with() {
     assert_eq!(second[..first.len()], first[..]);
     // tar and grep run there, too, and before each a pass is made.
     assert_eq!(second.len(), first.len() + 2 * 2 * (5 + 1));
+    run("2", "maildir");
+    let third = runs(&out);
+    assert_eq!(third.len(), second.len() + 2 * (5 + 1));
+    // Over other files: these are of another seed.
+    let pass = |pair: u64| {
+        let is_pass = |run: &&Value| run["tree"] == "maildir" && run["way"].is_null() && run["pair"] == pair;
+        third.iter().find(is_pass).expect("a pass")["outcome"]["measured"]["read_bytes"].as_u64()
+    };
+    assert!(pass(0) > Some(0) && pass(1) > Some(0) && pass(0) != pass(1));
+    // Nothing is left to be done: no disk is made for it.
+    let started = Instant::now();
+    run("2", "maildir");
+    assert_eq!(runs(&out), third);
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    let arguments = ["--same-trees", "--output", out.to_str().expect("plain")];
+    let output = Running::start_of("walk", &[&FEW_FILES[..], &arguments].concat(), &place).end();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said.contains("new_trees true and false") && said.contains("filled"), "{said}");
+}
+
+#[test]
+fn walks_over_the_same_trees_have_one_pass_and_the_report_says_so() {
+    if !for_real() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (out, place) = (folder.path().join("results"), folder.path().join("run"));
+    std::fs::create_dir(&place).expect("made");
+    let mut arguments = FEW_FILES.to_vec();
+    arguments.extend(["--trees", "maildir", "--ways", "stock", "--pairs", "2", "--same-trees"]);
+    arguments.extend(["--output", out.to_str().expect("plain")]);
+    let output = Running::start_of("walk", &arguments, &place).end();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(report["notes"][0].as_str().is_some_and(|note| note.contains("same trees")), "{report}");
+    assert_eq!(report["plan"]["new_trees"], false);
+    let passes = runs(&out).iter().filter(|run| run["way"].is_null()).count();
+    assert_eq!((passes, runs(&out).len()), (2, 2 + 2 * 2), "tar and grep");
 }
 
 #[test]

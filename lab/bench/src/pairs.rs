@@ -6,6 +6,9 @@
 //! that other load on the machine affects all of them. Every run is written when it is over; a failed one is
 //! repeated when the measurement is continued.
 //!
+//! What is measured over is set up once, or anew for each pair. Then the runs of a pair share what chance made of
+//! it, and the interval over pairs has the chance in it.
+//!
 //! [`crate::walk`] and [`crate::array`] define what a cell, a way and a measurement are. The mount's
 //! microbenchmarks do not use this: there the policies depend on the cell, and the modelled runs come after all
 //! measured ones.
@@ -17,6 +20,7 @@ use foreseek_rig::{Interrupt, missing};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// One run, as it is written to the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,8 +69,10 @@ pub(crate) struct RunList<'a, C, W> {
     pub(crate) cells: Vec<C>,
     pub(crate) ways: Vec<W>,
     pub(crate) pairs: u32,
-    /// A way in which every cell is run once, before the others.
-    pub(crate) once: Option<W>,
+    /// Whether each pair is set up anew.
+    pub(crate) anew: bool,
+    /// A way in which every cell is run once after each set-up, before the others.
+    pub(crate) first: Option<W>,
     /// What is left out, with the remedy.
     pub(crate) left_out: Vec<String>,
 }
@@ -95,34 +101,26 @@ pub(crate) type Rows<K> =
 type Begin<'a, K> =
     &'a dyn Fn(&[Todo<<K as Comparison>::Cell, <K as Comparison>::Way>], &dyn Fn(f64, &str)) -> Result<K>;
 
-/// The share of all time that setting up takes, for the progress bar.
+/// The share of all time that setting up takes, for the progress bar until both times are known.
 const MAKING: f64 = 0.1;
 
 impl<C: Clone + PartialEq, W: Clone + PartialEq> RunList<'_, C, W> {
-    /// The runs to be made, in order.
-    pub(crate) fn todo<M>(&self, there: &[Row<C, W, M>]) -> Vec<Todo<C, W>> {
+    /// All runs, in order.
+    fn all(&self) -> Vec<Todo<C, W>> {
         let ways = &self.ways;
         let of = |pair: u32, cell: &C| -> Vec<Todo<C, W>> {
-            let turn = pair as usize % ways.len().max(1);
-            let (last, first) = ways.split_at(turn);
-            first.iter().chain(last).map(|way| (pair, cell.clone(), way.clone())).collect()
+            let first = self.first.iter().filter(|_| self.anew || pair == 0);
+            let (rest, begins) = ways.split_at(pair as usize % ways.len().max(1));
+            first.chain(begins).chain(rest).map(|way| (pair, cell.clone(), way.clone())).collect()
         };
-        let all = (0..self.pairs).flat_map(|pair| self.cells.iter().flat_map(move |cell| of(pair, cell)));
-        all.filter(|(pair, cell, way)| !measured(there, cell, way).any(|(made, _)| made == *pair)).collect()
+        (0..self.pairs).flat_map(|pair| self.cells.iter().flat_map(move |cell| of(pair, cell))).collect()
     }
 
-    /// The same with the runs that are made once in their places.
-    fn with_once<M>(&self, todo: Vec<Todo<C, W>>, there: &[Row<C, W, M>]) -> Vec<Todo<C, W>> {
-        let Some(once) = &self.once else { return todo };
-        let mut all: Vec<Todo<C, W>> = Vec::new();
-        for next in todo {
-            let is_new = !all.iter().any(|(_, cell, _)| *cell == next.1);
-            if is_new && measured(there, &next.1, once).next().is_none() {
-                all.push((0, next.1.clone(), once.clone()));
-            }
-            all.push(next);
-        }
-        all
+    /// The runs to be made, in order.
+    fn todo<M>(&self, there: &[Row<C, W, M>]) -> Vec<Todo<C, W>> {
+        let is_there =
+            |(pair, cell, way): &Todo<C, W>| measured(there, cell, way).any(|(made, _)| made == *pair);
+        self.all().into_iter().filter(|run| !is_there(run)).collect()
     }
 }
 
@@ -134,43 +132,99 @@ pub(crate) fn run<K: Comparison, P: Serialize + DeserializeOwned>(
     reporting: &Reporting<'_, Ahead>,
     begin: Begin<'_, K>,
 ) -> Result<(Rows<K>, Vec<String>)> {
-    let there: Rows<K> = Records::look(asked.out, plan)?;
-    let todo = asked.todo(&there);
-    let all = asked.cells.len() * asked.ways.len() * asked.pairs as usize;
+    let todo = asked.todo(&Records::look::<P>(asked.out, plan)? as &Rows<K>);
     let mut notes = asked.left_out.clone();
-    (reporting.ahead)(&Ahead { runs: todo.len(), there: all - todo.len(), left_out: notes.clone() });
+    let there = asked.all().len() - todo.len();
+    (reporting.ahead)(&Ahead { runs: todo.len(), there, left_out: notes.clone() });
     let mut records = Records::open(asked.out, plan)?;
     if !todo.is_empty() {
         let what = missing();
         if !what.is_empty() {
             return Err(Error::Missing { what });
         }
-        let todo = asked.with_once(todo, &there);
-        let mut bench = begin(&todo, &|share, what| (reporting.progress)(MAKING * share, what))?;
-        let count = todo.len() as f64;
-        for (number, (pair, cell, way)) in todo.into_iter().enumerate() {
+    }
+    let set_ups: Vec<_> = todo.chunk_by(|a, b| !asked.anew || a.0 == b.0).collect();
+    let mut pace = Pace { set_ups: Steps::of(set_ups.len()), runs: Steps::of(todo.len()) };
+    for todo in set_ups {
+        let of_pair = |pair: u32| format!("pair {} of {}: ", pair + 1, asked.pairs);
+        let begins = if asked.anew { of_pair(todo[0].0) } else { String::new() };
+        let started = Instant::now();
+        let mut bench = begin(todo, &|part, what| {
+            (reporting.progress)(pace.share(part), &format!("{begins}{what}"));
+        })?;
+        pace.set_ups.count(started.elapsed());
+        for (pair, cell, way) in todo.iter().cloned() {
             interrupt.check()?;
             let name = K::name(&cell, &way);
-            let what = format!("pair {} of {}: {name}", pair + 1, asked.pairs);
-            (reporting.progress)(MAKING + (1.0 - MAKING) * number as f64 / count, &what);
+            (reporting.progress)(pace.share(0.0), &(of_pair(pair) + &name));
+            let started = Instant::now();
             let outcome = Outcome::of(bench.measure(&cell, &way, pair))?;
+            pace.runs.count(started.elapsed());
             if let Outcome::Failed(why) = &outcome {
                 notes.push(format!("{name}: {why}"));
             }
             records.push(Row { cell, way, pair, outcome })?;
         }
-        notes.extend(bench.end()?);
+        for note in bench.end()? {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
     }
     Ok((records.runs, notes))
+}
+
+/// How far a measurement has come, by the mean times of its set-ups and runs so far.
+struct Pace {
+    set_ups: Steps,
+    runs: Steps,
+}
+
+/// Steps of one kind.
+struct Steps {
+    all: usize,
+    done: usize,
+    took: Duration,
+}
+
+impl Pace {
+    /// The share of all time that is over, with this part of a set-up under way.
+    fn share(&self, part: f64) -> f64 {
+        let (set_up, run) = match (self.set_ups.mean(), self.runs.mean()) {
+            (Some(set_up), Some(run)) => (set_up, run),
+            _ => (MAKING / self.set_ups.all as f64, (1.0 - MAKING) / self.runs.all as f64),
+        };
+        let over = set_up * (self.set_ups.done as f64 + part) + run * self.runs.done as f64;
+        over / (set_up * self.set_ups.all as f64 + run * self.runs.all as f64)
+    }
+}
+
+impl Steps {
+    fn of(all: usize) -> Self {
+        Self { all, done: 0, took: Duration::ZERO }
+    }
+
+    fn count(&mut self, took: Duration) {
+        self.done += 1;
+        self.took += took;
+    }
+
+    /// Seconds of one.
+    fn mean(&self) -> Option<f64> {
+        (self.done > 0).then(|| self.took.as_secs_f64() / self.done as f64)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::{Cell, RefCell};
 
-    fn asked<'a>(pairs: u32, once: Option<&'static str>) -> RunList<'a, u32, &'static str> {
-        let out = Path::new("nowhere");
-        RunList { out, cells: vec![7, 8], ways: vec!["stock", "warm"], pairs, once, left_out: Vec::new() }
+    type Cells<'a> = RunList<'a, u32, &'static str>;
+
+    fn asked<'a>(pairs: u32, anew: bool, first: Option<&'static str>) -> Cells<'a> {
+        let (out, ways) = (Path::new("nowhere"), vec!["stock", "warm"]);
+        RunList { out, cells: vec![7, 8], ways, pairs, anew, first, left_out: Vec::new() }
     }
 
     fn row(todo: &Todo<u32, &'static str>, outcome: Outcome<f64>) -> Row<u32, &'static str, f64> {
@@ -179,7 +233,7 @@ mod tests {
 
     #[test]
     fn ways_take_turns_and_what_is_there_is_not_made_again() {
-        let asked = asked(2, None);
+        let asked = asked(2, false, None);
         let all = asked.todo::<f64>(&[]);
         assert_eq!(all.len(), 8);
         assert_eq!((all[0], all[1]), ((0, 7, "stock"), (0, 7, "warm")));
@@ -189,15 +243,108 @@ mod tests {
     }
 
     #[test]
-    fn what_is_run_once_comes_before_the_first_of_its_cell() {
-        let asked = asked(2, Some("pass"));
-        let all = asked.with_once::<f64>(asked.todo::<f64>(&[]), &[]);
-        let at: Vec<usize> = (0..all.len()).filter(|at| all[*at].2 == "pass").collect();
-        assert_eq!(at, [0, 3]);
-        assert_eq!((all[0], all[3]), ((0, 7, "pass"), (0, 8, "pass")));
-        let there = [row(&all[0], Outcome::Measured(1.0))];
-        let rest = asked.with_once(asked.todo(&there), &there);
-        assert_eq!(rest.iter().filter(|(_, _, way)| *way == "pass").collect::<Vec<_>>(), [&(0, 8, "pass")]);
+    fn what_is_run_after_a_set_up_comes_before_the_others_of_its_cell() {
+        let passes = |asked: &Cells<'_>, there: &[Row<u32, &'static str, f64>]| -> Vec<(usize, u32, u32)> {
+            let todo = asked.todo(there).into_iter().enumerate();
+            todo.filter(|(_, run)| run.2 == "pass").map(|(at, run)| (at, run.0, run.1)).collect()
+        };
+        let once = asked(2, false, Some("pass"));
+        assert_eq!(passes(&once, &[]), [(0, 0, 7), (3, 0, 8)]);
+        let there = [row(&(0, 7, "pass"), Outcome::Measured(1.0))];
+        assert_eq!(passes(&once, &there), [(2, 0, 8)]);
+        let anew = asked(2, true, Some("pass"));
+        assert_eq!(passes(&anew, &[]), [(0, 0, 7), (3, 0, 8), (6, 1, 7), (9, 1, 8)]);
+        assert_eq!(passes(&anew, &there), [(2, 0, 8), (5, 1, 7), (8, 1, 8)]);
+    }
+
+    /// Counts its runs, and ends with an error before one of them.
+    struct Fake<'a> {
+        left: &'a Cell<u32>,
+    }
+
+    impl Comparison for Fake<'_> {
+        type Cell = Number;
+        type Way = String;
+        type Measured = f64;
+
+        fn name(cell: &Number, way: &String) -> String {
+            format!("{} {way}", cell.number)
+        }
+
+        fn measure(&mut self, _: &Number, _: &String, _: u32) -> Result<f64> {
+            let left = self.left.get().checked_sub(1);
+            self.left.set(left.ok_or(Error::Rig(foreseek_rig::Error::Interrupted { signal: 15 }))?);
+            Ok(1.0)
+        }
+
+        fn end(self) -> Result<Vec<String>> {
+            Ok(vec!["a warning".to_owned()])
+        }
+    }
+
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    struct Number {
+        number: u32,
+    }
+
+    /// The pairs of the set-ups that measuring at most so many runs takes, how it ended, and what was said.
+    fn measure(out: &Path, anew: bool, most: u32) -> (Vec<u32>, Result<usize>, Vec<String>) {
+        let ways = ["stock", "warm"].map(str::to_owned).to_vec();
+        let (cells, first) = (vec![Number { number: 7 }], Some("pass".to_owned()));
+        let asked = RunList { out, cells, ways, pairs: 3, anew, first, left_out: Vec::new() };
+        let (left, set_ups, said) = (Cell::new(most), RefCell::new(Vec::new()), RefCell::new(Vec::new()));
+        let begin = |todo: &[Todo<Number, String>], progress: &dyn Fn(f64, &str)| {
+            progress(0.5, "making it");
+            let (first, last) = (todo[0].0, todo[todo.len() - 1].0);
+            assert!(first == last || !anew);
+            set_ups.borrow_mut().push(first);
+            Ok(Fake { left: &left })
+        };
+        let progress = |share: f64, what: &str| {
+            assert!((0.0..1.0).contains(&share), "{share}");
+            said.borrow_mut().push(what.to_owned());
+        };
+        let reporting = Reporting { ahead: &|_| (), progress: &progress };
+        let ended = run(&"a plan".to_owned(), &asked, &Interrupt::default(), &reporting, &begin);
+        let ended = ended.map(|(rows, notes)| {
+            assert!(notes.len() <= 1, "one warning is told once: {notes:?}");
+            rows.len()
+        });
+        (set_ups.into_inner(), ended, said.into_inner())
+    }
+
+    #[test]
+    fn each_pair_is_set_up_anew_and_one_that_was_ended_is_gone_on_with() {
+        if !missing().is_empty() {
+            println!("SKIPPED: nothing can be measured here");
+            return;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let (set_ups, ended, said) = measure(folder.path(), true, 4);
+        assert_eq!((set_ups, ended.expect_err("ended").signal()), (vec![0, 1], Some(15)));
+        assert_eq!(said[..2], ["pair 1 of 3: making it", "pair 1 of 3: 7 pass"]);
+        assert_eq!(said[4..6], ["pair 2 of 3: making it", "pair 2 of 3: 7 pass"]);
+        let (set_ups, ended, said) = measure(folder.path(), true, 99);
+        assert_eq!((set_ups, ended.expect("all")), (vec![1, 2], 9));
+        assert_eq!(said[..2], ["pair 2 of 3: making it", "pair 2 of 3: 7 warm"]);
+        let (set_ups, ended, said) = measure(folder.path(), true, 0);
+        assert_eq!((set_ups, ended.expect("a report"), said), (vec![], 9, vec![]));
+        let folder = tempfile::tempdir().expect("a folder");
+        let (set_ups, ended, said) = measure(folder.path(), false, 99);
+        assert_eq!((set_ups, ended.expect("all"), &*said[0]), (vec![0], 7, "making it"));
+    }
+
+    #[test]
+    fn the_share_that_is_over_is_that_of_set_ups_and_runs_as_they_were() {
+        let mut pace = Pace { set_ups: Steps::of(2), runs: Steps::of(10) };
+        let near = |share: f64, wanted: f64| assert!((share - wanted).abs() < 1e-9, "{share} and {wanted}");
+        near(pace.share(0.0), 0.0);
+        near(pace.share(0.5), MAKING / 4.0);
+        pace.set_ups.count(Duration::from_secs(30));
+        near(pace.share(0.0), MAKING / 2.0);
+        (0..5).for_each(|_| pace.runs.count(Duration::from_secs(4)));
+        near(pace.share(0.0), 0.5);
+        near(pace.share(0.5), 65.0 / 100.0);
     }
 
     #[test]

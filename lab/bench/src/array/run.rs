@@ -31,7 +31,8 @@ pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_, A
         cells: options.loads.iter().map(|load| LoadCell { load: *load }).collect(),
         ways: options.ways.clone(),
         pairs: options.pairs,
-        once: None,
+        anew: false,
+        first: None,
         left_out: Vec::new(),
     };
     let begin = |_: &[_], _: &dyn Fn(f64, &str)| Bench::begin(options, interrupt);

@@ -49,7 +49,8 @@ pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_, A
         cells: options.jobs.iter().map(|job| JobCell { job: *job }).collect(),
         ways: options.ways.clone(),
         pairs: options.pairs,
-        once: None,
+        anew: false,
+        first: None,
         left_out,
     };
     let begin = |todo: &[Todo<JobCell, Way>], progress: &dyn Fn(f64, &str)| {

@@ -70,19 +70,18 @@ pub(crate) fn cells(runs: &[WalkRun], options: &Options) -> Vec<Cell> {
     options
         .cells()
         .into_iter()
-        .map(|cell| judge(runs, cell, &options.ways))
+        .map(|cell| judge(runs, cell, options))
         .filter(|cell| !cell.entries.is_empty())
         .collect()
 }
 
-fn judge(runs: &[WalkRun], at: On, ways: &[Way]) -> Cell {
+fn judge(runs: &[WalkRun], at: On, options: &Options) -> Cell {
     let stock = Some(Way::Stock);
-    let pass = mean(&by_pair(runs, at, None, SECONDS));
+    let pass = by_pair(runs, at, None, SECONDS);
     // Where memory holds only a part of the tree, the second run is not over cached data.
     let fits = !at.tree.is_larger_than_memory();
-    let cached = mean(&by_pair(runs, at, stock, AGAIN)).filter(|_| fits);
-    let oracle = pass.zip(cached).map(|(pass, cached)| pass.max(cached));
-    let entries = ways.iter().filter_map(|way| {
+    let cached = if fits { by_pair(runs, at, stock, AGAIN) } else { Values::new() };
+    let entries = options.ways.iter().filter_map(|way| {
         let way = *way;
         let seconds = by_pair(runs, at, Some(way), SECONDS);
         if seconds.is_empty() {
@@ -94,8 +93,7 @@ fn judge(runs: &[WalkRun], at: On, ways: &[Way]) -> Cell {
         Some(WalkResult {
             way,
             gain: ratio(&by_pair(runs, at, stock, SECONDS), &seconds),
-            over_oracle: oracle
-                .map(|oracle| Summary::of_ratios(seconds.values().map(|value| value / oracle).collect())),
+            over_oracle: ratio(&seconds, &oracle(&seconds, &pass, &cached, options.new_trees)),
             again: ratio(&again, &by_pair(runs, at, stock, AGAIN)).filter(|_| fits),
             seconds: Summary::of(seconds.into_values().collect()),
             beside_over_stock: ratio(&beside, &by_pair(runs, at, stock, BESIDE)),
@@ -110,10 +108,17 @@ fn judge(runs: &[WalkRun], at: On, ways: &[Way]) -> Cell {
     Cell {
         tree: at.tree,
         program: at.program,
-        pass_seconds: pass,
-        cached_seconds: cached,
+        pass_seconds: mean(&pass),
+        cached_seconds: mean(&cached),
         entries: entries.collect(),
     }
+}
+
+/// The oracle's time in each of these pairs: the larger of pass and cached run over its trees. The same trees have one
+/// pass, and one mean of the cached runs, for all pairs.
+fn oracle(pairs: &Values, pass: &Values, cached: &Values, new_trees: bool) -> Values {
+    let of = |values: &Values, pair| if new_trees { values.get(pair).copied() } else { mean(values) };
+    pairs.keys().filter_map(|pair| Some((*pair, of(pass, pair)?.max(of(cached, pair)?)))).collect()
 }
 
 /// Judges the aims.
@@ -232,7 +237,7 @@ mod tests {
             }
         }
         runs.push(run("grep", None, 0, 3.0));
-        let options = Options { trees: vec![Tree::Fresh], ..Options::default() };
+        let options = Options { trees: vec![Tree::Fresh], new_trees: false, ..Options::default() };
         let cells = cells(&runs, &options);
         assert_eq!(cells.len(), 3);
         let grep = cells.iter().find(|cell| cell.program.0.name == "grep").expect("measured");
@@ -245,6 +250,28 @@ mod tests {
         assert!(fresh.aim.contains("warm") && fresh.verdict == Verdict::Holds, "{fresh:?}");
         assert!((fresh.value.as_ref().expect("a mean").mean - 10.0).abs() < 1e-9);
         assert_eq!(aims[2].value, None, "nothing was measured of watch");
+    }
+
+    #[test]
+    fn runs_over_new_trees_are_compared_with_the_pass_over_these() {
+        let mut runs = Vec::new();
+        // The second run of 1 s is longer than the last pass. One pass failed.
+        for (pair, pass, warm) in
+            [(0, Some(2.0), 3.0), (1, Some(4.0), 6.0), (2, Some(0.5), 1.5), (3, None, 9.0)]
+        {
+            runs.extend(pass.map(|pass| run("grep", None, pair, pass)));
+            runs.push(run("grep", Some(Way::Stock), pair, 20.0));
+            runs.push(run("grep", Some(Way::Warm), pair, warm));
+        }
+        let warm = |new_trees| {
+            let [cell] = &cells(&runs, &Options { new_trees, ..Options::default() })[..] else {
+                panic!("grep")
+            };
+            cell.entries[1].over_oracle.clone().expect("a pass")
+        };
+        let new = warm(true);
+        assert_eq!(new.values, [1.5, 1.5, 1.5]);
+        assert_eq!(warm(false).values, [3.0, 6.0, 1.5, 9.0].map(|seconds| seconds / (6.5 / 3.0)));
     }
 
     #[test]

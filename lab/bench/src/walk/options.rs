@@ -26,6 +26,8 @@ pub struct Options {
     pub share: f64,
     /// The seed of the trees.
     pub seed: u64,
+    /// Whether each pair has a new disk with new trees, of a seed of its own.
+    pub new_trees: bool,
     /// The disk.
     pub profile: String,
     /// The disk's size.
@@ -81,6 +83,7 @@ impl Default for Options {
             pairs: PAIRS,
             share: 1.0,
             seed: 1,
+            new_trees: true,
             profile: PROFILE.to_owned(),
             disk_size: Bytes::gib(64),
             time_scale: 1.0,
@@ -136,6 +139,11 @@ impl Options {
         Ok(())
     }
 
+    /// The seed of the trees of a pair.
+    pub(crate) fn seed_of(&self, pair: u32) -> u64 {
+        if self.new_trees { self.seed.wrapping_add(u64::from(pair)) } else { self.seed }
+    }
+
     /// Trees with the programs that run on them.
     pub(crate) fn cells(&self) -> Vec<On> {
         let of = |tree: Tree| {
@@ -161,6 +169,9 @@ pub(crate) struct Plan {
     scheduler: Option<Scheduler>,
     share: f64,
     seed: u64,
+    /// See [`Options::new_trees`]; rows without it are of trees that were made once.
+    #[serde(default)]
+    pub(crate) new_trees: bool,
     host: String,
 }
 
@@ -177,6 +188,7 @@ impl Plan {
             scheduler: options.scheduler,
             share: options.share,
             seed: options.seed,
+            new_trees: options.new_trees,
             host: host(),
         }
     }
@@ -208,6 +220,27 @@ mod tests {
         assert!(!none.contains("scheduler") && some.contains(r#""scheduler":"bfq""#), "{none} {some}");
         assert!(!none.contains("filled") && some.contains(r#""filled":0.5"#), "{none} {some}");
         assert_eq!(serde_json::from_str::<Plan>(&none).expect("a plan"), plan(None, 0.0));
+    }
+
+    #[test]
+    fn trees_of_each_pair_have_a_seed_of_their_own() {
+        let options = Options { seed: u64::MAX, ..Options::default() };
+        assert_eq!([0, 1, 2].map(|pair| options.seed_of(pair)), [u64::MAX, 0, 1]);
+        let same = Options { new_trees: false, ..options };
+        assert_eq!([0, 1, 2].map(|pair| same.seed_of(pair)), [u64::MAX; 3]);
+    }
+
+    #[test]
+    fn rows_that_do_not_tell_are_of_the_same_trees() {
+        let old = r#"{"profile":"p","disk_bytes":1,"time_scale":1.0,"file_system":"ext4","share":0.2,"seed":1,"host":"h"}"#;
+        let plan: Plan = serde_json::from_str(old).expect("a plan");
+        assert!(!plan.new_trees);
+        for new_trees in [true, false] {
+            let plan = Plan::of(&Options { new_trees, ..Options::default() });
+            let line = serde_json::to_string(&plan).expect("JSON");
+            assert!(line.contains(&format!(r#""new_trees":{new_trees}"#)), "{line}");
+            assert_eq!(serde_json::from_str::<Plan>(&line).expect("a plan"), plan);
+        }
     }
 
     #[test]

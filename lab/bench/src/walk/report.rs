@@ -33,7 +33,8 @@ impl Report {
     pub fn of_rows(rows: &str) -> Result<Self> {
         let (plan, runs): (Plan, Vec<WalkRun>) = parse(rows)?;
         let is_there = |way: &Way| runs.iter().any(|run| run.way == Some(*way));
-        let options = Options { ways: Way::ALL.into_iter().filter(is_there).collect(), ..Options::default() };
+        let ways = Way::ALL.into_iter().filter(is_there).collect();
+        let options = Options { ways, new_trees: plan.new_trees, ..Options::default() };
         Ok(Self::of(plan, &runs, &options, Vec::new()))
     }
 

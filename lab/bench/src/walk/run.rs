@@ -1,4 +1,4 @@
-//! The whole measurement: trees once, then pair by pair every program in every way.
+//! The whole measurement: trees, anew for each pair or once, and pair by pair every program in every way.
 
 use super::beside::{self, Beside, Reader};
 use super::filler;
@@ -9,7 +9,7 @@ use super::report::Report;
 use super::tree::{Tree, bytes_below};
 use super::way::{Environment, Way};
 use crate::measure::load;
-use crate::pairs::{self, Ahead, Comparison, RunList};
+use crate::pairs::{self, Ahead, Comparison, RunList, Todo};
 use crate::run::Reporting;
 use crate::timed::Timed;
 use crate::{Error, Result};
@@ -50,12 +50,20 @@ pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_, A
         cells: options.cells(),
         ways: options.ways.iter().copied().map(Some).collect(),
         pairs: options.pairs,
+        anew: options.new_trees,
         // One ascending pass over what a program needs.
-        once: Some(None),
+        first: Some(None),
         left_out,
     };
-    let begin = |_: &[_], progress: &dyn Fn(f64, &str)| Bench::begin(&options, interrupt, progress);
-    let (runs, notes) = pairs::run(&plan, &asked, interrupt, reporting, &begin)?;
+    let begin = |todo: &[Todo<On, Option<Way>>], progress: &dyn Fn(f64, &str)| {
+        Bench::begin(&options, interrupt, todo, progress)
+    };
+    let (runs, mut notes) = pairs::run(&plan, &asked, interrupt, reporting, &begin)?;
+    if !options.new_trees && options.pairs > 1 {
+        notes.push(
+            "all pairs ran over the same trees: the intervals do not show how much trees differ".to_owned(),
+        );
+    }
     Ok(Report::of(plan, &runs, &options, notes))
 }
 
@@ -76,6 +84,8 @@ fn leave_out(options: &mut Options) -> Vec<String> {
 struct Bench<'a> {
     options: &'a Options,
     interrupt: &'a Interrupt,
+    /// That of the trees.
+    seed: u64,
     group_parent: CgroupParent,
     foreseek: PathBuf,
     /// The part of each tree that programs read, relative to the disk, and its size.
@@ -90,7 +100,15 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    fn begin(options: &'a Options, interrupt: &'a Interrupt, progress: &dyn Fn(f64, &str)) -> Result<Self> {
+    /// Makes the disk and the trees for these runs, which are of one pair where each has new trees.
+    fn begin(
+        options: &'a Options,
+        interrupt: &'a Interrupt,
+        todo: &[Todo<On, Option<Way>>],
+        progress: &dyn Fn(f64, &str),
+    ) -> Result<Self> {
+        let seed = options.seed_of(todo.first().map_or(0, |(pair, _, _)| *pair));
+        progress(0.0, "making a file system");
         let group_parent = CgroupParent::find()?;
         let space = options.disk_space.as_deref().unwrap_or(Path::new(SPACE));
         let folder = tempfile::Builder::new().prefix("foreseek-bench-walk-").tempdir_in(space);
@@ -111,7 +129,7 @@ impl<'a> Bench<'a> {
         })?;
         match options.file_system {
             FileSystem::Ext4 => {
-                disk.make_file_system(&Program::find("mkfs.ext4", "e2fsprogs")?, interrupt)?
+                disk.make_file_system_of(seed, &Program::find("mkfs.ext4", "e2fsprogs")?, interrupt)?
             }
             FileSystem::Xfs => {
                 let device = disk.device().to_string_lossy().into_owned();
@@ -127,6 +145,7 @@ impl<'a> Bench<'a> {
         let mut bench = Self {
             options,
             interrupt,
+            seed,
             group_parent,
             foreseek,
             given,
@@ -139,20 +158,15 @@ impl<'a> Bench<'a> {
         bench.mount()?;
         if options.filled > 0.0 {
             progress(0.0, "filling the file system");
-            filler::fill(&bench.point(), options.filled, options.seed, interrupt)?;
+            filler::fill(&bench.point(), options.filled, seed, interrupt)?;
         }
         for (number, tree) in options.trees.iter().enumerate() {
             let of = options.trees.len() as f64;
             let what = format!("making the {} tree", tree.name());
-            let made = tree.make(
-                &bench.point().join(tree.name()),
-                options.share,
-                options.seed,
-                interrupt,
-                &|share| {
+            let made =
+                tree.make(&bench.point().join(tree.name()), options.share, seed, interrupt, &|share| {
                     progress((number as f64 + share) / of, &what);
-                },
-            )?;
+                })?;
             let bytes = bytes_below(&made.given)?;
             let below = made.given.strip_prefix(bench.point()).map_or(made.given.clone(), Path::to_owned);
             bench.given.insert(*tree, (below, bytes));
@@ -160,7 +174,8 @@ impl<'a> Bench<'a> {
         if options.programs.iter().any(|program| program.0.beside == Some(Beside::Reader)) {
             beside::write_file(&beside::file_on(&bench.point()))?;
         }
-        for On { tree, program } in options.cells() {
+        let is_run = |cell: &On| todo.iter().any(|(_, run, _)| run == cell);
+        for On { tree, program } in options.cells().into_iter().filter(is_run) {
             let what = format!("preparing {program} over {}", tree.name());
             progress(1.0, &what);
             bench.prepare(On { tree, program })?;
@@ -274,7 +289,7 @@ impl<'a> Bench<'a> {
         let timed = |way: Way| {
             let start = SystemTime::now();
             let reader = match program.0.beside {
-                Some(Beside::Reader) => Some(Reader::start(&beside::file_on(&point), self.options.seed)?),
+                Some(Beside::Reader) => Some(Reader::start(&beside::file_on(&point), self.seed)?),
                 _ => None,
             };
             let mut command = command(environment.shell(way, program.0, &given, &scratch));

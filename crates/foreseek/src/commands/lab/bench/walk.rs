@@ -15,6 +15,9 @@ use std::path::PathBuf;
 const AFTER_HELP: &str = "\
 Each run is written to runs.jsonl in --output when it ends. The same command
 continues from there, also with more --pairs, --trees, --programs or --ways.
+Each pair has a new disk, file system and trees, of its own seed (--seed and the
+number of the pair): trees of one kind differ by a third. Making them takes from
+seconds (fresh) to minutes (aged) in each pair; --same-trees makes them once.
 Programs that are not installed are left out, and listed at the beginning.
 
 Examples:
@@ -55,9 +58,13 @@ pub(crate) struct WalkArgs {
     #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
     share: f64,
 
-    /// The seed of the trees.
+    /// The seed of the trees of the first pair; each further pair has the next one.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
+
+    /// Make the trees once, for all pairs; the intervals do not show how much trees differ then.
+    #[arg(long)]
+    same_trees: bool,
 
     /// The disk: a built-in profile or a TOML file (`foreseek profile --list` shows them).
     #[arg(long, value_name = "NAME|FILE", default_value = PROFILE)]
@@ -119,6 +126,7 @@ fn options(args: WalkArgs) -> Options {
         pairs: args.pairs,
         share: args.share,
         seed: args.seed,
+        new_trees: !args.same_trees,
         profile: args.profile,
         disk_size: args.disk_size,
         time_scale: args.time_scale,
