@@ -95,9 +95,11 @@ fn unsuitable_paths_and_arguments_are_refused_with_the_reason() {
     let name = setup.device.file_name().expect("a device").to_str().expect("plain");
     let queue = PathBuf::from(format!("/sys/block/{name}/queue/rotational"));
     fs::write(&queue, "0").expect("set");
-    for (path, reason) in
-        [("mnt", "does not seek"), ("/proc", "made up by the kernel"), ("gone", "No such file")]
-    {
+    for (path, reason) in [
+        ("mnt", "does not seek (queue/rotational is 0)"),
+        ("/proc", "made up by the kernel"),
+        ("gone", "No such file"),
+    ] {
         let refused = setup.watch(&[path]);
         assert_eq!(refused.status, Some(2), "{path}: {refused:?}");
         assert!(refused.err.contains(reason), "{path}: {refused:?}");

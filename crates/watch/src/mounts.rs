@@ -214,7 +214,7 @@ pub(crate) fn left_alone(volume: &Volume) -> Option<String> {
     match (volume.by, volume.backing.rotational) {
         (OrderBy::Address, Some(true)) => None,
         (OrderBy::Address, Some(false)) => {
-            Some(format!("device {device} does not seek: nothing would be gained"))
+            Some(format!("device {device} does not seek (queue/rotational is 0): nothing would be gained"))
         }
         (OrderBy::Address, None) => {
             Some(format!("nothing is known of device {device}: whether it seeks or not"))
