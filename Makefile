@@ -53,7 +53,7 @@ fuzz: ## Run every fuzz target for FUZZ_SECONDS each
 soak: ## Property tests with new seeds and ever more cases, then long fuzzing, for SOAK_SECONDS
 	@SOAK_SECONDS=$(SOAK_SECONDS) CARGO="$(CARGO)" scripts/soak
 
-guest: ## Test arrays on Linux md and LVM, little memory, and the units at boot, in virtual machines (needs QEMU, root, debootstrap; fetches 150 MB)
+guest: ## Test arrays on Linux md and LVM, walks above these, little memory, and the units at boot, in virtual machines (needs QEMU, root, debootstrap; fetches 150 MB)
 	@CARGO="$(CARGO)" scripts/guest-md
 	@CARGO="$(CARGO)" scripts/guest-debian
 
