@@ -261,11 +261,9 @@ fn a_few_walks_run_in_every_way_and_are_gone_on_with() {
         third.iter().find(is_pass).expect("a pass")["outcome"]["measured"]["read_bytes"].as_u64()
     };
     assert!(pass(0) > Some(0) && pass(1) > Some(0) && pass(0) != pass(1));
-    // Nothing is left to be done: no disk is made for it.
-    let started = Instant::now();
+    // Nothing is left to be done.
     run("2", "maildir");
     assert_eq!(runs(&out), third);
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     let arguments = ["--same-trees", "--output", out.to_str().expect("plain")];
     let output = Running::start_of("walk", &[&FEW_FILES[..], &arguments].concat(), &place).end();
     let said = String::from_utf8_lossy(&output.stderr);

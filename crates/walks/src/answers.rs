@@ -182,7 +182,7 @@ impl State {
                 if let Some(item) = item.filter(|item| item.inode == about.inode) {
                     item.set(flag::INODE_IN);
                     if item.inode_at().is_some() {
-                        walk.touch(about.inode);
+                        walk.touch(item);
                     }
                 }
             }

@@ -17,8 +17,7 @@
 //! All that is one *round*. In a round that is to fetch contents, half of the allowance is for directories and
 //! inodes. They are fetched if that takes at most a quarter of the time that the program takes for their files
 //! without prefetching ([`crate::pace`]). A round without result is repeated when the walk has cost an eighth
-//! more, so that the work of looks is a constant for each open. Rounds that find no gain for a program that is faster than
-//! single reads become rarer: there is little to gain.
+//! more, so that the work of looks is a constant for each open.
 
 use crate::state::{About, FetchKind, State};
 use crate::sweep::Sweep;
@@ -44,10 +43,8 @@ const DIRECTORY_WORTH: u64 = 4;
 /// The divisor for the part of the allowance that directories and inodes may take in a round that is to fetch
 /// contents: half.
 const METADATA_SHARE: u64 = 2;
-/// A round without result is repeated when the walk has cost an eighth more. If the program reads fast by itself, further
-/// rounds follow when its cost has grown by a quarter, by half, and then each time by all of it.
+/// A round without result is repeated when the walk has cost an eighth more.
 const PATIENCE: u64 = 8;
-const PATIENCE_SHIFT: u32 = 3;
 /// A batch has gaps if the program has opened more files than these beside it: so many, and a sixteenth of the
 /// batch. The next round then begins before half of the batch is used.
 const GAPS_FIRST: u64 = 16;
@@ -116,12 +113,8 @@ impl State {
         let Some(stopped) = stopped else { return };
         if let Some(walk) = &mut self.walks[at] {
             (walk.round, walk.stopped) = (None, stopped);
-            // A program that is faster than single reads reads in the order of the disk by itself.
-            let is_fast = walk.pace.cost_of(1).is_some_and(|pace| pace < self.ledger.model().near());
-            walk.in_vain = if is_fast && stopped == Stopped::NoGain { walk.in_vain + 1 } else { 0 };
-            let patience = PATIENCE >> walk.in_vain.saturating_sub(1).min(PATIENCE_SHIFT);
-            walk.look_at = walk.clock + (walk.clock / patience).max(1);
-            let grown = walk.account.cost() + walk.account.cost() / patience;
+            walk.look_at = walk.clock + (walk.clock / PATIENCE).max(1);
+            let grown = walk.account.cost() + walk.account.cost() / PATIENCE;
             walk.next_cost = if stopped == Stopped::No { Nanos::ZERO } else { grown };
         }
     }

@@ -332,7 +332,7 @@ impl State {
         let asked = item.is(flag::INODE_ASKED);
         item.set(flag::INODE_IN);
         let (first, lba) = (item.set(flag::INODE_USED), item.inode_at());
-        walk.touch(item.inode);
+        walk.touch(item);
         if let Some(lba) = lba.filter(|_| first) {
             self.ledger.set_head(lba);
             if asked {

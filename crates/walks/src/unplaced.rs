@@ -11,8 +11,8 @@
 //!
 //! An answer replaces the second by the first, and what that frees pays for the next listing. So many are under way
 //! at a time as the worst case leaves within the bound, and the device sorts these. If the guess is bad, the charges
-//! show it after a few, and the round ends. The prices of later rounds are raised by as much: a program that reads in the
-//! order of the disk by itself leaves little to save.
+//! show it after a few, and the round ends. Later rounds multiply their guess by what earlier ones were charged over what they
+//! expected. That leaves a program alone that reads in the order of the disk by itself.
 //!
 //! Listings go in the order of their inodes.
 //!
@@ -25,6 +25,12 @@ use crate::sweep::Sweep;
 use crate::{InDirectory, LISTS_LIMIT};
 use foreseek_units::{Lba, Nanos, SECTORS_PER_PAGE, SectorSpan, Sectors};
 use std::collections::VecDeque;
+
+/// A price above all that is ever worth it.
+const DEAREST: Nanos = Nanos(u64::MAX / 16);
+/// With each pass that is not worth it, this part of the correction is forgotten: the walk may have come to another part of
+/// the disk.
+const FORGOTTEN: u64 = 64;
 
 /// The listings of one walk.
 #[derive(Clone, Debug, Default)]
@@ -39,10 +45,11 @@ pub(crate) struct Unplaced {
     /// Its end.
     at: Option<Lba>,
     charged: Nanos,
-    /// The price at which the chosen ones were expected, for each of those that were listed.
+    /// The expected price of one chosen directory, with its part of the ways there and back.
     each: Nanos,
+    /// That of those that were listed.
     expected: Nanos,
-    /// The same of earlier passes: what was charged, and what was expected.
+    /// Of earlier passes: what was charged, and what was expected.
     earlier: [Nanos; 2],
 }
 
@@ -53,7 +60,7 @@ impl Unplaced {
         self.blocks += other.blocks;
         self.way += other.charged;
         self.charged += other.charged;
-        self.expected += other.expected;
+        self.expected += other.charged;
         for (sum, of) in self.earlier.iter_mut().zip(other.earlier) {
             *sum += of;
         }
@@ -66,7 +73,13 @@ impl Unplaced {
             return expected;
         }
         let price = u128::from(expected.get()) * u128::from(charged.get()) / u128::from(before.get().max(1));
-        Nanos(u64::try_from(price).unwrap_or(u64::MAX))
+        Nanos(u64::try_from(price).unwrap_or(u64::MAX).min(DEAREST.get()))
+    }
+
+    /// A pass was not worth its corrected price: what is known of earlier ones grows old.
+    fn forget_some(&mut self) {
+        let [charged, expected] = self.earlier;
+        self.earlier[0] -= (charged - expected) / FORGOTTEN;
     }
 
     /// A pass is over.
@@ -136,17 +149,21 @@ impl State {
             chosen.push((*name, blocks));
         }
         let count = chosen.len() as u64;
-        let each = price / count.max(1);
-        let price = self.walks[at].as_ref().map_or(price, |walk| walk.unplaced.corrected(price));
-        // A walk that opens no files reads little but directories: the charges themselves limit their listings.
-        if aim == Aim::Files
-            && !self.is_worth_metadata(at, aim, count * self.mean_entries(), price, Nanos::ZERO)
-        {
+        let corrected = self.walks[at].as_ref().map_or(price, |walk| walk.unplaced.corrected(price));
+        // Inodes of the files will cost as much. A walk that opens no files reads little but directories: the charges
+        // themselves limit their listings.
+        let is_worth = aim != Aim::Files
+            || self.is_worth_metadata(at, aim, count * self.mean_entries(), corrected * 2, Nanos::ZERO);
+        if !is_worth {
             chosen.clear();
         }
         chosen.sort_unstable();
         if let Some(walk) = &mut self.walks[at] {
-            (walk.unplaced.chosen, walk.unplaced.each) = (chosen.into(), each);
+            let unplaced = &mut walk.unplaced;
+            (unplaced.chosen, unplaced.each) = (chosen.into(), price / count.max(1));
+            if !is_worth {
+                unplaced.forget_some();
+            }
         }
         self.list_more(at);
         self.walks[at].as_ref().is_some_and(|walk| walk.lists > 0)
@@ -261,15 +278,17 @@ mod tests {
         let guess = Nanos::from_millis(1);
         assert_eq!(unplaced.corrected(guess), guess, "nothing is known");
         for _ in 0..2 {
-            unplaced.each = guess;
-            for place in [8, 1 << 20, 1 << 24] {
+            unplaced.each = guess / 4;
+            for place in [8, 1 << 12, 1 << 20, 1 << 24] {
                 unplaced.begin(1);
                 unplaced.end(&model, None, 1, Some(&[SectorSpan::at(Lba(place), Sectors(8))]));
             }
-            unplaced.charged = Nanos::from_millis(30);
+            unplaced.charged = guess * 10;
             unplaced.end_pass();
             assert_eq!(unplaced.corrected(guess), guess * 10);
         }
+        (0..FORGOTTEN * 10).for_each(|_| unplaced.forget_some());
+        assert!(unplaced.corrected(guess) < guess + guess / 10, "where nothing is listed nothing is known");
         // Passes that cost less than expected may have been lucky.
         unplaced.earlier = [guess, guess * 2];
         assert_eq!(unplaced.corrected(guess), guess);

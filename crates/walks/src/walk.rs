@@ -15,7 +15,7 @@ use crate::tree::{Directory, Item, Key, Tree, flag};
 use crate::unplaced::Unplaced;
 use crate::{Kind, Stopped};
 use foreseek_seam::FetchId;
-use foreseek_units::{Bytes, Instant, Nanos};
+use foreseek_units::{Bytes, Instant, Lba, Nanos};
 use rustc_hash::FxHashSet;
 use std::collections::VecDeque;
 
@@ -34,9 +34,20 @@ const SELECTION_SAMPLE: u32 = 16;
 /// Files after which older ones count half.
 const RECENT: u32 = 256;
 
-/// The number of the block that holds an inode.
+/// The number of the block that holds an inode whose address is not known.
 pub(crate) fn inode_block(inode: u64) -> u64 {
     inode.wrapping_sub(1) / INODES_TOGETHER
+}
+
+/// Inodes that are read together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Inodes {
+    At(Lba),
+    Block(u64),
+}
+
+fn inodes_of(item: &Item) -> Inodes {
+    item.inode_at().map_or_else(|| Inodes::Block(inode_block(item.inode)), Inodes::At)
 }
 
 /// A live walk.
@@ -91,8 +102,6 @@ pub(crate) struct Walk {
     pub(crate) round: Option<Nanos>,
     /// The cost of directories and inodes that did not pay by themselves.
     pub(crate) tried: Nanos,
-    /// Rounds in a row that have found no gain.
-    pub(crate) in_vain: u32,
     /// The walk's cost at which the next round begins.
     pub(crate) next_cost: Nanos,
     pub(crate) pace: Pace,
@@ -114,8 +123,8 @@ pub(crate) struct Walk {
     /// It was quiet once: the number of its opened files is not known.
     pub(crate) unseen: bool,
     pub(crate) program: Option<u64>,
-    /// Blocks of inodes in memory.
-    touched: FxHashSet<u64>,
+    /// Inodes in memory.
+    touched: FxHashSet<Inodes>,
     /// The left directories, and when they were left.
     pub(crate) left: VecDeque<(Key, u64)>,
 }
@@ -154,7 +163,6 @@ impl Walk {
             batch: 0,
             round: None,
             tried: Nanos::ZERO,
-            in_vain: 0,
             next_cost: Nanos::ZERO,
             pace: Pace::default(),
             price: None,
@@ -302,17 +310,17 @@ impl Walk {
         self.orders.iter().find_map(Orders::usual)
     }
 
-    /// An inode is in memory.
-    pub(crate) fn touch(&mut self, inode: u64) {
+    /// An inode is in memory, and with it those that the device reads together with it.
+    pub(crate) fn touch(&mut self, item: &Item) {
         if self.touched.len() >= TOUCHED_LIMIT {
             self.touched.clear();
         }
-        self.touched.insert(inode_block(inode));
+        self.touched.insert(inodes_of(item));
     }
 
     /// Whether an inode is known to be in memory.
     pub(crate) fn holds(&self, item: &Item) -> bool {
-        item.is(flag::INODE_IN) || self.touched.contains(&inode_block(item.inode))
+        item.is(flag::INODE_IN) || self.touched.contains(&inodes_of(item))
     }
 
     /// Whether listings, addresses, inodes or directories that were requested for it are under way.

@@ -372,17 +372,18 @@ fn the_worst_ratios_are_within_the_bound_by_the_costs_of_a_profile() {
     worst_ratios(Disk::Barracuda);
 }
 
-/// The games distinguish a rule within the bound from one beyond it.
+/// The games distinguish a rule within the bound from one beyond it. Where places of directories are known, the other rules keep
+/// an engine within it, too.
 #[test]
 fn an_engine_with_a_larger_allowance_breaks_the_bound() {
     let broken = |engine: &str, settings: Settings| {
-        let lost = games(LAYOUTS).iter().filter(|game| play(game, settings, Disk::Flat).is_err()).count();
+        let lost = games(UNPLACED).iter().filter(|game| play(game, settings, Disk::Flat).is_err()).count();
         eprintln!("{{\"games\": 150, \"engine\": \"{engine}\", \"lost\": {lost}}}");
         lost
     };
     let greedy = broken("rho 12", Settings { rho: 12.0, ..Settings::default() });
     let rich = broken("an allowance of 80 files", Settings { start: 80, ..Settings::default() });
-    assert!(greedy > 0 && rich > 0);
+    assert!(greedy > 10 && rich > 10);
 }
 
 /// The other half of the proof: no rule guarantees a constant times the optimum for all device time. The walk

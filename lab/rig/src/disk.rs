@@ -1,15 +1,14 @@
 //! An emulated disk, the file system on it, and the mount, each undone when dropped.
 
+use crate::direct::DirectReader;
 use crate::interrupt::{Interrupt, POLL};
 use crate::process::Program;
 use crate::{Error, Result};
 use foreseek_emulate::client::{self, Attached, Log};
 use foreseek_emulate::{AttachOptions, Backing, Set, Stats};
 use foreseek_seam::Extent;
-use foreseek_storage::{Arena, HostFd, Layout};
-use foreseek_units::{Bytes, Sectors};
-use rustix::fs::{Mode, OFlags, SeekFrom};
-use rustix::io::Errno;
+use foreseek_storage::{HostFd, Layout};
+use foreseek_units::{ByteOffset, Bytes, Sectors};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -156,17 +155,11 @@ impl Disk {
 
     /// Reads at places all over the disk. Without delays the modelled buffer would stay as it is.
     fn replace_buffer(&self) -> Result<()> {
-        let cannot = |error: Errno| Error::io("cannot read", self.device().display(), error);
-        let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
-        let disk = rustix::fs::open(self.device(), flags, Mode::empty()).map_err(cannot)?;
-        let size = rustix::fs::seek(&disk, SeekFrom::End(0)).map_err(cannot)?;
-        let mut buffer = Arena::new(SEGMENT_READ)
-            .and_then(|arena| arena.take(SEGMENT_READ.get() as usize))
-            .ok_or_else(|| cannot(Errno::NOMEM))?;
+        let mut disk = DirectReader::open(self.device(), SEGMENT_READ)?;
+        let size = disk.len()?.get();
         (0..SEGMENTS).try_for_each(|segment| {
             let place = size / SEGMENTS * segment;
-            let at = place - place % SEGMENT_READ.get();
-            rustix::io::pread(&disk, &mut buffer[..], at).map(drop).map_err(cannot)
+            disk.read(ByteOffset(place - place % SEGMENT_READ.get()), SEGMENT_READ).map(drop)
         })
     }
 

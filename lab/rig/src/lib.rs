@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::print_stdout, reason = "a test that cannot run says so"))]
 
 mod cgroup;
+mod direct;
 mod disk;
 mod error;
 mod interrupt;
@@ -17,6 +18,7 @@ pub mod queue;
 mod used;
 
 pub use cgroup::{CgroupParent, MemoryGroup, Usage, Version, command_in};
+pub use direct::DirectReader;
 pub use disk::{Disk, DiskPlan, Mounted, extents_of, mount_ext4, mount_memory};
 pub use error::{Error, Result};
 pub use interrupt::{Interrupt, POLL};

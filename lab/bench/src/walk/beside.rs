@@ -1,12 +1,10 @@
 //! Load beside a program: a second program of the same kind, or a reader of another file on the same disk.
 
 use crate::{Error, Result};
-use foreseek_storage::Arena;
-use foreseek_units::Bytes;
+use foreseek_rig::DirectReader;
+use foreseek_units::{ByteOffset, Bytes};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -59,18 +57,13 @@ impl Reader {
         let (stop, path) = (Arc::new(AtomicBool::new(false)), path.to_owned());
         let stopped = stop.clone();
         let work = move || {
-            let cannot = |error| Error::io("cannot read", path.display(), error);
-            let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
-            let file = rustix::fs::open(&path, flags, Mode::empty()).map_err(cannot)?;
-            let mut buffer = Arena::new(BLOCK)
-                .and_then(|arena| arena.take(BLOCK.get() as usize))
-                .ok_or_else(|| cannot(Errno::NOMEM))?;
+            let mut file = DirectReader::open(&path, BLOCK)?;
             let mut random = Pcg64Mcg::seed_from_u64(seed);
             let mut took = Vec::new();
             loop {
                 let block = random.random_range(0..FILE.get() / BLOCK.get());
                 let begun = Instant::now();
-                rustix::io::pread(&file, &mut buffer[..], block * BLOCK.get()).map_err(cannot)?;
+                file.read(ByteOffset(block * BLOCK.get()), BLOCK)?;
                 took.push(begun.elapsed());
                 std::thread::sleep(THINK);
                 // After a read: without any there would be no time to report.

@@ -7,11 +7,9 @@
 use super::tree::each_below;
 use crate::{Error, Result};
 use foreseek_places::{Metadata, Volumes, blocks_of_directory};
-use foreseek_rig::{Interrupt, extents_of};
-use foreseek_storage::{Arena, DeviceNumber};
+use foreseek_rig::{DirectReader, Interrupt, extents_of};
+use foreseek_storage::DeviceNumber;
 use foreseek_units::{ByteOffset, ByteSpan, Bytes};
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -61,23 +59,17 @@ impl Pass {
 
     /// Makes it and returns its time.
     pub(crate) fn time(&self, device: &Path, interrupt: &Interrupt) -> Result<Duration> {
-        let cannot = |error| Error::io("cannot read", device.display(), error);
-        let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
-        let disk = rustix::fs::open(device, flags, Mode::empty()).map_err(cannot)?;
-        let mut buffer = Arena::new(REQUEST)
-            .and_then(|arena| arena.take(REQUEST.get() as usize))
-            .ok_or_else(|| cannot(Errno::NOMEM))?;
+        let mut disk = DirectReader::open(device, REQUEST)?;
         let start = Instant::now();
         for span in &self.spans {
             interrupt.check()?;
             let mut at = span.start.get();
             while at < span.end.get() {
-                let most = Bytes(span.end.get() - at).min(REQUEST).get() as usize;
-                let read = rustix::io::pread(&disk, &mut buffer[..most], at).map_err(cannot)?;
-                if read == 0 {
+                let read = disk.read(ByteOffset(at), Bytes(span.end.get() - at))?;
+                if read.is_zero() {
                     break;
                 }
-                at += read as u64;
+                at += read.get();
             }
         }
         Ok(start.elapsed())

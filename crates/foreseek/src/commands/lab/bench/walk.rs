@@ -16,7 +16,7 @@ const AFTER_HELP: &str = "\
 Each run is written to runs.jsonl in --output when it ends. The same command
 continues from there, also with more --pairs, --trees, --programs or --ways.
 Each pair has a new disk, file system and trees, of its own seed (--seed and the
-number of the pair): trees of one kind differ by a third. Making them takes from
+number of the pair): trees of one kind do not lie alike. Making them takes from
 seconds (fresh) to minutes (aged) in each pair; --same-trees makes them once.
 Programs that are not installed are left out, and listed at the beginning.
 
@@ -58,7 +58,7 @@ pub(crate) struct WalkArgs {
     #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
     share: f64,
 
-    /// The seed of the trees of the first pair; each further pair has the next one.
+    /// The seed of the trees of the first pair; each further pair has the next one (with five pairs, 1 and 6 share no trees).
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
