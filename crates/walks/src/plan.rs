@@ -319,26 +319,26 @@ impl State {
 
     /// Whether directories or inodes are worth fetching by themselves. If contents are to follow, the share of
     /// the round decides.
-    pub(crate) fn is_worth_metadata(
-        &mut self,
-        at: usize,
-        aim: Aim,
-        files: u64,
-        price: Nanos,
-        alone: Nanos,
-    ) -> bool {
-        let Some(walk) = &mut self.walks[at] else { return false };
+    fn is_worth_metadata(&mut self, at: usize, aim: Aim, files: u64, price: Nanos, alone: Nanos) -> bool {
         if aim == Aim::Files {
-            // A sample is small, and shows whether there is anything to fetch.
-            return walk.sample.is_some()
-                || walk.time_without_fetches(files).is_some_and(|pace| price * METADATA_DIVISOR <= pace);
+            return self.is_worth_before_contents(at, files, price);
         }
+        let Some(walk) = &mut self.walks[at] else { return false };
         if price * 2 <= alone {
             return true;
         }
         let enough = (walk.tried + price) * TRIAL_SHARE <= walk.account.cost();
         walk.tried += if enough { price } else { Nanos::ZERO };
         enough
+    }
+
+    /// Whether directories or inodes of so many files are worth their price if contents are to follow.
+    pub(crate) fn is_worth_before_contents(&self, at: usize, files: u64, price: Nanos) -> bool {
+        // A sample is small, and shows whether there is anything to fetch.
+        self.walks[at].as_ref().is_some_and(|walk| {
+            walk.sample.is_some()
+                || walk.time_without_fetches(files).is_some_and(|pace| price * METADATA_DIVISOR <= pace)
+        })
     }
 
     pub(crate) fn spent_on_metadata(&mut self, at: usize, price: Nanos) {

@@ -153,7 +153,7 @@ impl State {
         // Inodes of the files will cost as much. A walk that opens no files reads little but directories: the charges
         // themselves limit their listings.
         let is_worth = aim != Aim::Files
-            || self.is_worth_metadata(at, aim, count * self.mean_entries(), corrected * 2, Nanos::ZERO);
+            || self.is_worth_before_contents(at, count * self.mean_entries(), corrected * 2);
         if !is_worth {
             chosen.clear();
         }
