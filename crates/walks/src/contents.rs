@@ -116,8 +116,14 @@ impl State {
     /// Whether a pass is cheaper than the program's own reads, by the model and by its pace.
     pub(crate) fn batch_pays(&self, at: usize, batch: &Batch) -> bool {
         let count = batch.taken.len() as u64;
-        let pace = self.walks[at].as_ref().and_then(|walk| walk.time_without_fetches(count));
-        pays(batch.price, pace.map_or(batch.alone, |pace| pace.min(batch.alone)))
+        self.pays_for(at, count, batch.price, batch.alone)
+    }
+
+    /// Whether a pass over so many expected files, which cost so much in the program's own order, is cheaper than
+    /// its reads of those that it will open.
+    pub(crate) fn pays_for(&self, at: usize, files: u64, price: Nanos, alone: Nanos) -> bool {
+        let walk = self.walks[at].as_ref();
+        walk.is_some_and(|walk| pays(price, walk.without_fetches(files, alone)))
     }
 
     /// Requests the contents of a batch.
@@ -132,6 +138,7 @@ impl State {
             walk.fetched += count;
             walk.files_at_batch = walk.files.saturating_sub(walk.used);
             walk.price = Some(batch.price / count);
+            (walk.prepared, walk.in_vain) = (Nanos::ZERO, false);
         }
         let fetch = self.start_fetch(at, FetchKind::Contents, batch.taken, batch.price);
         self.outbox.push_back(Command::Fetch { fetch, parts });

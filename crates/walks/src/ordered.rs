@@ -14,7 +14,7 @@
 //! than the program's own reads in their order, or than the program's time for them at its pace. Or a pass over all
 //! that is expected is allowed soon. Directories and inodes then wait as well: they would take what is saved.
 
-use crate::contents::{Batch, Manner, pays};
+use crate::contents::{Batch, Manner};
 use crate::order::{By, Order, SLACK};
 use crate::plan::Found;
 use crate::state::{About, State};
@@ -109,11 +109,7 @@ impl Manner for InOrder {
     /// Whether the contents of all known files are worth a pass, but not those that are allowed by now.
     fn saves_for(&self, state: &State, at: usize, files: &[About]) -> bool {
         let batch = state.batch_of(at, files);
-        let pace =
-            |count: usize| state.walks[at].as_ref().and_then(|walk| walk.time_without_fetches(count as u64));
-        let gains = |price: Nanos, alone: Nanos, count: usize| {
-            pays(price, pace(count).map_or(alone, |pace| pace.min(alone)))
-        };
+        let gains = |price: Nanos, alone: Nanos, count: usize| state.pays_for(at, count as u64, price, alone);
         gains(batch.whole, batch.all_alone, batch.all) && !gains(batch.price, batch.alone, batch.taken.len())
     }
 

@@ -56,6 +56,10 @@ const TRIAL_SHARE: u64 = 50;
 /// takes for these files without prefetching: a quarter. Half then remains for contents, and a quarter as gain.
 const METADATA_DIVISOR: u64 = 4;
 
+/// If a walk opens only some files and their contents did not pay, directories and inodes may take this part of its
+/// cost until others do: an eighth.
+const VAIN_SHARE: u64 = 8;
+
 /// The kind of data that is fetched for a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aim {
@@ -113,6 +117,7 @@ impl State {
         let Some(stopped) = stopped else { return };
         if let Some(walk) = &mut self.walks[at] {
             (walk.round, walk.stopped) = (None, stopped);
+            walk.in_vain |= stopped == Stopped::NoGain;
             walk.look_at = walk.clock + (walk.clock / PATIENCE).max(1);
             let grown = walk.account.cost() + walk.account.cost() / PATIENCE;
             walk.next_cost = if stopped == Stopped::No { Nanos::ZERO } else { grown };
@@ -336,13 +341,17 @@ impl State {
     pub(crate) fn is_worth_before_contents(&self, at: usize, files: u64, price: Nanos) -> bool {
         // A sample is small, and shows whether there is anything to fetch.
         self.walks[at].as_ref().is_some_and(|walk| {
-            walk.sample.is_some()
-                || walk.time_without_fetches(files).is_some_and(|pace| price * METADATA_DIVISOR <= pace)
+            let in_vain = walk.in_vain && walk.passes_some();
+            let may = !in_vain || (walk.prepared + price) * VAIN_SHARE <= walk.account.cost();
+            let pays = |pace: Nanos| price * METADATA_DIVISOR <= pace;
+            walk.sample.is_some() || may && walk.time_without_fetches(files).is_some_and(pays)
         })
     }
 
     pub(crate) fn spent_on_metadata(&mut self, at: usize, price: Nanos) {
-        if let Some(round) = self.walks[at].as_mut().and_then(|walk| walk.round.as_mut()) {
+        let Some(walk) = &mut self.walks[at] else { return };
+        walk.prepared += price;
+        if let Some(round) = &mut walk.round {
             *round -= price;
         }
     }

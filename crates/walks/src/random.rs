@@ -5,10 +5,11 @@
 //! pays is one pass over all of them, in disk order, as large as memory allows.
 //!
 //! *Recognition.* Directories have ranks, in the order in which programs opened them. A program in some order
-//! goes forward, and hardly ever back to a directory that it has left before its last file. In random order it
-//! does so at every second open. Moves up and down one path do not count as such, since every walk makes them, nor
-//! do moves to a directory of which a file was opened a moment ago, which threads make. In a tree of few directories
-//! the votes of siblings ([`crate::order`]) show the same.
+//! moves in one direction, and hardly ever back to a directory that it has left before its last file. In random
+//! order it does so at every second open. Programs that look for duplicates do it as well: they go through the tree
+//! in one direction, and return to the first file of each length. Moves up and down one path do not count as such,
+//! since every walk makes them, nor do moves to a directory of which a file was opened a moment ago, which threads
+//! make. In a tree of few directories the votes of siblings ([`crate::order`]) show the same.
 //!
 //! *The rule.* Rent or buy: the pass is made once the walk has cost as much, by the limit of every fetch
 //! ([`crate::ledger`]). No part of it is fetched sooner. A part of the files serves the same part of the opens,
@@ -42,31 +43,43 @@ const BALANCE_LIMIT: i32 = 32;
 /// From here on jumps are many: at least eight of them.
 const MANY: i32 = 24;
 
+/// Moves in one direction of which it takes as many in the other one to turn back.
+const DRIFT_LIMIT: i32 = 32;
+
 /// The balance of jumps back and of other opens.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Jumps(i32);
+pub(crate) struct Jumps {
+    balance: i32,
+    /// Positive: most moves go to later directories; negative: to earlier ones.
+    drift: i32,
+}
 
 impl Jumps {
-    /// Counts an open.
-    fn count(&mut self, back: bool) {
+    /// Counts an open of a file, after a move that tells in which direction it goes, if there was one. `at_work`: to
+    /// a directory where the program was a moment ago.
+    fn count(&mut self, forward: Option<bool>, at_work: bool) {
+        let way = forward.map_or(0, |forward| if forward { 1 } else { -1 });
+        let back = way * self.drift.signum() < 0 && !at_work;
+        self.drift = (self.drift + way).clamp(-DRIFT_LIMIT, DRIFT_LIMIT);
         self.add(if back { JUMP } else { -1 });
     }
 
     fn are_many(self) -> bool {
-        self.0 >= MANY
+        self.balance >= MANY
     }
 
     fn are_few(self) -> bool {
-        self.0 <= 0
+        self.balance <= 0
     }
 
     /// Joins those of two walks that are one.
     pub(crate) fn join(&mut self, other: Self) {
-        self.add(other.0);
+        self.add(other.balance);
+        self.drift = (self.drift + other.drift).clamp(-DRIFT_LIMIT, DRIFT_LIMIT);
     }
 
     fn add(&mut self, weight: i32) {
-        self.0 = (self.0 + weight).clamp(-BALANCE_LIMIT, BALANCE_LIMIT);
+        self.balance = (self.balance + weight).clamp(-BALANCE_LIMIT, BALANCE_LIMIT);
     }
 }
 
@@ -145,17 +158,21 @@ impl State {
     /// A program opened a file of a directory, after one of the directory `from`. `before`: when the last one of this
     /// directory was opened, if one was.
     pub(crate) fn moved(&mut self, at: usize, from: Option<Key>, to: Key, before: Option<u64>) {
-        let Some(back) = from.map_or(Some(false), |from| self.is_jump_back(from, to)) else { return };
+        let forward = from.map(|from| self.goes_forward(from, to));
+        // A move that tells nothing counts neither way.
+        if forward == Some(None) {
+            return;
+        }
         let Some(walk) = &mut self.walks[at] else { return };
         let at_work = before.is_some_and(|before| before + AT_WORK >= walk.clock);
-        walk.jumps.count(back && !at_work);
+        walk.jumps.count(forward.flatten(), at_work);
     }
 
-    /// Whether it goes back to an earlier directory; `None` if that tells nothing.
-    fn is_jump_back(&self, from: Key, to: Key) -> Option<bool> {
+    /// Whether it goes to a later directory; `None` if that tells nothing.
+    fn goes_forward(&self, from: Key, to: Key) -> Option<bool> {
         let (left, entered) = (self.tree.get(from)?, self.tree.get(to)?);
         let tells = !left.is_read() && !self.is_above(from, Some(to)) && !self.is_above(to, Some(from));
-        tells.then_some(entered.rank < left.rank)
+        tells.then_some(entered.rank > left.rank)
     }
 
     /// Takes the votes of the last open into account.

@@ -46,6 +46,12 @@ enum Inodes {
     Block(u64),
 }
 
+/// Whether files are worth fetching of which so many were opened and passed: at least a quarter is opened. In a sorted
+/// batch a file costs less than a quarter of a single read.
+fn are_worth(opened: u32, passed: u32) -> bool {
+    (u64::from(opened) + 1) * 4 >= u64::from(opened) + u64::from(passed) + 2
+}
+
 fn inodes_of(item: &Item) -> Inodes {
     item.inode_at().map_or_else(|| Inodes::Block(inode_block(item.inode)), Inodes::At)
 }
@@ -102,6 +108,9 @@ pub(crate) struct Walk {
     pub(crate) round: Option<Nanos>,
     /// The cost of directories and inodes that did not pay by themselves.
     pub(crate) tried: Nanos,
+    /// The cost of directories and inodes since the last batch, and whether a batch of their files would not have paid.
+    pub(crate) prepared: Nanos,
+    pub(crate) in_vain: bool,
     /// The walk's cost at which the next round begins.
     pub(crate) next_cost: Nanos,
     pub(crate) pace: Pace,
@@ -163,6 +172,8 @@ impl Walk {
             batch: 0,
             round: None,
             tried: Nanos::ZERO,
+            prepared: Nanos::ZERO,
+            in_vain: false,
             next_cost: Nanos::ZERO,
             pace: Pace::default(),
             price: None,
@@ -215,6 +226,8 @@ impl Walk {
         self.batch += other.batch;
         self.files_at_batch += other.files_at_batch;
         self.tried += other.tried;
+        self.prepared += other.prepared;
+        self.in_vain |= other.in_vain;
         self.price = self.price.or(other.price);
         self.pace.join(&other.pace);
         self.program = other.program.or(self.program);
@@ -240,22 +253,34 @@ impl Walk {
         }
     }
 
-    /// Whether it opens fewer of the expected files than it passes.
+    /// Whether it opens too few of the expected files.
     pub(crate) fn selects(&self) -> bool {
         let [opened, passed] = self.recent;
-        opened + passed >= SELECTION_SAMPLE && passed > opened
+        opened + passed >= SELECTION_SAMPLE && !are_worth(opened, passed)
+    }
+
+    /// Whether it opens only a part of the expected files.
+    pub(crate) fn passes_some(&self) -> bool {
+        let [opened, passed] = self.recent;
+        opened + passed >= SELECTION_SAMPLE && passed * 8 > opened
     }
 
     /// The time that the program takes for so many expected files, of which it opens a part, without
     /// prefetching; `None` if it is not known.
     pub(crate) fn time_without_fetches(&self, files: u64) -> Option<Nanos> {
+        self.pace.cost_of(files).map(|all| self.part_opened(all))
+    }
+
+    /// The most that the program's own reads of expected files take, if all of these would take `alone`.
+    pub(crate) fn without_fetches(&self, files: u64, alone: Nanos) -> Nanos {
+        let alone = self.part_opened(alone);
+        self.time_without_fetches(files).map_or(alone, |pace| pace.min(alone))
+    }
+
+    /// The part of this that is for expected files which it opens.
+    fn part_opened(&self, all: Nanos) -> Nanos {
         let [opened, passed] = self.recent.map(u64::from);
-        let used = if opened + passed < u64::from(SELECTION_SAMPLE) {
-            files
-        } else {
-            files * opened / (opened + passed)
-        };
-        self.pace.cost_of(used)
+        if opened + passed < u64::from(SELECTION_SAMPLE) { all } else { all / (opened + passed) * opened }
     }
 
     /// A file of this class was opened.
@@ -272,11 +297,10 @@ impl Walk {
         self.tally(class, 1, 1);
     }
 
-    /// Whether files of this class are worth fetching: at least a quarter of them is opened. In a sorted batch
-    /// a file costs less than a quarter of a single read.
+    /// Whether files of this class are worth fetching.
     pub(crate) fn wants(&self, class: u8) -> bool {
         let [opened, passed] = self.tallies.get(usize::from(class)).copied().unwrap_or_default();
-        (u64::from(opened) + 1) * 4 >= u64::from(opened) + u64::from(passed) + 2
+        are_worth(opened, passed)
     }
 
     /// Records the order in which two siblings of a kind were opened.

@@ -9,6 +9,8 @@ use common::{Act, Dice, Flat, Layout, Reading, Tree, World, walk, walk_in};
 use foreseek_seam::ProcessId;
 use foreseek_units::{Bytes, Instant, Nanos};
 use foreseek_walks::{Command, Commands, DeviceNo, Event, Node, Settings, Status, Stopped, Walks};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 struct Ran {
@@ -532,6 +534,61 @@ fn a_program_that_opens_few_files_in_random_order_is_left_alone() {
     }
     eprintln!("fetched for walks of 300 files: {fetched:?}");
     assert!(fetched[0] > 0 && fetched[12..].iter().all(|files| *files == 0), "{fetched:?}");
+}
+
+/// A program that looks for duplicates (jdupes): it opens all directories, and goes through the files in reverse. Of
+/// files of one length it opens the first two together, which lie anywhere, and then each further one.
+fn looking_for_duplicates(tree: &Tree, lengths: u64, seed: u64) -> Vec<Act> {
+    let (mut acts, files): (Vec<Act>, Vec<Act>) =
+        walk(tree, Reading::Listing, false).into_iter().partition(|act| matches!(act, Act::Directory(_)));
+    let (mut dice, mut first) = (Dice(seed), HashMap::new());
+    for file in files.into_iter().rev() {
+        // Short ones are more frequent.
+        let length = dice.roll(lengths) * dice.roll(lengths) / lengths;
+        match first.entry(length) {
+            Entry::Vacant(none) => drop(none.insert(Some(file))),
+            Entry::Occupied(mut one) => {
+                acts.extend(one.get_mut().take());
+                acts.push(file);
+            }
+        }
+    }
+    acts
+}
+
+/// Most of its moves go to earlier directories, and every second one to where it was long ago. That is no order,
+/// whatever part of the files it opens: a third, a half or two thirds.
+#[test]
+fn a_program_that_looks_for_duplicates_gets_one_pass_over_the_tree() {
+    for lengths in [8000, 16_000, 30_000] {
+        for seed in 1..5 {
+            let tree = Tree::new(6000, Layout::Fresh, seed);
+            let ran = run(&tree, &looking_for_duplicates(&tree, lengths, seed));
+            show(&format!("duplicates, {lengths} lengths, tree {seed}"), &ran);
+            assert_eq!(ran.status.walks[0].order, Some("random"));
+            assert!(ran.gain() > 3.0, "{}", ran.gain());
+        }
+    }
+}
+
+/// A program that goes through a tree and opens a part of the files anywhere: those of one owner, or of one day. Over
+/// a fresh tree a pass over all pays for a quarter of them. Over an aged one it does not, and hardly anything is spent
+/// on inodes for it.
+#[test]
+fn a_program_that_opens_a_part_of_the_files_gains_or_loses_little() {
+    let layouts = [(Layout::Fresh, "fresh"), (Layout::Aged(10), "somewhat aged"), (Layout::Aged(40), "aged")];
+    for (layout, name) in layouts {
+        for percent in [75, 55, 45, 35, 28, 20, 10] {
+            let tree = Tree::new(6000, layout, 11);
+            let mut dice = Dice(percent);
+            let mut acts = walk(&tree, Reading::Listing, false);
+            acts.retain(|act| !matches!(act, Act::File(..)) || dice.roll(100) < percent);
+            let ran = run(&tree, &acts);
+            show(&format!("{percent} % of the files, {name}"), &ran);
+            let least = if name == "fresh" && percent > 25 { 5.0 } else { 0.98 };
+            assert!(ran.gain() > least, "{percent} {name}: {}", ran.gain());
+        }
+    }
 }
 
 /// With memory for a quarter of the tree nothing is fetched until twice the memory is left: pages would wait for most
