@@ -171,6 +171,9 @@ impl State {
         walk.contents = walk.contents.filter(|it| *it != fetch);
         if outcome == Outcome::Refused || fetched_bytes.is_zero() {
             self.ledger.refund(&mut walk.account, flight.charge);
+            if flight.kind != FetchKind::Contents {
+                walk.prepared -= flight.charge;
+            }
         } else {
             (walk.resident, walk.missing) = (0, true);
         }

@@ -138,7 +138,7 @@ impl State {
             walk.fetched += count;
             walk.files_at_batch = walk.files.saturating_sub(walk.used);
             walk.price = Some(batch.price / count);
-            (walk.prepared, walk.in_vain) = (Nanos::ZERO, false);
+            walk.prepared = Nanos::ZERO;
         }
         let fetch = self.start_fetch(at, FetchKind::Contents, batch.taken, batch.price);
         self.outbox.push_back(Command::Fetch { fetch, parts });

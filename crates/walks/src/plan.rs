@@ -117,7 +117,12 @@ impl State {
         let Some(stopped) = stopped else { return };
         if let Some(walk) = &mut self.walks[at] {
             (walk.round, walk.stopped) = (None, stopped);
-            walk.in_vain |= stopped == Stopped::NoGain;
+            walk.in_vain = match stopped {
+                Stopped::NoGain => true,
+                // They pay, and wait for more of them or were fetched.
+                Stopped::Allowance | Stopped::No => false,
+                _ => walk.in_vain,
+            };
             walk.look_at = walk.clock + (walk.clock / PATIENCE).max(1);
             let grown = walk.account.cost() + walk.account.cost() / PATIENCE;
             walk.next_cost = if stopped == Stopped::No { Nanos::ZERO } else { grown };
@@ -318,8 +323,12 @@ impl State {
 
     /// How much may be spent on directories and inodes at present.
     pub(crate) fn metadata_budget(&self, at: usize) -> Nanos {
-        let round = self.walks[at].as_ref().and_then(|walk| walk.round).unwrap_or_default();
-        self.allowed(at).min(round)
+        let Some(walk) = &self.walks[at] else { return Nanos::ZERO };
+        let budget = self.allowed(at).min(walk.round.unwrap_or_default());
+        if walk.in_vain && walk.sample.is_none() && walk.passes_some() {
+            return budget.min((walk.account.cost() / VAIN_SHARE).saturating_sub(walk.prepared));
+        }
+        budget
     }
 
     /// Whether directories or inodes are worth fetching by themselves. If contents are to follow, the share of
@@ -341,10 +350,8 @@ impl State {
     pub(crate) fn is_worth_before_contents(&self, at: usize, files: u64, price: Nanos) -> bool {
         // A sample is small, and shows whether there is anything to fetch.
         self.walks[at].as_ref().is_some_and(|walk| {
-            let in_vain = walk.in_vain && walk.passes_some();
-            let may = !in_vain || (walk.prepared + price) * VAIN_SHARE <= walk.account.cost();
-            let pays = |pace: Nanos| price * METADATA_DIVISOR <= pace;
-            walk.sample.is_some() || may && walk.time_without_fetches(files).is_some_and(pays)
+            walk.sample.is_some()
+                || walk.time_without_fetches(files).is_some_and(|pace| price * METADATA_DIVISOR <= pace)
         })
     }
 

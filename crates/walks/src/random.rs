@@ -8,8 +8,8 @@
 //! moves in one direction, and hardly ever back to a directory that it has left before its last file. In random
 //! order it does so at every second open. Programs that look for duplicates do it as well: they go through the tree
 //! in one direction, and return to the first file of each length. Moves up and down one path do not count as such,
-//! since every walk makes them, nor do moves to a directory of which a file was opened a moment ago, which threads
-//! make. In a tree of few directories the votes of siblings ([`crate::order`]) show the same.
+//! since every walk makes them. Moves to a directory of which a file was opened a moment ago, which threads make, only
+//! count towards the direction. In a tree of few directories the votes of siblings ([`crate::order`]) show the same.
 //!
 //! *The rule.* Rent or buy: the pass is made once the walk has cost as much, by the limit of every fetch
 //! ([`crate::ledger`]). No part of it is fetched sooner. A part of the files serves the same part of the opens,
@@ -43,8 +43,9 @@ const BALANCE_LIMIT: i32 = 32;
 /// From here on jumps are many: at least eight of them.
 const MANY: i32 = 24;
 
-/// Moves in one direction of which it takes as many in the other one to turn back.
-const DRIFT_LIMIT: i32 = 32;
+/// Moves in one direction of which it takes as many in the other one to turn back. Where a program turns, as many are
+/// jumps, and are not many: `10 * (JUMP - 1) < MANY`.
+const DRIFT_LIMIT: i32 = 10;
 
 /// The balance of jumps back and of other opens.
 #[derive(Clone, Copy, Debug, Default)]
@@ -172,7 +173,8 @@ impl State {
     fn goes_forward(&self, from: Key, to: Key) -> Option<bool> {
         let (left, entered) = (self.tree.get(from)?, self.tree.get(to)?);
         let tells = !left.is_read() && !self.is_above(from, Some(to)) && !self.is_above(to, Some(from));
-        tells.then_some(entered.rank > left.rank)
+        // Directories that no program has opened have no rank of their own.
+        tells.then_some(entered.rank > left.rank).filter(|_| entered.opened && left.opened)
     }
 
     /// Takes the votes of the last open into account.
@@ -224,5 +226,47 @@ impl Walk {
     fn is_in_no_order(&self) -> bool {
         let votes_against = self.orders.iter().any(|orders| orders.files.is_against_all());
         votes_against || self.jumps.are_many() || (self.random && !self.jumps.are_few())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Whether jumps were many after any of these moves: forward or not.
+    fn were_many(jumps: &mut Jumps, moves: impl IntoIterator<Item = bool>) -> bool {
+        let after = |forward: bool| {
+            jumps.count(Some(forward), false);
+            jumps.are_many()
+        };
+        moves.into_iter().map(after).fold(false, |many, after| many | after)
+    }
+
+    proptest! {
+        #[test]
+        fn a_turn_is_no_random_order(before in 0..200usize, after in 0..200usize, forward: bool) {
+            let moves = std::iter::repeat_n(forward, before).chain(std::iter::repeat_n(!forward, after));
+            prop_assert!(!were_many(&mut Jumps::default(), moves));
+        }
+
+        #[test]
+        fn moves_either_way_are_a_random_order_and_moves_one_way_end_it(
+            moves in prop::collection::vec(any::<bool>(), 400), forward: bool,
+        ) {
+            let mut jumps = Jumps::default();
+            prop_assert!(were_many(&mut jumps, moves));
+            were_many(&mut jumps, std::iter::repeat_n(forward, 100));
+            prop_assert!(jumps.are_few());
+        }
+
+        /// A program that returns to where it was long ago at every second open, whichever way it goes itself.
+        #[test]
+        fn returns_are_a_random_order(forward: bool, steps in 1..4usize) {
+            let mut jumps = Jumps::default();
+            were_many(&mut jumps, std::iter::repeat_n(forward, 8));
+            let step = || std::iter::repeat_n(forward, steps).chain([!forward]);
+            prop_assert_eq!(were_many(&mut jumps, (0..100).flat_map(|_| step())), steps < 3);
+        }
     }
 }

@@ -12,7 +12,7 @@ pub enum Stopped {
     TooShort,
     /// The order of its opens fits no known order.
     NoOrder,
-    /// It uses less than half of the files that are fetched for it.
+    /// It opens less than a quarter of the files that are expected.
     Selective,
     /// The allowance from its uses so far is spent.
     Allowance,

@@ -283,10 +283,12 @@ impl Walk {
         if opened + passed < u64::from(SELECTION_SAMPLE) { all } else { all / (opened + passed) * opened }
     }
 
-    /// A file of this class was opened.
+    /// A file of this class was opened. Those of classes that are not worth it are not expected.
     pub(crate) fn opened_one(&mut self, class: u8) {
         self.tally(class, 0, 1);
-        self.count_recent(0);
+        if self.wants(class) {
+            self.count_recent(0);
+        }
     }
 
     /// A file of this class was passed.

@@ -587,6 +587,9 @@ fn a_program_that_opens_a_part_of_the_files_gains_or_loses_little() {
             show(&format!("{percent} % of the files, {name}"), &ran);
             let least = if name == "fresh" && percent > 25 { 5.0 } else { 0.98 };
             assert!(ran.gain() > least, "{percent} {name}: {}", ran.gain());
+            let most = if name == "fresh" { 1.0 } else { 0.25 };
+            let part = ran.fetched.get() as f64 / ran.stock.get() as f64;
+            assert!(percent > 50 || part < most, "{percent} {name}: {part}");
         }
     }
 }

@@ -125,7 +125,7 @@ fn words(stopped: Stopped) -> Option<String> {
         Stopped::No => return None,
         Stopped::TooShort => "too little was opened so far",
         Stopped::NoOrder => "no order is recognised",
-        Stopped::Selective => "it uses too little of what is fetched",
+        Stopped::Selective => "it opens too few of the files",
         Stopped::Allowance => "what was used so far allows no more",
         Stopped::Memory => "what is held fills the memory",
         Stopped::Complete => "all of it was fetched",
