@@ -69,6 +69,8 @@ pub(crate) struct RunList<'a, C, W> {
     pub(crate) cells: Vec<C>,
     pub(crate) ways: Vec<W>,
     pub(crate) pairs: u32,
+    /// Whether a cell is run in a way in a pair.
+    pub(crate) is_run: &'a dyn Fn(u32, &C, &W) -> bool,
     /// Whether each pair is set up anew.
     pub(crate) anew: bool,
     /// A way in which every cell is run once after each set-up, before the others.
@@ -111,7 +113,8 @@ impl<C: Clone + PartialEq, W: Clone + PartialEq> RunList<'_, C, W> {
         let of = |pair: u32, cell: &C| -> Vec<Todo<C, W>> {
             let first = self.first.iter().filter(|_| self.anew || pair == 0);
             let (rest, begins) = ways.split_at(pair as usize % ways.len().max(1));
-            first.chain(begins).chain(rest).map(|way| (pair, cell.clone(), way.clone())).collect()
+            let all = first.chain(begins).chain(rest).filter(|way| (self.is_run)(pair, cell, way));
+            all.map(|way| (pair, cell.clone(), way.clone())).collect()
         };
         (0..self.pairs).flat_map(|pair| self.cells.iter().flat_map(move |cell| of(pair, cell))).collect()
     }
@@ -165,11 +168,13 @@ pub(crate) fn run<K: Comparison, P: Serialize + DeserializeOwned>(
             }
             records.push(Row { cell, way, pair, outcome })?;
         }
-        for note in bench.end()? {
-            if !notes.contains(&note) {
-                notes.push(note);
-            }
-        }
+        // What was measured is worth a report, and later pairs have set-ups of their own.
+        let ended = match bench.end() {
+            Err(error) if error.is_interrupt() => return Err(error),
+            Err(error) => vec![format!("{begins}not everything could be taken down: {error}")],
+            Ok(remarks) => remarks,
+        };
+        notes.extend(ended.into_iter().filter(|note| !notes.contains(note)).collect::<Vec<_>>());
     }
     Ok((records.runs, notes))
 }
@@ -224,7 +229,8 @@ mod tests {
 
     fn asked<'a>(pairs: u32, anew: bool, first: Option<&'static str>) -> Cells<'a> {
         let (out, ways) = (Path::new("nowhere"), vec!["stock", "warm"]);
-        RunList { out, cells: vec![7, 8], ways, pairs, anew, first, left_out: Vec::new() }
+        let is_run = &|_: u32, _: &u32, _: &&str| true;
+        RunList { out, cells: vec![7, 8], ways, pairs, is_run, anew, first, left_out: Vec::new() }
     }
 
     fn row(todo: &Todo<u32, &'static str>, outcome: Outcome<f64>) -> Row<u32, &'static str, f64> {
@@ -240,6 +246,15 @@ mod tests {
         assert_eq!(all[4], (1, 7, "warm"), "the second pair begins with another");
         assert_eq!(asked.todo(&[row(&all[0], Outcome::Failed("it died".to_owned()))]), all);
         assert_eq!(asked.todo(&[row(&all[0], Outcome::Measured(1.0))]), all[1..]);
+    }
+
+    #[test]
+    fn what_is_not_run_in_a_pair_is_left_out_of_it() {
+        let is_run = &|pair: u32, cell: &u32, way: &&str| pair == 0 || (*cell == 7 && *way != "warm");
+        let asked = RunList { is_run, ..asked(2, true, Some("pass")) };
+        let second: Vec<_> = asked.todo::<f64>(&[]).into_iter().filter(|run| run.0 == 1).collect();
+        assert_eq!(second, [(1, 7, "pass"), (1, 7, "stock")]);
+        assert_eq!(asked.todo::<f64>(&[]).len(), 6 + second.len());
     }
 
     #[test]
@@ -260,6 +275,7 @@ mod tests {
     /// Counts its runs, and ends with an error before one of them.
     struct Fake<'a> {
         left: &'a Cell<u32>,
+        ends: bool,
     }
 
     impl Comparison for Fake<'_> {
@@ -278,7 +294,10 @@ mod tests {
         }
 
         fn end(self) -> Result<Vec<String>> {
-            Ok(vec!["a warning".to_owned()])
+            match self.ends {
+                true => Ok(vec!["a warning".to_owned()]),
+                false => Err(Error::Option { what: "it is busy".to_owned() }),
+            }
         }
     }
 
@@ -291,14 +310,15 @@ mod tests {
     fn measure(out: &Path, anew: bool, most: u32) -> (Vec<u32>, Result<usize>, Vec<String>) {
         let ways = ["stock", "warm"].map(str::to_owned).to_vec();
         let (cells, first) = (vec![Number { number: 7 }], Some("pass".to_owned()));
-        let asked = RunList { out, cells, ways, pairs: 3, anew, first, left_out: Vec::new() };
+        let is_run = &|_: u32, _: &Number, _: &String| true;
+        let asked = RunList { out, cells, ways, pairs: 3, is_run, anew, first, left_out: Vec::new() };
         let (left, set_ups, said) = (Cell::new(most), RefCell::new(Vec::new()), RefCell::new(Vec::new()));
         let begin = |todo: &[Todo<Number, String>], progress: &dyn Fn(f64, &str)| {
             progress(0.5, "making it");
             let (first, last) = (todo[0].0, todo[todo.len() - 1].0);
             assert!(first == last || !anew);
             set_ups.borrow_mut().push(first);
-            Ok(Fake { left: &left })
+            Ok(Fake { left: &left, ends: true })
         };
         let progress = |share: f64, what: &str| {
             assert!((0.0..1.0).contains(&share), "{share}");
@@ -311,6 +331,27 @@ mod tests {
             rows.len()
         });
         (set_ups.into_inner(), ended, said.into_inner())
+    }
+
+    #[test]
+    fn a_pair_that_cannot_be_taken_down_does_not_end_the_others() {
+        if !missing().is_empty() {
+            println!("SKIPPED: nothing can be measured here");
+            return;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let (cells, ways) = (vec![Number { number: 7 }], vec!["stock".to_owned()]);
+        let (out, is_run) = (folder.path(), &|_: u32, _: &Number, _: &String| true);
+        let asked =
+            RunList { out, cells, ways, pairs: 2, is_run, anew: true, first: None, left_out: Vec::new() };
+        let left = Cell::new(99);
+        let begin = |_: &[Todo<Number, String>], _: &dyn Fn(f64, &str)| Ok(Fake { left: &left, ends: false });
+        let reporting = Reporting { ahead: &|_| (), progress: &|_, _| () };
+        let ended = run(&"a plan".to_owned(), &asked, &Interrupt::default(), &reporting, &begin);
+        let (rows, notes) = ended.expect("all runs");
+        assert_eq!(rows.len(), 2);
+        let of = |pair| format!("pair {pair} of 2: not everything could be taken down: it is busy");
+        assert_eq!(notes, [of(1), of(2)]);
     }
 
     #[test]

@@ -31,6 +31,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_, A
         cells: options.loads.iter().map(|load| LoadCell { load: *load }).collect(),
         ways: options.ways.clone(),
         pairs: options.pairs,
+        is_run: &|_, _, _| true,
         anew: false,
         first: None,
         left_out: Vec::new(),

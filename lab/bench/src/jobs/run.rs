@@ -49,6 +49,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_, A
         cells: options.jobs.iter().map(|job| JobCell { job: *job }).collect(),
         ways: options.ways.clone(),
         pairs: options.pairs,
+        is_run: &|_, _, _| true,
         anew: false,
         first: None,
         left_out,

@@ -2,7 +2,7 @@
 
 use super::beside::Beside;
 use super::options::Options;
-use super::program::NamedProgram;
+use super::program::{FCLONES, NamedProgram};
 use super::record::{Measured, On, SideCosts, WalkRun};
 use super::tree::Tree;
 use super::way::Way;
@@ -18,8 +18,8 @@ pub(crate) struct Cell {
     pub(crate) tree: Tree,
     /// The program.
     pub(crate) program: NamedProgram,
-    /// Seconds of one ascending pass over all that it needs, and of the program when that is in memory: no
-    /// prefetching takes less than the larger of the two.
+    /// Seconds of one ascending pass over all that it needs, one request at a time, and of the program when that is in
+    /// memory: the larger of the two is the oracle.
     pub(crate) pass_seconds: Option<f64>,
     /// See above.
     pub(crate) cached_seconds: Option<f64>,
@@ -206,7 +206,7 @@ fn geometric_mean(runs: &[WalkRun], cells: &[Cell], tree: Tree, way: Way) -> Opt
 
 /// jdupes after `warm` against fclones, which reads in an order of its own.
 fn duplicates(runs: &[WalkRun]) -> Option<Aim> {
-    let [jdupes, fclones] = ["jdupes", "fclones"].map(|name| name.parse::<NamedProgram>().ok());
+    let [jdupes, fclones] = ["jdupes", FCLONES].map(|name| name.parse::<NamedProgram>().ok());
     let ours = by_pair(runs, On { tree: Tree::Fresh, program: jdupes? }, Some(Way::Warm), SECONDS);
     let theirs = by_pair(runs, On { tree: Tree::Fresh, program: fclones? }, Some(Way::Stock), SECONDS);
     let value = ratio(&ours, &theirs)?;

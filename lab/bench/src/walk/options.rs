@@ -22,6 +22,8 @@ pub struct Options {
     pub ways: Vec<Way>,
     /// How often each is measured.
     pub pairs: u32,
+    /// Whether each pair has all of it. Otherwise what has no aim is run in the first pair alone.
+    pub all_in_each_pair: bool,
     /// The share of a tree's files that is made.
     pub share: f64,
     /// The seed of the trees.
@@ -81,6 +83,7 @@ impl Default for Options {
             programs: ALL.iter().map(NamedProgram).collect(),
             ways: Way::ALL.to_vec(),
             pairs: PAIRS,
+            all_in_each_pair: false,
             share: 1.0,
             seed: 1,
             new_trees: true,
@@ -142,6 +145,14 @@ impl Options {
     /// The seed of the trees of a pair.
     pub(crate) fn seed_of(&self, pair: u32) -> u64 {
         if self.new_trees { self.seed.wrapping_add(u64::from(pair)) } else { self.seed }
+    }
+
+    /// Whether a program over a tree is run in a way (`None`: one pass) in a pair.
+    pub(crate) fn is_run(&self, pair: u32, cell: On, way: Option<Way>) -> bool {
+        let has_aim = cell.tree.has_aim() && cell.program.0.has_aim();
+        // They are reported beside the others, where these have an aim.
+        let beside = matches!(way, Some(Way::Stock4M | Way::Mount));
+        self.all_in_each_pair || (has_aim && !beside) || (pair == 0 && (has_aim || !beside))
     }
 
     /// Trees with the programs that run on them.
@@ -210,6 +221,29 @@ mod tests {
         assert_eq!((on(Tree::Fresh), on(Tree::Aged), on(Tree::Media)), (ALL.len(), 5, 5));
         let xfs = Options { file_system: FileSystem::Xfs, ..Options::default() };
         assert!(xfs.cells().iter().all(|cell| cell.program.0.name != "dump"));
+    }
+
+    #[test]
+    fn what_has_no_aim_is_run_once_or_in_each_pair() {
+        let runs = |all_in_each_pair, tree, program: &str, way| {
+            let options = Options { all_in_each_pair, ..Options::default() };
+            let cell = On { tree, program: program.parse().expect("known") };
+            [0, 1].map(|pair| options.is_run(pair, cell, way))
+        };
+        let (each, once, never) = ([true; 2], [true, false], [false; 2]);
+        for (tree, program, way, expected) in [
+            (Tree::Fresh, "tar", Some(Way::Watch), each),
+            (Tree::Fresh, "tar", None, each),
+            (Tree::Aged, "tar", Some(Way::Mount), once),
+            (Tree::Fresh, "shuffled", Some(Way::Watch), once),
+            (Tree::Maildir, "tar", Some(Way::Watch), once),
+            (Tree::Maildir, "tar", Some(Way::Mount), never),
+            (Tree::Fresh, "fclones", Some(Way::Stock), each),
+            (Tree::Fresh, "two-tars", Some(Way::Warm), each),
+        ] {
+            assert_eq!(runs(false, tree, program, way), expected, "{program}");
+            assert_eq!(runs(true, tree, program, way), each, "{program}");
+        }
     }
 
     #[test]

@@ -44,6 +44,9 @@ const fn reads(name: &'static str, package: &'static str, line: &'static str) ->
     Program { name, binary, package, prepare, line, status, contents, everywhere, beside, only_ext, counts }
 }
 
+/// With it jdupes after `warm` is compared.
+pub(crate) const FCLONES: &str = "fclones";
+
 /// All of them.
 pub static ALL: [Program; 19] = [
     Program { everywhere: true, ..reads("tar", "tar", "tar cf - -C \"$1\" . | cat > /dev/null") },
@@ -109,7 +112,7 @@ pub static ALL: [Program; 19] = [
         ..reads("git", "git", "cd \"$1\" && git --git-dir=\"$2/git\" --work-tree=. grep 'no such text'")
     },
     // Peers, which read in an order of their own: the others are compared with them.
-    Program { counts: false, ..reads("fclones", "cargo install fclones", "fclones group \"$1\"") },
+    Program { counts: false, ..reads(FCLONES, "cargo install fclones", "fclones group \"$1\"") },
     // Reads inodes and contents through the block device, in the order of inodes.
     Program {
         only_ext: true,
@@ -148,6 +151,11 @@ impl Program {
     /// Whether it reads contents, without load beside it.
     pub(crate) fn reads_alone(&self) -> bool {
         self.contents && self.beside.is_none()
+    }
+
+    /// Whether an aim depends on it.
+    pub(crate) fn has_aim(&self) -> bool {
+        self.counts || self.name == FCLONES
     }
 
     /// What is run, for `sh -c`.

@@ -50,6 +50,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_, A
         cells: options.cells(),
         ways: options.ways.iter().copied().map(Some).collect(),
         pairs: options.pairs,
+        is_run: &|pair, cell, way| options.is_run(pair, *cell, *way),
         anew: options.new_trees,
         // One ascending pass over what a program needs.
         first: Some(None),
@@ -107,7 +108,8 @@ impl<'a> Bench<'a> {
         todo: &[Todo<On, Option<Way>>],
         progress: &dyn Fn(f64, &str),
     ) -> Result<Self> {
-        let seed = options.seed_of(todo.first().map_or(0, |(pair, _, _)| *pair));
+        let pair = todo.first().map_or(0, |(pair, _, _)| *pair);
+        let seed = options.seed_of(pair);
         progress(0.0, "making a file system");
         let group_parent = CgroupParent::find()?;
         let space = options.disk_space.as_deref().unwrap_or(Path::new(SPACE));
@@ -120,7 +122,8 @@ impl<'a> Bench<'a> {
         let foreseek =
             std::env::current_exe().map_err(|error| Error::io("cannot find", "this program", error))?;
         let disk = Disk::attach(&DiskPlan {
-            name: format!("bench-walk-{}", std::process::id()),
+            // Those of all pairs differ: one may not have been taken down.
+            name: format!("bench-walk-{}-{pair}", std::process::id()),
             profile: options.profile.clone(),
             size: options.disk_size,
             fit: true,
@@ -160,8 +163,10 @@ impl<'a> Bench<'a> {
             progress(0.0, "filling the file system");
             filler::fill(&bench.point(), options.filled, seed, interrupt)?;
         }
-        for (number, tree) in options.trees.iter().enumerate() {
-            let of = options.trees.len() as f64;
+        let is_read = |tree: &&Tree| todo.iter().any(|(_, cell, _)| cell.tree == **tree);
+        let trees: Vec<&Tree> = options.trees.iter().filter(is_read).collect();
+        let of = trees.len() as f64;
+        for (number, tree) in trees.into_iter().enumerate() {
             let what = format!("making the {} tree", tree.name());
             let made =
                 tree.make(&bench.point().join(tree.name()), options.share, seed, interrupt, &|share| {

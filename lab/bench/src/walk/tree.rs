@@ -83,6 +83,11 @@ impl Tree {
         }
     }
 
+    /// Whether aims depend on it.
+    pub(crate) const fn has_aim(self) -> bool {
+        matches!(self, Self::Fresh | Self::Aged)
+    }
+
     /// Whether memory is limited to a quarter of it.
     #[must_use]
     pub const fn is_larger_than_memory(self) -> bool {

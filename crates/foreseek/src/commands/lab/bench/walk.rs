@@ -18,13 +18,16 @@ continues from there, also with more --pairs, --trees, --programs or --ways.
 Each pair has a new disk, file system and trees, of its own seed (--seed and the
 number of the pair): trees of one kind do not lie alike. Making them takes from
 seconds (fresh) to minutes (aged) in each pair; --same-trees makes them once.
+Without --trees, --programs and --ways, what decides no aim runs in the first
+pair alone: the trees large, maildir and media, shuffled and dump, and over fresh
+and aged trees the ways stock-4m and mount.
 Programs that are not installed are left out, and listed at the beginning.
 
 Examples:
   foreseek lab bench walk --quick               a first look, within 20 minutes
   foreseek lab bench walk --trees fresh --programs tar,grep \\
            --ways stock,warm,watch --pairs 5
-  foreseek lab bench walk --profile exos-18t    all of it: a day
+  foreseek lab bench walk --profile exos-18t    all of it: a night
 
 Exit status: 0 all aims are reached; 1 they are not, or not all is certain; 2 it
 could not be measured.";
@@ -50,7 +53,7 @@ pub(crate) struct WalkArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     ways: Vec<Way>,
 
-    /// How often each program runs in each way.
+    /// How often each program runs in each way; five decide.
     #[arg(long, value_name = "NUMBER", default_value_t = PAIRS)]
     pairs: u32,
 
@@ -119,11 +122,13 @@ pub(crate) fn run(args: WalkArgs) -> anyhow::Result<Answer> {
 
 fn options(args: WalkArgs) -> Options {
     let default = Options::default();
+    let all_in_each_pair = !(args.trees.is_empty() && args.programs.is_empty() && args.ways.is_empty());
     let options = Options {
         trees: if args.trees.is_empty() { default.trees } else { args.trees },
         programs: if args.programs.is_empty() { default.programs } else { args.programs },
         ways: if args.ways.is_empty() { default.ways } else { args.ways },
         pairs: args.pairs,
+        all_in_each_pair,
         share: args.share,
         seed: args.seed,
         new_trees: !args.same_trees,
