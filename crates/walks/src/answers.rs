@@ -79,9 +79,10 @@ impl State {
         let directory = self.tree.get_mut(key).filter(|directory| directory.listing == Listing::Asked)?;
         directory.listing = Listing::None;
         let at = directory.walk as usize;
-        let unplaced = directory.unplaced.take();
+        let (unplaced, awaited) = (directory.unplaced.take(), std::mem::take(&mut directory.awaited));
         let walk = self.walks[at].as_mut()?;
         walk.lists = walk.lists.saturating_sub(1);
+        walk.awaited = walk.awaited.saturating_sub(u32::from(awaited));
         if let Some(expected) = unplaced {
             self.listed_unplaced(at, expected, None);
         }

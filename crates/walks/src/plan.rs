@@ -22,7 +22,7 @@
 use crate::state::{About, FetchKind, State};
 use crate::sweep::Sweep;
 use crate::tree::{BLOCKS_LIMIT, Listing, flag};
-use crate::walk::inode_block;
+use crate::walk::{Walk, inode_block};
 use crate::{Command, InDirectory, Kind, LISTS_LIMIT, NODES_LIMIT, Node, Stopped};
 use foreseek_units::{Bytes, Nanos};
 use rustc_hash::FxHashSet;
@@ -89,7 +89,7 @@ impl State {
     /// Continues a round, or begins one.
     pub(crate) fn advance(&mut self, at: usize) {
         let Some(walk) = self.walks[at].as_ref().filter(|_| !self.is_quiet(at)) else { return };
-        if walk.is_asking() {
+        if walk.is_asking() || self.is_about_to_read(walk) {
             return;
         }
         let Some(aim) = self.aim(at) else { return };
@@ -127,6 +127,15 @@ impl State {
             let grown = walk.account.cost() + walk.account.cost() / PATIENCE;
             walk.next_cost = if stopped == Stopped::No { Nanos::ZERO } else { grown };
         }
+    }
+
+    /// Whether the program has opened a directory that is being listed, and probably reads its files next. Other programs
+    /// may be ahead of it (`find | xargs`).
+    fn is_about_to_read(&self, walk: &Walk) -> bool {
+        let opened = self.tree.get(walk.opened).filter(|directory| directory.listing == Listing::Asked);
+        let reads = |opener| walk.reader.is_none_or(|reader| opener == Some(reader));
+        opened.is_some_and(|directory| reads(directory.opener))
+            || walk.cursor.and_then(|key| self.tree.get(key)).is_some_and(|it| it.listing == Listing::Asked)
     }
 
     fn aim(&self, at: usize) -> Option<Aim> {
@@ -273,7 +282,7 @@ impl State {
             self.list_below(at, *name);
         }
         self.ask_places(at, &found.places[..found.places.len().min(NODES_LIMIT)]);
-        self.walks[at].as_ref().is_some_and(|walk| walk.places > 0 || walk.lists > 0)
+        self.walks[at].as_ref().is_some_and(|walk| walk.places > 0 || walk.awaited > 0)
     }
 
     /// Requests the addresses of these files.
@@ -307,7 +316,14 @@ impl State {
             self.walks[at].as_mut()?.all.push(key);
             Some(key)
         });
-        key.is_some_and(|key| self.list(at, key, None))
+        let key = key.filter(|key| self.list(at, *key, None));
+        let Some((directory, walk)) = key.and_then(|key| self.tree.get_mut(key)).zip(self.walks[at].as_mut())
+        else {
+            return false;
+        };
+        directory.awaited = true;
+        walk.awaited += 1;
+        true
     }
 
     pub(crate) fn name(&self, about: About) -> Option<InDirectory> {

@@ -111,6 +111,7 @@ impl State {
     pub(crate) fn file_opened(&mut self, now: Instant, pid: ProcessId, node: Node, file: Node) {
         let Some((at, key)) = self.touched(now, pid, node) else { return };
         let (Some(directory), Some(walk)) = (self.tree.get_mut(key), &mut self.walks[at]) else { return };
+        walk.reader = Some(pid);
         let before = (directory.files > 0).then_some(directory.touched);
         (directory.files, directory.touched) = (directory.files + 1, walk.clock);
         let left = walk.cursor.replace(key).filter(|before| *before != key);

@@ -156,6 +156,8 @@ pub(crate) struct Directory {
     pub(crate) walk: u32,
     pub(crate) listing: Listing,
     pub(crate) reported: bool,
+    /// A round waits for its listing.
+    pub(crate) awaited: bool,
     /// The most blocks that may be read for its listing, if that is under way without knowing where they lie.
     pub(crate) unplaced: Option<u64>,
     /// Files may have been opened in it without a report.
@@ -198,6 +200,7 @@ impl Directory {
             walk,
             listing: Listing::None,
             reported: false,
+            awaited: false,
             unplaced: None,
             unseen: false,
             opened: false,

@@ -166,7 +166,7 @@ impl State {
             }
         }
         self.list_more(at);
-        self.walks[at].as_ref().is_some_and(|walk| walk.lists > 0)
+        self.walks[at].as_ref().is_some_and(|walk| walk.awaited > 0)
     }
 
     /// Lists as many of the chosen directories as the worst case allows.

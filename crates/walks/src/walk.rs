@@ -14,7 +14,7 @@ use crate::random::{InRandomOrder, Jumps};
 use crate::tree::{Directory, Item, Key, Tree, flag};
 use crate::unplaced::Unplaced;
 use crate::{Kind, Stopped};
-use foreseek_seam::FetchId;
+use foreseek_seam::{FetchId, ProcessId};
 use foreseek_units::{Bytes, Instant, Lba, Nanos};
 use rustc_hash::FxHashSet;
 use std::collections::VecDeque;
@@ -88,8 +88,13 @@ pub(crate) struct Walk {
     pub(crate) wasted: u64,
     pub(crate) fetched_bytes: Bytes,
     pub(crate) held: Bytes,
-    /// Unanswered listings.
+    /// Unanswered listings, and those of them that a round waits for: not those of directories that a program has
+    /// just opened.
     pub(crate) lists: u32,
+    /// See above.
+    pub(crate) awaited: u32,
+    /// The process that opened the last file.
+    pub(crate) reader: Option<ProcessId>,
     /// Those of directories whose blocks have no known address.
     pub(crate) unplaced: Unplaced,
     /// All requested listings.
@@ -163,6 +168,8 @@ impl Walk {
             fetched_bytes: Bytes::ZERO,
             held: Bytes::ZERO,
             lists: 0,
+            awaited: 0,
+            reader: None,
             unplaced: Unplaced::default(),
             listed: 0,
             places: 0,
@@ -218,6 +225,8 @@ impl Walk {
         self.fetched_bytes += other.fetched_bytes;
         self.held += other.held;
         self.lists += other.lists;
+        self.awaited += other.awaited;
+        self.reader = other.reader.or(self.reader);
         self.unplaced.join(&other.unplaced);
         self.listed += other.listed;
         self.places += other.places;
@@ -349,14 +358,14 @@ impl Walk {
         item.is(flag::INODE_IN) || self.touched.contains(&inodes_of(item))
     }
 
-    /// Whether listings, addresses, inodes or directories that were requested for it are under way.
+    /// Whether listings, addresses, inodes or directories that a round waits for are under way.
     pub(crate) fn is_asking(&self) -> bool {
-        self.lists > 0 || self.places > 0 || self.metadata.is_some()
+        self.awaited > 0 || self.places > 0 || self.metadata.is_some()
     }
 
     /// Whether anything that was requested for it is under way.
     pub(crate) fn is_fetching(&self) -> bool {
-        self.is_asking() || self.contents.is_some()
+        self.lists > 0 || self.is_asking() || self.contents.is_some()
     }
 
     /// Fetched files that were neither used nor passed yet.

@@ -150,6 +150,13 @@ fn two_programs_that_walk_together_are_one_walk() {
     show("find and xargs", &ran);
     assert_eq!(ran.status.walks.len(), 1);
     assert!(ran.gain() > 2.5, "{}", ran.gain());
+    // At any time the listing of one directory is under way. No round waits for it.
+    let mut late = World::new(Arc::new(Flat), tree, Some(Settings::default()));
+    (late.table_blocks, late.lists_late) = (32, true);
+    mixed.iter().for_each(|act| late.act(*act));
+    let with_engine = late.own.time + late.fetches.time;
+    eprintln!("with late listings: {with_engine} in batches {:?}", late.batches);
+    assert!(with_engine < ran.with_engine * 2, "{with_engine}");
 }
 
 /// `grep --include=*.c`: a third of the files; and one name in fifty.

@@ -373,6 +373,12 @@ pub(crate) struct World {
     pub(crate) reads: Option<Bytes>,
     /// The addresses of directories are not known.
     pub(crate) blind: bool,
+    /// Directories are opened by a program of its own, and each one is listed when that has opened the next one: the
+    /// driver waits for the block that the program reads.
+    pub(crate) lists_late: bool,
+    /// The directory that was opened last, and the listing that is late.
+    opened: Option<Node>,
+    late: Option<Node>,
     /// Whether the driver tells where the blocks of a directory lay when it has read them.
     pub(crate) tells: bool,
     /// Blocks of 4 KiB in memory, by their first sector. Contents, inodes and directories alike.
@@ -425,6 +431,9 @@ impl World {
             table_blocks: 1,
             inodes: InodeReads::EXT4,
             reads: None,
+            lists_late: false,
+            opened: None,
+            late: None,
             blind: false,
             tells: false,
             directories,
@@ -515,7 +524,17 @@ impl World {
                 let parent = directory.parent.map(|parent| node(self.tree.directories[parent].inode));
                 self.use_inode(inode);
                 self.use_blocks(lba, 1, 1);
-                self.notify(Event::DirectoryOpened { pid: ProcessId(1), directory: node(inode), parent });
+                let pid = ProcessId(if self.lists_late { 2 } else { 1 });
+                self.opened = Some(node(inode));
+                let late = self.late.take();
+                self.notify(Event::DirectoryOpened { pid, directory: node(inode), parent });
+                if let Some(late) = late
+                    && let Some(mut engine) = self.engine.take()
+                {
+                    let mut out = Commands::new();
+                    self.list(&mut engine, late, &mut out);
+                    self.carry_all_out(engine, out);
+                }
             }
             Act::Look(at, nth) => {
                 let directory = node(self.tree.directories[at].inode);
@@ -593,6 +612,10 @@ impl World {
         let mut out = Commands::new();
         self.last.clear();
         self.pass_event(&mut engine, event, &mut out);
+        self.carry_all_out(engine, out);
+    }
+
+    fn carry_all_out(&mut self, mut engine: Walks, mut out: Commands) {
         let mut queue: VecDeque<Command> = VecDeque::new();
         let mut answers = 0;
         loop {
@@ -600,6 +623,11 @@ impl World {
             queue.extend(out.drain());
             self.most_held = self.most_held.max(engine.status().held);
             match queue.pop_front() {
+                Some(Command::List { directory, .. })
+                    if self.lists_late && self.opened == Some(directory.node) =>
+                {
+                    self.late = Some(directory.node);
+                }
                 Some(command @ Command::List { directory, .. }) => {
                     self.last.push(command);
                     self.list_sorted(&mut engine, directory.node, &mut queue, &mut out);
