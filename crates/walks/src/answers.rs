@@ -70,6 +70,9 @@ impl State {
         if let Some(directory) = self.tree.get_mut(key) {
             directory.listing = Listing::Never;
         }
+        if self.walks[at].as_ref().is_some_and(|walk| walk.quiet.is_some()) {
+            self.give_up_trial(at);
+        }
         self.look(at);
     }
 

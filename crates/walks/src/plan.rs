@@ -60,6 +60,9 @@ const METADATA_DIVISOR: u64 = 4;
 /// cost until others do: an eighth.
 const VAIN_SHARE: u64 = 8;
 
+/// The most directories, from the present one up to the top, of which a listing under way is waited for.
+const CHAIN_LIMIT: usize = 64;
+
 /// The kind of data that is fetched for a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aim {
@@ -89,7 +92,9 @@ impl State {
     /// Continues a round, or begins one.
     pub(crate) fn advance(&mut self, at: usize) {
         let Some(walk) = self.walks[at].as_ref().filter(|_| !self.is_quiet(at)) else { return };
-        if walk.is_asking() || self.is_about_to_read(walk) {
+        // A trial begins with its sample, once its directory is listed.
+        let waits = walk.quiet.is_some() && walk.sample.is_none();
+        if walk.is_asking() || waits || self.is_about_to_read(walk) {
             return;
         }
         let Some(aim) = self.aim(at) else { return };
@@ -134,8 +139,18 @@ impl State {
     fn is_about_to_read(&self, walk: &Walk) -> bool {
         let opened = self.tree.get(walk.opened).filter(|directory| directory.listing == Listing::Asked);
         let reads = |opener| walk.reader.is_none_or(|reader| opener == Some(reader));
-        opened.is_some_and(|directory| reads(directory.opener))
-            || walk.cursor.and_then(|key| self.tree.get(key)).is_some_and(|it| it.listing == Listing::Asked)
+        if opened.is_some_and(|directory| reads(directory.opener)) {
+            return true;
+        }
+        let mut next = walk.cursor;
+        for _ in 0..CHAIN_LIMIT {
+            let Some(directory) = next.and_then(|key| self.tree.get(key)) else { break };
+            if directory.listing == Listing::Asked {
+                return true;
+            }
+            next = directory.parent.and_then(|parent| self.tree.key(parent));
+        }
+        false
     }
 
     fn aim(&self, at: usize) -> Option<Aim> {
@@ -253,10 +268,17 @@ impl State {
         let node = Node { device: above.node.device, inode: item.inode };
         let name = InDirectory { node, directory: above.node };
         let below = self.tree.key(node).and_then(|key| self.tree.get(key));
-        if below.is_some_and(|it| it.listing != Listing::None) {
+        // What belongs to another walk is that walk's.
+        if below
+            .is_some_and(|it| it.walk != above.walk || matches!(it.listing, Listing::Known | Listing::Never))
+        {
             return;
         }
         found.unknown += (self.mean_entries() * 2).min(SUBTREE_WORTH);
+        if below.is_some_and(|it| it.listing == Listing::Asked) {
+            found.ahead += if aim == Aim::Directories { 1 } else { DIRECTORY_WORTH };
+            return;
+        }
         if below.is_some_and(|it| it.opened) || item.is(flag::FETCHED) {
             found.lists.push(name);
         } else if item.is(flag::PLACED) {
@@ -282,7 +304,9 @@ impl State {
             self.list_below(at, *name);
         }
         self.ask_places(at, &found.places[..found.places.len().min(NODES_LIMIT)]);
-        self.walks[at].as_ref().is_some_and(|walk| walk.places > 0 || walk.awaited > 0)
+        let waits =
+            |walk: &Walk| walk.places > 0 || walk.awaited > 0 || (walk.lists > 0 && !found.lists.is_empty());
+        self.walks[at].as_ref().is_some_and(waits)
     }
 
     /// Requests the addresses of these files.
@@ -316,6 +340,7 @@ impl State {
             self.walks[at].as_mut()?.all.push(key);
             Some(key)
         });
+        let key = key.filter(|key| self.tree.get(*key).is_some_and(|it| it.walk as usize == at));
         let key = key.filter(|key| self.list(at, *key, None));
         let Some((directory, walk)) = key.and_then(|key| self.tree.get_mut(key)).zip(self.walks[at].as_mut())
         else {

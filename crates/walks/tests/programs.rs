@@ -150,13 +150,55 @@ fn two_programs_that_walk_together_are_one_walk() {
     show("find and xargs", &ran);
     assert_eq!(ran.status.walks.len(), 1);
     assert!(ran.gain() > 2.5, "{}", ran.gain());
-    // At any time the listing of one directory is under way. No round waits for it.
-    let mut late = World::new(Arc::new(Flat), tree, Some(Settings::default()));
-    (late.table_blocks, late.lists_late) = (32, true);
-    mixed.iter().for_each(|act| late.act(*act));
-    let with_engine = late.own.time + late.fetches.time;
-    eprintln!("with late listings: {with_engine} in batches {:?}", late.batches);
-    assert!(with_engine < ran.with_engine * 2, "{with_engine}");
+}
+
+/// The same, a few directories ahead all the way: at any time the listing of one is under way. No round waits for it.
+#[test]
+fn rounds_do_not_wait_for_directories_that_another_program_opens() {
+    let tree = fresh();
+    let acts = walk(&tree, Reading::Listing, false);
+    let is_directory = |act: &&Act| matches!(act, Act::Directory(_));
+    let mut ahead = acts.iter().filter(is_directory).copied();
+    let mut mixed: Vec<Act> = ahead.by_ref().take(20).collect();
+    for act in &acts {
+        match act {
+            Act::Directory(_) => mixed.extend(ahead.next()),
+            file => mixed.push(*file),
+        }
+    }
+    let mut world = World::new(Arc::new(Flat), tree.clone(), Some(Settings::default()));
+    (world.table_blocks, world.lists_late) = (32, true);
+    mixed.iter().for_each(|act| world.act(*act));
+    let with_engine = world.own.time + world.fetches.time;
+    let prompt = run(&tree, &mixed);
+    eprintln!("late: {with_engine} in batches {:?}; prompt {}", world.batches, prompt.with_engine);
+    assert!(with_engine < prompt.with_engine * 2 && prompt.gain() > 5.0, "{with_engine}");
+}
+
+/// A program has opened one directory far below the top, without a walk. Then another program walks the whole tree. It
+/// lists the directory above ahead of its program, and must not wait for the listing of what is another walk's.
+#[test]
+fn directories_of_another_walk_are_not_waited_for() {
+    let tree = fresh();
+    let acts = walk(&tree, Reading::Listing, false);
+    let whole = run(&tree, &acts);
+    let depth = |mut at: usize| {
+        let mut depth = 0;
+        while let Some(parent) = tree.directories[at].parent {
+            (at, depth) = (parent, depth + 1);
+        }
+        depth
+    };
+    let deep: Vec<usize> =
+        (0..tree.directories.len()).filter(|at| depth(*at) >= 3).step_by(40).take(4).collect();
+    assert!(deep.len() == 4, "{deep:?}");
+    for at in deep {
+        let mut both = vec![Act::Directory(at)];
+        both.extend(&acts);
+        let ran = run(&tree, &both);
+        eprintln!("depth {}: gain {}", depth(at), ran.gain());
+        assert!(ran.gain() * 2.0 > whole.gain(), "{} and {}", ran.gain(), whole.gain());
+    }
 }
 
 /// `grep --include=*.c`: a third of the files; and one name in fifty.

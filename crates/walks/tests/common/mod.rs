@@ -86,6 +86,8 @@ pub(crate) struct Directory {
 
 /// From here on an entry of a listing is a subdirectory.
 pub(crate) const BELOW: usize = 1 << 32;
+/// Files that are opened until a late listing is answered.
+const LATE: u32 = 50;
 
 /// Directories; the first is a top.
 #[derive(Clone, Debug, Default)]
@@ -373,12 +375,14 @@ pub(crate) struct World {
     pub(crate) reads: Option<Bytes>,
     /// The addresses of directories are not known.
     pub(crate) blind: bool,
-    /// Directories are opened by a program of its own, and each one is listed when that has opened the next one: the
-    /// driver waits for the block that the program reads.
+    /// Directories are opened by a program of its own, and each one is listed when that has opened the next one, or the
+    /// other program so many files: the driver waits for the block that the program reads.
     pub(crate) lists_late: bool,
     /// The directory that was opened last, and the listing that is late.
     opened: Option<Node>,
     late: Option<Node>,
+    /// Files opened since that was requested.
+    opened_since: u32,
     /// Whether the driver tells where the blocks of a directory lay when it has read them.
     pub(crate) tells: bool,
     /// Blocks of 4 KiB in memory, by their first sector. Contents, inodes and directories alike.
@@ -434,6 +438,7 @@ impl World {
             lists_late: false,
             opened: None,
             late: None,
+            opened_since: 0,
             blind: false,
             tells: false,
             directories,
@@ -528,13 +533,7 @@ impl World {
                 self.opened = Some(node(inode));
                 let late = self.late.take();
                 self.notify(Event::DirectoryOpened { pid, directory: node(inode), parent });
-                if let Some(late) = late
-                    && let Some(mut engine) = self.engine.take()
-                {
-                    let mut out = Commands::new();
-                    self.list(&mut engine, late, &mut out);
-                    self.carry_all_out(engine, out);
-                }
+                self.answer_late(late);
             }
             Act::Look(at, nth) => {
                 let directory = node(self.tree.directories[at].inode);
@@ -551,11 +550,26 @@ impl World {
                     return;
                 }
                 self.reported += 1;
+                self.opened_since += 1;
+                if self.opened_since > LATE {
+                    let late = self.late.take();
+                    self.answer_late(late);
+                }
                 self.notify(Event::FileOpened { pid: ProcessId(1), directory, file: node(file.inode) });
                 if let Some(end) = self.reads.filter(|end| !end.is_zero()) {
                     self.notify(Event::Read { file: node(file.inode), end });
                 }
             }
+        }
+    }
+
+    fn answer_late(&mut self, late: Option<Node>) {
+        if let Some(late) = late
+            && let Some(mut engine) = self.engine.take()
+        {
+            let mut out = Commands::new();
+            self.list(&mut engine, late, &mut out);
+            self.carry_all_out(engine, out);
         }
     }
 
@@ -626,7 +640,7 @@ impl World {
                 Some(Command::List { directory, .. })
                     if self.lists_late && self.opened == Some(directory.node) =>
                 {
-                    self.late = Some(directory.node);
+                    (self.late, self.opened_since) = (Some(directory.node), 0);
                 }
                 Some(command @ Command::List { directory, .. }) => {
                     self.last.push(command);
