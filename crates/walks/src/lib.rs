@@ -23,7 +23,8 @@
 //!   files in directories under [`Command::WatchOpens`], whether or not they need the device.
 //! - It answers each [`Command::List`], [`Command::Place`], [`Command::FetchMetadata`] and [`Command::Fetch`],
 //!   in any order. Until then, the engine requests nothing more for that walk, other than listings of directories that
-//!   programs open. Requests that cannot be carried out are answered, too: by [`Event::Unlistable`], no extents, [`Outcome::Partly`] or [`Outcome::Refused`].
+//!   programs open. Requests that cannot be carried out are answered, too: by [`Event::Unlistable`], no extents,
+//!   [`Outcome::Partly`] or [`Outcome::Refused`].
 //! - It reads nothing that the walking program could not read itself. The engine names only entries of
 //!   directories that were listed.
 //! - It passes [`Event::Tick`] at the [`deadline`](Walks::deadline), also while there are commands that did not

@@ -18,14 +18,12 @@ use crate::contents::{Batch, Manner};
 use crate::order::{By, Order, SLACK};
 use crate::plan::Found;
 use crate::state::{About, State};
-use crate::tree::{Directory, Item, Key, Listing, Tree, flag};
+use crate::tree::{DEPTH_LIMIT, Directory, Item, Key, Listing, Tree, flag};
 use crate::walk::{ACTIVE, Walk};
 use crate::{Kind, Node, Stopped};
 use foreseek_units::Nanos;
 use rustc_hash::FxHashSet;
 
-/// The most nested directories that are followed: paths of 4,096 bytes hold 2,048 names.
-const DEPTH_LIMIT: usize = 2048;
 /// The least number of expected files that a look searches for: the size of the smallest batches.
 const HORIZON_LEAST: u64 = 32;
 /// Files that cannot be fetched yet and that a batch may skip, in addition to a quarter of its size. The

@@ -21,7 +21,7 @@
 
 use crate::state::{About, FetchKind, State};
 use crate::sweep::Sweep;
-use crate::tree::{BLOCKS_LIMIT, Listing, flag};
+use crate::tree::{BLOCKS_LIMIT, CHAIN_LIMIT, Listing, flag};
 use crate::walk::{Walk, inode_block};
 use crate::{Command, InDirectory, Kind, LISTS_LIMIT, NODES_LIMIT, Node, Stopped};
 use foreseek_units::{Bytes, Nanos};
@@ -59,9 +59,6 @@ const METADATA_DIVISOR: u64 = 4;
 /// If a walk opens only some files and their contents did not pay, directories and inodes may take this part of its
 /// cost until others do: an eighth.
 const VAIN_SHARE: u64 = 8;
-
-/// The most directories, from the present one up to the top, of which a listing under way is waited for.
-const CHAIN_LIMIT: usize = 64;
 
 /// The kind of data that is fetched for a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,15 +139,8 @@ impl State {
         if opened.is_some_and(|directory| reads(directory.opener)) {
             return true;
         }
-        let mut next = walk.cursor;
-        for _ in 0..CHAIN_LIMIT {
-            let Some(directory) = next.and_then(|key| self.tree.get(key)) else { break };
-            if directory.listing == Listing::Asked {
-                return true;
-            }
-            next = directory.parent.and_then(|parent| self.tree.key(parent));
-        }
-        false
+        let mut above = self.tree.upwards(walk.cursor).take(CHAIN_LIMIT);
+        above.any(|key| self.tree.get(key).is_some_and(|directory| directory.listing == Listing::Asked))
     }
 
     fn aim(&self, at: usize) -> Option<Aim> {

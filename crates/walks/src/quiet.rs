@@ -21,7 +21,7 @@
 
 use crate::pace::Pace;
 use crate::state::{About, State};
-use crate::tree::{Directory, Key, Listing, flag};
+use crate::tree::{CHAIN_LIMIT, Directory, Key, Listing, flag};
 use crate::{Command, Kind, Stopped};
 use foreseek_units::{Instant, Nanos};
 
@@ -38,8 +38,6 @@ const STEP_LIMIT: u64 = 32;
 /// The time between two trials: some hundred directories in memory, or a few that the disk reads. A trial takes a
 /// program that uses all processors as long as some directories in memory.
 const TRIAL_PAUSE: Nanos = Nanos::from_millis(50);
-/// The most directories, from the last one opened up to the top, whose files are reported when a walk wakes.
-const CHAIN_LIMIT: usize = 64;
 
 /// The trials of a quiet walk.
 #[derive(Clone, Copy, Debug)]
@@ -247,14 +245,9 @@ impl State {
         (walk.quiet, walk.sample) = (None, None);
         // It was measured on files in memory.
         walk.pace = Pace::default();
-        let mut next = Some(walk.opened);
-        for _ in 0..CHAIN_LIMIT {
-            let Some(key) = next else { break };
-            let Some(directory) = self.tree.get(key).filter(|it| it.opened && it.walk as usize == at) else {
-                break;
-            };
-            next = directory.parent.and_then(|parent| self.tree.key(parent));
-            self.report_opens(key);
-        }
+        let opened = Some(walk.opened);
+        let is_its = |key: &Key| self.tree.get(*key).is_some_and(|it| it.opened && it.walk as usize == at);
+        let keys: Vec<Key> = self.tree.upwards(opened).take(CHAIN_LIMIT).take_while(is_its).collect();
+        keys.into_iter().for_each(|key| self.report_opens(key));
     }
 }

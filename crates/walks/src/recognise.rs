@@ -3,7 +3,7 @@
 use crate::order::SLACK;
 use crate::plan::FILES_FIRST;
 use crate::state::{About, Reading, State, WALKS_LIMIT};
-use crate::tree::{EARLY_LIMIT, Key, Listing, flag};
+use crate::tree::{DEPTH_LIMIT, EARLY_LIMIT, Key, Listing, flag};
 use crate::walk::{ACTIVE, Walk};
 use crate::{Command, InDirectory, Kind, LISTS_LIMIT, Node};
 use foreseek_seam::ProcessId;
@@ -470,16 +470,7 @@ impl State {
 
     /// Whether a directory is another, or holds it.
     pub(crate) fn is_above(&self, above: Key, below: Option<Key>) -> bool {
-        let mut next = below;
-        let mut steps = 0;
-        while let Some(key) = next.filter(|_| steps < 2048) {
-            if key == above {
-                return true;
-            }
-            next = self.tree.get(key).and_then(|it| it.parent).and_then(|parent| self.tree.key(parent));
-            steps += 1;
-        }
-        false
+        self.tree.upwards(below).take(DEPTH_LIMIT).any(|key| key == above)
     }
 
     /// Makes room: drops directories that walks have finished.

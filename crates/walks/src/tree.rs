@@ -14,6 +14,10 @@ use rustc_hash::FxHashMap;
 pub(crate) const DIRECTORIES_LIMIT: usize = 1 << 16;
 /// The most known entries: a million of them take 40 MiB.
 pub(crate) const ENTRIES_LIMIT: usize = 1 << 20;
+/// The most nested directories that are followed: paths of 4,096 bytes hold 2,048 names.
+pub(crate) const DEPTH_LIMIT: usize = 2048;
+/// The most directories, from the present one up to the top, that are looked at or reported on the way up.
+pub(crate) const CHAIN_LIMIT: usize = 64;
 /// Opens that are remembered of a directory before it is listed.
 pub(crate) const EARLY_LIMIT: usize = 64;
 /// Extents of a file that are stored: only so much of a file with more is read. A bound on memory; on aged file
@@ -403,6 +407,11 @@ impl Tree {
     /// The key of a node.
     pub(crate) fn key(&self, node: Node) -> Option<Key> {
         self.by_node.get(&node).copied()
+    }
+
+    /// This directory and those above it, as far as they are known. A damaged file system may have a loop: take some.
+    pub(crate) fn upwards(&self, from: Option<Key>) -> impl Iterator<Item = Key> {
+        std::iter::successors(from, |key| self.get(*key)?.parent.and_then(|parent| self.key(parent)))
     }
 
     /// The directory of a key.

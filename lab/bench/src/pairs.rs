@@ -174,7 +174,11 @@ pub(crate) fn run<K: Comparison, P: Serialize + DeserializeOwned>(
             Err(error) => vec![format!("{begins}not everything could be taken down: {error}")],
             Ok(remarks) => remarks,
         };
-        notes.extend(ended.into_iter().filter(|note| !notes.contains(note)).collect::<Vec<_>>());
+        for note in ended {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
     }
     Ok((records.runs, notes))
 }
