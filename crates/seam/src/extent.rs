@@ -1,6 +1,6 @@
 //! The location of an object's pages on its device.
 
-use foreseek_units::{Lba, PageIndex, Pages};
+use foreseek_units::{Lba, PageIndex, Pages, SectorSpan};
 
 /// A part of an object that is contiguous on its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,14 @@ pub struct Extent {
     pub pages: Pages,
     /// Its start on the device.
     pub lba: Lba,
+}
+
+impl Extent {
+    /// Its sectors on the device.
+    #[must_use]
+    pub fn sectors(&self) -> SectorSpan {
+        SectorSpan::at(self.lba, self.pages.sectors())
+    }
 }
 
 /// The address of a page of an object on the device, for sorting in disk order.

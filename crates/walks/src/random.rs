@@ -25,6 +25,7 @@ use crate::state::{About, State};
 use crate::tree::{Item, Key, Tree, flag};
 use crate::walk::Walk;
 use crate::{Kind, Stopped};
+use foreseek_seam::Extent;
 use foreseek_units::{Lba, Nanos, Pages, SectorSpan};
 
 /// Files are fetched if at least this part of them is expected to be opened: a quarter. In one pass a file costs
@@ -211,7 +212,7 @@ impl State {
         let model = self.ledger.model();
         let items = batch.taken.iter().filter_map(|about| self.tree.item(about.directory, about.entry));
         let pieces = items.flat_map(|item| self.tree.pieces(item));
-        let spans = pieces.map(|piece| SectorSpan::at(piece.lba, piece.pages.sectors()));
+        let spans = pieces.map(Extent::sectors);
         model.near() * batch.taken.len() as u64 + spans.map(|span| model.transfer(span)).sum::<Nanos>()
     }
 
