@@ -4,7 +4,7 @@ use crate::state::{FetchKind, PendingFetch, State};
 use crate::tree::{EXTENTS_LIMIT, Key, Listing, Pieces, flag};
 use crate::{Command, Entry, InodeReads, Kind, Node, Outcome, Placed};
 use foreseek_seam::{Extent, FetchId};
-use foreseek_units::{Bytes, Instant, SectorSpan};
+use foreseek_units::{Bytes, Instant};
 
 /// Opens and look-ups before a refused fetch is tried again.
 const REFUSED_PATIENCE: u64 = 64;
@@ -47,8 +47,7 @@ impl State {
         let (at, parent) = (directory.walk as usize, directory.parent);
         let Some(expected) = directory.unplaced.take() else { return };
         let blocks = &blocks[..blocks.len().min(EXTENTS_LIMIT)];
-        let span = |block: &Extent| SectorSpan::at(block.lba, block.pages.sectors());
-        self.listed_unplaced(at, expected, Some(&blocks.iter().map(span).collect::<Vec<_>>()));
+        self.listed_unplaced(at, expected, Some(&blocks.iter().map(Extent::sectors).collect::<Vec<_>>()));
         let entry = parent
             .and_then(|parent| self.tree.key(parent))
             .and_then(|above| Some((above, self.tree.get(above)?.find(node.inode)?)));
@@ -177,6 +176,7 @@ impl State {
             self.ledger.refund(&mut walk.account, flight.charge);
             if flight.kind != FetchKind::Contents {
                 walk.prepared -= flight.charge;
+                walk.round = walk.round.map(|left| left + flight.charge);
             }
         } else {
             (walk.resident, walk.missing) = (0, true);

@@ -6,7 +6,8 @@ use crate::sweep::Sweep;
 use crate::tree::{Item, Key, Tree, flag};
 use crate::walk::Walk;
 use crate::{Command, PARTS_LIMIT, Part, Stopped};
-use foreseek_units::{Bytes, Lba, Nanos, PageSpan, Position, SectorSpan, Span};
+use foreseek_seam::Extent;
+use foreseek_units::{Bytes, Lba, Nanos, PageSpan, Position, Span};
 
 /// Whether a pass is cheaper than single reads by a quarter. A smaller gain is not certain, and small batches
 /// would consume the allowance of a better larger one.
@@ -52,6 +53,8 @@ pub(crate) trait Manner {
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) taken: Vec<About>,
+    /// How many of them are the next expected ones; the others lie on the way.
+    pub(crate) first: u64,
     pub(crate) price: Nanos,
     bytes: Bytes,
     /// The cost of a pass over all expected files that fit into memory, and their number.
@@ -59,6 +62,8 @@ pub(crate) struct Batch {
     pub(crate) all: usize,
     /// The cost of reading them in the order in which they are expected.
     pub(crate) alone: Nanos,
+    /// The same of the first ones.
+    pub(crate) first_alone: Nanos,
     /// The same of all.
     pub(crate) all_alone: Nanos,
 }
@@ -74,10 +79,12 @@ impl State {
         self.settings.budget.saturating_sub(self.held)
     }
 
-    /// As many of these as one pass fits of the allowed cost and memory.
+    /// As many of these as one pass fits of the allowed cost and memory, and of the others those on its way, which cost
+    /// it nothing.
     pub(crate) fn batch(&self, expected: &[About], allowed: Nanos, room: Bytes) -> Batch {
         let mut batch = Batch::default();
-        let (mut pass, mut parts, mut waiting) = (Sweep::default(), 0, Bytes::ZERO);
+        let (mut whole, mut parts, mut waiting) = (Sweep::default(), 0, Bytes::ZERO);
+        let mut pass: Option<Sweep> = None;
         let model = self.ledger.model();
         let mut head: Option<Lba> = None;
         for about in expected {
@@ -92,20 +99,24 @@ impl State {
             }
             batch.all += 1;
             let mut alone = Nanos::ZERO;
-            for piece in pieces {
-                let span = SectorSpan::at(piece.lba, piece.pages.sectors());
-                pass.insert(model, span);
+            for span in pieces.iter().map(Extent::sectors) {
+                whole.insert(model, span);
                 alone +=
                     head.map_or(model.near(), |head| model.step(head, span.start)) + model.transfer(span);
                 head = Some(span.end);
             }
             batch.all_alone += alone;
-            let price = self.ledger.price(&pass);
-            batch.whole = price;
-            if price > allowed {
-                continue;
+            batch.whole = self.ledger.price(&whole);
+            if batch.whole <= allowed {
+                batch.price = batch.whole;
+                batch.first += 1;
+                batch.first_alone += alone;
+            } else {
+                let pass = pass.get_or_insert_with(|| self.pass_over(&batch.taken));
+                if !pieces.iter().all(|piece| pass.covers(piece.sectors())) {
+                    continue;
+                }
             }
-            batch.price = price;
             batch.bytes += size;
             batch.alone += alone;
             batch.taken.push(*about);
@@ -113,10 +124,22 @@ impl State {
         batch
     }
 
-    /// Whether a pass is cheaper than the program's own reads, by the model and by its pace.
+    fn pass_over(&self, files: &[About]) -> Sweep {
+        let items = files.iter().filter_map(|about| self.tree.item(about.directory, about.entry));
+        let pieces = items.flat_map(|item| self.tree.pieces(item));
+        Sweep::over(self.ledger.model(), pieces.map(Extent::sectors))
+    }
+
+    /// Whether a pass is cheaper than the program's own reads, by the model and by its pace. What lies on the way does not
+    /// count where directories have no known address: to list them is so dear that small passes starve it.
     pub(crate) fn batch_pays(&self, at: usize, batch: &Batch) -> bool {
-        let count = batch.taken.len() as u64;
-        self.pays_for(at, count, batch.price, batch.alone)
+        let is_unplaced = self.walks[at].as_ref().is_some_and(|walk| walk.unplaced.is_used());
+        let (count, alone) = if is_unplaced {
+            (batch.first, batch.first_alone)
+        } else {
+            (batch.taken.len() as u64, batch.alone)
+        };
+        self.pays_for(at, count, batch.price, alone)
     }
 
     /// Whether a pass over so many expected files, which cost so much in the program's own order, is cheaper than
@@ -134,7 +157,8 @@ impl State {
         self.held += batch.bytes;
         if let Some(walk) = &mut self.walks[at] {
             walk.held += batch.bytes;
-            walk.batch = walk.waiting() + count;
+            walk.batch = walk.batch_left() + batch.first;
+            walk.done_at_batch = walk.done();
             walk.fetched += count;
             walk.files_at_batch = walk.files.saturating_sub(walk.used);
             walk.price = Some(batch.price / count);

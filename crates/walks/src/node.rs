@@ -1,6 +1,6 @@
 //! Names of files and directories, and the entries of a listing.
 
-use foreseek_units::{Lba, Pages, SECTORS_PER_PAGE, SectorSpan};
+use foreseek_units::{Lba, Pages, SectorSpan};
 
 /// A file system on the device: `st_dev`, or any number by which the driver identifies file systems.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,34 +39,39 @@ pub enum Kind {
 /// How much of the device is read for one inode, on a file system that shows the addresses of inodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InodeReads {
-    /// By a fetch of it.
-    pub by_fetch: Pages,
-    /// By a program that looks it up: the kernel may read its neighbours as well. Not less than by a fetch.
-    pub by_program: Pages,
+    /// What holds the inode, and is read at least.
+    pub least: Pages,
+    /// What a look-up reads, by a program or by a fetch: the kernel may read its neighbours as well.
+    pub together: Pages,
 }
 
 impl InodeReads {
-    /// ext4: a fetch reads one block through the device. The kernel reads 32 blocks of the table
-    /// (`inode_readahead_blks`).
-    pub const EXT4: Self = Self { by_fetch: Pages(1), by_program: Pages(32) };
+    /// ext4: a block of the table, and with it the 32 blocks around it (`inode_readahead_blks`).
+    pub const EXT4: Self = Self { least: Pages(1), together: Pages(32) };
 
-    /// A file system of which kernel and fetch read the same number of pages (xfs: a cluster of inodes).
+    /// A file system that reads no neighbours (xfs: a cluster of inodes).
     #[must_use]
-    pub const fn together(pages: Pages) -> Self {
-        Self { by_fetch: pages, by_program: pages }
+    pub const fn alone(pages: Pages) -> Self {
+        Self { least: pages, together: pages }
     }
 
-    /// What a fetch of the inode at an address reads.
-    pub(crate) fn fetched(self, place: Lba) -> SectorSpan {
-        let start = Lba(place.get() / SECTORS_PER_PAGE * SECTORS_PER_PAGE);
-        SectorSpan::at(start, self.by_fetch.max(Pages(1)).sectors())
+    /// What holds the inode at an address.
+    pub(crate) fn holding(self, place: Lba) -> SectorSpan {
+        SectorSpan::at(aligned(place, Pages(1)), self.least.max(Pages(1)).sectors())
     }
 
-    /// The beginning of what a program's look-up of it reads.
-    pub(crate) fn unit(self, place: Lba) -> Lba {
-        let unit = self.by_program.max(Pages(1)).sectors().get();
-        Lba(place.get() / unit * unit)
+    /// What a look-up of the inode at an address reads.
+    pub(crate) fn read(self, place: Lba) -> SectorSpan {
+        if self.together <= self.least {
+            return self.holding(place);
+        }
+        SectorSpan::at(aligned(place, self.together), self.together.sectors())
     }
+}
+
+fn aligned(place: Lba, unit: Pages) -> Lba {
+    let unit = unit.sectors().get();
+    Lba(place.get() / unit * unit)
 }
 
 impl Default for InodeReads {

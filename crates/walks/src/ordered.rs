@@ -107,8 +107,7 @@ impl Manner for InOrder {
     /// Whether the contents of all known files are worth a pass, but not those that are allowed by now.
     fn saves_for(&self, state: &State, at: usize, files: &[About]) -> bool {
         let batch = state.batch_of(at, files);
-        let gains = |price: Nanos, alone: Nanos, count: usize| state.pays_for(at, count as u64, price, alone);
-        gains(batch.whole, batch.all_alone, batch.all) && !gains(batch.price, batch.alone, batch.taken.len())
+        state.pays_for(at, batch.all as u64, batch.whole, batch.all_alone) && !state.batch_pays(at, &batch)
     }
 
     fn fetch(&self, state: &mut State, at: usize, found: Found) -> Stopped {

@@ -10,9 +10,12 @@
 //! 2. inodes,
 //! 3. blocks of directories, or listings of directories whose blocks have no known address ([`crate::unplaced`]).
 //!
+//! Entries expected later are fetched as well if they lie on the way: the pass reads or passes over them anyway.
+//!
 //! When nothing of these is left, it fetches contents, as [`crate::ordered`] or [`crate::random`] plans them. The
-//! next batch is made when half of the last one is used or passed, so that a few large batches follow one another
-//! without a pause. It is made sooner if the program opens many files that the last one has left out.
+//! next batch is made when half of the last one, without what lay on the way, is used or passed, so that a few large
+//! batches follow one another without a pause. It is made sooner if the program opens many files that the last one
+//! has left out.
 //!
 //! All that is one *round*. In a round that is to fetch contents, half of the allowance is for directories and
 //! inodes. They are fetched if that takes at most a quarter of the time that the program takes for their files
@@ -164,7 +167,7 @@ impl State {
             // is used.
             let alone = walk.files.saturating_sub(walk.used + walk.files_at_batch);
             let has_gaps = alone > GAPS_FIRST + walk.batch / GAPS_SHARE;
-            if walk.contents.is_some() || (walk.waiting() * 2 > walk.batch && !has_gaps) {
+            if walk.contents.is_some() || (walk.batch_left() * 2 > walk.batch && !has_gaps) {
                 return Err(Stopped::No);
             }
         }
@@ -394,34 +397,46 @@ impl State {
         }
     }
 
-    /// Fetches the inodes of expected entries, as many as are allowed. One of each block is named.
+    /// Fetches the inodes of expected entries, as many as are allowed, and those on the way. One of each block is named.
     fn fetch_inodes(&mut self, at: usize, aim: Aim, inodes: &[About]) -> bool {
         let allowed = self.metadata_budget(at);
-        let (mut pass, mut unplaced, mut units) = (Sweep::default(), BTreeSet::new(), BTreeSet::new());
-        let (mut taken, mut nodes, mut blocks) = (Vec::new(), Vec::new(), FxHashSet::default());
-        let mut charge = Nanos::ZERO;
+        let (mut pass, mut unplaced, mut reads) = (Sweep::default(), BTreeSet::new(), FxHashSet::default());
+        let (mut taken, mut nodes, mut named) = (Vec::new(), Vec::new(), FxHashSet::default());
+        let (mut charge, mut is_full) = (Nanos::ZERO, false);
         for about in inodes.iter().copied() {
             let Some(directory) = self.tree.get(about.directory) else { continue };
             let Some(item) = directory.items.get(about.entry as usize) else { continue };
-            let read = item.inode_at().map(|place| directory.inodes.fetched(place));
-            match read {
-                Some(read) => {
-                    if blocks.contains(&read.start) {
-                        taken.push(about);
-                        continue;
-                    }
-                    pass.insert(self.ledger.model(), read);
-                    units.insert(directory.inodes.unit(read.start));
-                }
-                // Their addresses are not known: each of their blocks may cost a positioning.
-                None => drop(unplaced.insert(inode_block(item.inode))),
+            let holding = item.inode_at().map(|place| directory.inodes.holding(place));
+            if holding.is_some_and(|holding| named.contains(&holding)) {
+                taken.push(about);
+                continue;
             }
-            let price = self.ledger.price(&pass) + self.ledger.model().average() * unplaced.len() as u64;
-            if price > allowed || nodes.len() >= NODES_LIMIT {
+            if nodes.len() >= NODES_LIMIT {
                 break;
             }
-            charge = price;
-            blocks.extend(read.map(|read| read.start));
+            let read = item.inode_at().map(|place| directory.inodes.read(place));
+            if is_full {
+                // What lies on the way costs nothing.
+                if !read.is_some_and(|read| pass.covers(read)) {
+                    continue;
+                }
+            } else {
+                match read {
+                    Some(read) => drop(pass.insert(self.ledger.model(), read)),
+                    // Their addresses are not known: each of their blocks may cost a positioning.
+                    None => drop(unplaced.insert(inode_block(item.inode))),
+                }
+                let positionings = self.ledger.model().average() * unplaced.len() as u64;
+                let price = self.ledger.price(&pass) + positionings;
+                if price > allowed {
+                    is_full = true;
+                    pass = Sweep::over(self.ledger.model(), reads.iter().copied());
+                    continue;
+                }
+                charge = price;
+            }
+            reads.extend(read);
+            named.extend(holding);
             nodes.extend(self.name(about));
             taken.push(about);
         }
@@ -431,8 +446,8 @@ impl State {
             _ => 1,
         };
         let files = taken.iter().map(worth).sum();
-        // One of the program's reads reads a unit.
-        let alone = self.ledger.model().near() * (units.len() + unplaced.len()) as u64;
+        // So do the program's own look-ups.
+        let alone = self.ledger.model().near() * (reads.len() + unplaced.len()) as u64;
         if nodes.is_empty() || !self.is_worth_metadata(at, aim, files, charge, alone) {
             return false;
         }

@@ -6,7 +6,7 @@ use crate::state::{About, Reading, State, WALKS_LIMIT};
 use crate::tree::{DEPTH_LIMIT, EARLY_LIMIT, Key, Listing, flag};
 use crate::walk::{ACTIVE, Walk};
 use crate::{Command, InDirectory, Kind, LISTS_LIMIT, Node};
-use foreseek_seam::ProcessId;
+use foreseek_seam::{Extent, ProcessId};
 use foreseek_units::{Bytes, Instant, PageIndex, Pages, SectorSpan, Span};
 
 /// Files or directories opened before the walk's opened directories are listed. The program has listed them
@@ -337,7 +337,7 @@ impl State {
         if let Some(lba) = lba.filter(|_| first) {
             self.ledger.set_head(lba);
             if asked {
-                self.ledger.used(&mut walk.account, inodes.fetched(lba));
+                self.ledger.used(&mut walk.account, inodes.holding(lba));
             }
         }
     }
@@ -347,7 +347,7 @@ impl State {
         let Some(item) = self.tree.item(about.directory, about.entry).copied() else { return };
         let bytes = self.tree.missing(&item);
         let model = self.ledger.model();
-        let spans = self.tree.pieces(&item).iter().map(|it| SectorSpan::at(it.lba, it.pages.sectors()));
+        let spans = self.tree.pieces(&item).iter().map(Extent::sectors);
         let transfer = spans.map(|span| model.transfer(span)).sum();
         let Some(walk) = &mut self.walks[at] else { return };
         if before & flag::FETCHED == 0 {
@@ -377,7 +377,7 @@ impl State {
         let pieces = self.tree.take_pieces(about.directory, about.entry);
         let Some(walk) = &mut self.walks[at] else { return };
         for piece in &pieces.0 {
-            self.ledger.used(&mut walk.account, SectorSpan::at(piece.lba, piece.pages.sectors()));
+            self.ledger.used(&mut walk.account, piece.sectors());
         }
     }
 

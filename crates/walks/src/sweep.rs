@@ -23,6 +23,15 @@ pub(crate) struct Sweep {
 }
 
 impl Sweep {
+    /// A pass over these sectors.
+    pub(crate) fn over(model: &Model, spans: impl IntoIterator<Item = SectorSpan>) -> Self {
+        let mut pass = Self::default();
+        for span in spans {
+            pass.insert(model, span);
+        }
+        pass
+    }
+
     /// The cost of the pass from its first sector to its last, without the positioning to the first.
     pub(crate) fn cost(&self) -> Nanos {
         self.cost
@@ -42,6 +51,12 @@ impl Sweep {
     /// The first and the last address.
     pub(crate) fn ends(&self) -> Option<(Lba, Lba)> {
         Some((*self.runs.first_key_value()?.0, *self.runs.last_key_value()?.1))
+    }
+
+    /// Whether the pass reads or passes over these sectors anyway.
+    pub(crate) fn covers(&self, span: SectorSpan) -> bool {
+        let run = self.runs.range(..=span.start).next_back();
+        run.is_some_and(|(_, end)| span.end <= *end)
     }
 
     /// Adds sectors. Returns the growth of the cost.

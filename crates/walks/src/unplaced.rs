@@ -66,6 +66,11 @@ impl Unplaced {
         }
     }
 
+    /// Whether the walk has listed such directories.
+    pub(crate) fn is_used(&self) -> bool {
+        self.lists > 0 || !self.earlier[1].is_zero()
+    }
+
     /// The price of a pass, by those before it.
     fn corrected(&self, expected: Nanos) -> Nanos {
         let [charged, before] = self.earlier;

@@ -107,8 +107,10 @@ pub(crate) struct Walk {
     pub(crate) contents: Option<FetchId>,
     /// Opened files that had not been fetched, when the last batch was made.
     pub(crate) files_at_batch: u64,
-    /// Files of the last batch, and those of earlier ones that were not used then.
+    /// Files of the last batch that were expected next, and those of earlier ones that were left then.
     pub(crate) batch: u64,
+    /// Fetched files that had been used or passed when the last batch was made.
+    pub(crate) done_at_batch: u64,
     /// In a round: how much may still be spent on directories and inodes.
     pub(crate) round: Option<Nanos>,
     /// The cost of directories and inodes that did not pay by themselves.
@@ -177,6 +179,7 @@ impl Walk {
             contents: None,
             files_at_batch: 0,
             batch: 0,
+            done_at_batch: 0,
             round: None,
             tried: Nanos::ZERO,
             prepared: Nanos::ZERO,
@@ -233,6 +236,7 @@ impl Walk {
         self.metadata = self.metadata.or(other.metadata);
         self.contents = self.contents.or(other.contents);
         self.batch += other.batch;
+        self.done_at_batch += other.done_at_batch;
         self.files_at_batch += other.files_at_batch;
         self.tried += other.tried;
         self.prepared += other.prepared;
@@ -368,9 +372,19 @@ impl Walk {
         self.lists > 0 || self.is_asking() || self.contents.is_some()
     }
 
+    /// Fetched files that were used or passed.
+    pub(crate) fn done(&self) -> u64 {
+        self.used + self.wasted
+    }
+
     /// Fetched files that were neither used nor passed yet.
     pub(crate) fn waiting(&self) -> u64 {
-        self.fetched.saturating_sub(self.used + self.wasted)
+        self.fetched.saturating_sub(self.done())
+    }
+
+    /// How many of the last batch are left of those that were expected next.
+    pub(crate) fn batch_left(&self) -> u64 {
+        self.batch.saturating_sub(self.done().saturating_sub(self.done_at_batch))
     }
 
     /// How its contents are planned.

@@ -11,7 +11,7 @@ use foreseek_walks::{InodeReads, Settings};
 use std::sync::Arc;
 
 /// A cluster of xfs.
-const CLUSTER: InodeReads = InodeReads::together(Pages(4));
+const CLUSTER: InodeReads = InodeReads::alone(Pages(4));
 const SEEDS: u64 = 16;
 
 /// Stock's device time over that with an engine, for a program that opens all files or looks all of them up.

@@ -31,7 +31,6 @@ fn run_with(tree: &Tree, acts: &[Act], settings: Settings) -> Ran {
     let mut stock = World::new(Arc::new(Flat), tree.clone(), None);
     let mut with_engine = World::new(Arc::new(Flat), tree.clone(), Some(settings));
     for world in [&mut stock, &mut with_engine] {
-        world.table_blocks = 32;
         acts.iter().for_each(|act| world.act(*act));
     }
     assert!(with_engine.most_held <= settings.budget, "{}", with_engine.most_held);
@@ -167,7 +166,7 @@ fn rounds_do_not_wait_for_directories_that_another_program_opens() {
         }
     }
     let mut world = World::new(Arc::new(Flat), tree.clone(), Some(Settings::default()));
-    (world.table_blocks, world.lists_late) = (32, true);
+    world.lists_late = true;
     mixed.iter().for_each(|act| world.act(*act));
     let with_engine = world.own.time + world.fetches.time;
     let prompt = run(&tree, &mixed);
@@ -277,7 +276,7 @@ fn where_reads_are_reported_opens_alone_earn_nothing() {
     let run = |reads: Bytes| {
         let settings = Settings { sees_reads: true, ..Settings::default() };
         let mut world = World::new(Arc::new(Flat), tree.clone(), Some(settings));
-        (world.table_blocks, world.reads) = (32, Some(reads));
+        world.reads = Some(reads);
         acts.iter().for_each(|act| world.act(*act));
         world.engine.as_ref().expect("an engine").status()
     };
@@ -291,7 +290,6 @@ fn where_reads_are_reported_opens_alone_earn_nothing() {
 /// An engine's work for a tree of which this part is in memory when the walk begins.
 fn run_warm(tree: &Tree, acts: &[Act], warm: &[Act]) -> World {
     let mut world = World::new(Arc::new(Flat), tree.clone(), Some(Settings::default()));
-    world.table_blocks = 32;
     world.warm(warm);
     acts.iter().for_each(|act| world.act(*act));
     let status = world.engine.as_ref().expect("an engine").status();
@@ -320,7 +318,6 @@ fn a_walk_that_leaves_memory_is_prefetched_again() {
     let acts = walk(&tree, Reading::Listing, false);
     let (first, rest) = acts.split_at(acts.len() / 3);
     let mut stock = World::new(Arc::new(Flat), tree.clone(), None);
-    stock.table_blocks = 32;
     stock.warm(first);
     acts.iter().for_each(|act| stock.act(*act));
     let with_engine = run_warm(&tree, &acts, first);

@@ -29,7 +29,6 @@ fn run(name: &str, tree: &Tree, acts: &[Act], settings: Settings) -> Result {
     let mut stock = World::new(costs.clone(), tree.clone(), None);
     let mut with_engine = World::new(costs, tree.clone(), Some(settings));
     for world in [&mut stock, &mut with_engine] {
-        world.table_blocks = 32;
         acts.iter().for_each(|act| world.act(*act));
     }
     assert!(with_engine.most_held <= settings.budget);

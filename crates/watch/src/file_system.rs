@@ -181,7 +181,7 @@ impl FileSystem {
 
     /// What is read for one of its inodes.
     pub(crate) fn inode_reads(&self) -> InodeReads {
-        let clusters = self.inodes.map(|geometry| InodeReads::together(geometry.cluster().pages_ceil()));
+        let clusters = self.inodes.map(|geometry| InodeReads::alone(geometry.cluster().pages_ceil()));
         clusters.unwrap_or(InodeReads::EXT4)
     }
 

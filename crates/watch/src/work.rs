@@ -3,7 +3,7 @@
 //! | threads | work |
 //! |---|---|
 //! | [`LISTERS`] | list directories; look up where files lie |
-//! | one | inodes: through the block device on ext4; on xfs by looking them up, with [`LOOKERS`] threads while it does |
+//! | one | inodes: by looking them up, with [`LOOKERS`] threads while it does. On ext4 the kernel reads 32 blocks of the table with each ([`foreseek_walks::InodeReads`]). While others read from the disk, through ext4's block device |
 //! | one | contents, and blocks of directories through the block device, in the order that the engine gives: `WILLNEED`, which waits while the disk's queue is full |
 //!
 //! All have the lowest ordinary I/O priority ([`LowIoPriority`]): under BFQ programs' own requests get four times their share, and
@@ -21,7 +21,7 @@ use crate::reach::{Opened, Reach, TOGETHER};
 use crate::unused::Unused;
 use crate::wake::Wake;
 use foreseek_places::Cached::LeftOut;
-use foreseek_places::{Map, Metadata, OrderBy, SharedDisk, entries_of, placed, xfs};
+use foreseek_places::{Map, Metadata, OrderBy, SharedDisk, entries_of, placed};
 use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_storage::fanotify::Marker;
 use foreseek_storage::{
@@ -500,37 +500,49 @@ impl Worker {
             let permitted: Vec<InDirectory> = part.iter().filter(&mut may_look).copied().collect();
             let index = index_of(&file_system);
             if metadata.reads(index, &file_system.volume) {
-                metadata.prefetch_inodes(index, permitted.iter().map(|which| which.node.inode));
+                let inodes = permitted.iter().map(|which| which.node.inode);
+                if self.disk.others_read() {
+                    // In bursts, and nothing but their own blocks.
+                    metadata.prefetch_inodes(index, inodes);
+                    continue;
+                }
+                let blocks: Vec<Option<ByteSpan>> =
+                    inodes.map(|inode| metadata.address_of(index, inode)).collect();
+                let is_missing = |block: ByteSpan| !metadata.holds(index, block);
+                let missing = permitted.iter().zip(blocks).filter(|(_, block)| block.is_some_and(is_missing));
+                let missing: Vec<InDirectory> = missing.map(|(which, _)| *which).collect();
+                looked_up += self.look_up(fetch, &file_system, Pages(1).bytes(), &missing);
             } else if let Some(geometry) = &file_system.inodes {
-                looked_up += self.look_up(fetch, &file_system, geometry, &permitted);
+                looked_up += self.look_up(fetch, &file_system, geometry.cluster(), &permitted);
             }
         }
         (looked_up, outcome)
     }
 
-    /// Looks inodes up in their order, which is that of the disk; returns how many bytes were read from it.
+    /// Looks inodes up in their order, which is that of the disk; returns how many bytes were read from it. `least` is
+    /// read for one.
     fn look_up(
         &self,
         fetch: FetchId,
         file_system: &FileSystem,
-        geometry: &xfs::Geometry,
+        least: Bytes,
         nodes: &[InDirectory],
     ) -> Bytes {
         let reach = self.shared.reach(file_system);
         let (next, read) = (AtomicUsize::new(0), AtomicU64::new(0));
         let look = || {
             let before = thread_reads();
-            let mut clusters = Bytes::ZERO;
+            let mut asked = Bytes::ZERO;
             while let Some(which) = nodes.get(next.fetch_add(1, Relaxed)) {
                 if self.is_cancelled(fetch) || file_system.is_left() {
                     break;
                 }
                 // One that is gone by now needs no inode.
                 let _ = reach.look_up(*which);
-                clusters += geometry.cluster_of(which.node.inode).map_or(Bytes::ZERO, |span| span.len());
+                asked += least;
             }
             // A kernel that does not account for reads: what was requested.
-            let bytes = thread_reads().zip(before).map_or(clusters, |(after, before)| after - before);
+            let bytes = thread_reads().zip(before).map_or(asked, |(after, before)| after - before);
             read.fetch_add(bytes.get(), Relaxed);
         };
         std::thread::scope(|scope| {

@@ -12,7 +12,8 @@ use crate::workload::walk::name;
 use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_units::{Bytes, Instant, PageIndex, PageSpan, Pages, SECTORS_PER_PAGE, Span};
 use foreseek_walks::{
-    Command, Commands, DeviceNo, Entry, Event, Kind, Node, Outcome, Part, Placed, Status, Walks,
+    Command, Commands, DeviceNo, Entry, Event, InDirectory, InodeReads, Kind, Node, Outcome, Part, Placed,
+    Status, Walks,
 };
 use rand_core::Rng;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -260,10 +261,8 @@ impl Worker {
                 }
             }
             Command::FetchMetadata { nodes, .. } => {
-                let pages: Vec<PageIndex> =
-                    nodes.iter().filter_map(|node| self.tree.page(self.is(node.node)?)).collect();
-                for run in runs(pages) {
-                    self.steps.push_back(Step::Advise { handle: DEVICE, pages: run });
+                for pages in self.looked_up(nodes) {
+                    self.steps.push_back(Step::Advise { handle: DEVICE, pages });
                 }
             }
             Command::Fetch { parts, .. } => parts.iter().for_each(|part| self.fetch(*part)),
@@ -271,6 +270,12 @@ impl Worker {
         }
         self.doing = Some(command);
         true
+    }
+
+    /// What is read to look these up: as by a program, with the neighbours of each inode.
+    fn looked_up(&self, nodes: &[InDirectory]) -> Vec<PageSpan> {
+        let pages = nodes.iter().filter_map(|node| self.tree.page(self.is(node.node)?));
+        runs(pages.flat_map(|page| self.tree.metadata.around(page).iter()).collect())
     }
 
     fn fetch(&mut self, part: Part) {
@@ -299,8 +304,7 @@ impl Worker {
                 self.placed(now, &nodes);
             }
             Command::FetchMetadata { fetch, nodes } => {
-                let pages = nodes.iter().filter_map(|node| self.tree.page(self.is(node.node)?)).collect();
-                let fetched_bytes: Pages = runs(pages).iter().map(|run| run.len()).sum();
+                let fetched_bytes: Pages = self.looked_up(nodes).iter().map(|run| run.len()).sum();
                 self.done(now, *fetch, fetched_bytes.bytes());
             }
             Command::Fetch { fetch, parts } => {
@@ -340,7 +344,7 @@ impl Worker {
                 inode_at: tree.page(*is).map(|page| foreseek_units::Lba(page.get() * SECTORS_PER_PAGE)),
             })
             .collect();
-        let inodes = foreseek_walks::InodeReads::EXT4;
+        let inodes = InodeReads { least: Pages(1), together: tree.metadata.read_together() };
         locked(&self.watch).notify(now, Event::Listed { directory, entries: &entries, inodes });
     }
 

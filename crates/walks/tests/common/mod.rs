@@ -111,6 +111,13 @@ pub(crate) fn inode_at(inode: u64) -> u64 {
     inode / FLEX_INODES * FLEX + 2048 + inode % FLEX_INODES / 16 * SECTORS_PER_PAGE
 }
 
+/// The address of so many blocks of a table, of which one holds the inode.
+fn inode_unit(inode: u64, blocks: Pages) -> u64 {
+    let base = inode_at(inode / FLEX_INODES * FLEX_INODES);
+    let unit = blocks.sectors().get();
+    base + (inode_at(inode) - base) / unit * unit
+}
+
 /// The layout of a tree on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
@@ -394,9 +401,7 @@ pub(crate) struct World {
     /// Requests by programs, and by fetches.
     pub(crate) own: Work,
     pub(crate) fetches: Work,
-    /// Inodes that one read of a table reads beside its own block: the kernel reads 32 blocks.
-    pub(crate) table_blocks: u64,
-    /// What is read for an inode, as the driver states it. A fetch of several blocks is of a cluster, as on xfs.
+    /// What is read for an inode, as the driver states it.
     pub(crate) inodes: InodeReads,
     directories: HashMap<u64, usize>,
     files: HashMap<u64, (usize, usize)>,
@@ -432,7 +437,6 @@ impl World {
             settled: Nanos::ZERO,
             own: Work::default(),
             fetches: Work::default(),
-            table_blocks: 1,
             inodes: InodeReads::EXT4,
             reads: None,
             lists_late: false,
@@ -491,33 +495,33 @@ impl World {
 
     /// A program uses blocks.
     fn use_blocks(&mut self, lba: u64, blocks: u64, fetched_bytes: u64) {
-        let used = (0..blocks).map(|at| lba + at * SECTORS_PER_PAGE);
-        self.used.extend(used.map(|at| (at, SECTORS_PER_PAGE)));
+        self.count_used(lba, blocks);
         self.request(lba, blocks.max(fetched_bytes), false);
     }
 
-    /// The address of an inode, as the driver states it, and the blocks that a fetch of it reads.
-    fn inode_block(&self, inode: u64) -> (u64, u64) {
-        let blocks = self.inodes.by_fetch.get();
-        let first = inode / FLEX_INODES * FLEX_INODES;
-        let (base, lba) = (inode_at(first), inode_at(inode));
-        let cluster = blocks * SECTORS_PER_PAGE;
-        (base + (lba - base) / cluster * cluster, blocks)
+    fn count_used(&mut self, lba: u64, blocks: u64) {
+        let used = (0..blocks).map(|at| lba + at * SECTORS_PER_PAGE);
+        self.used.extend(used.map(|at| (at, SECTORS_PER_PAGE)));
+    }
+
+    /// The blocks that hold an inode.
+    fn inode_blocks(&self, inode: u64) -> (u64, u64) {
+        (inode_unit(inode, self.inodes.least), self.inodes.least.get())
+    }
+
+    /// The kernel reads neighbours as well, unless the inode is in memory.
+    fn look_up(&mut self, inode: u64, by_fetch: bool) {
+        let (lba, blocks) = self.inode_blocks(inode);
+        if (0..blocks).any(|at| !self.memory.contains(&(lba + at * SECTORS_PER_PAGE))) {
+            let together = self.inodes.together;
+            self.request(inode_unit(inode, together), together.get(), by_fetch);
+        }
     }
 
     fn use_inode(&mut self, inode: u64) {
-        let (lba, blocks) = self.inode_block(inode);
-        if blocks > 1 {
-            return self.use_blocks(lba, blocks, blocks);
-        }
-        if self.memory.contains(&lba) {
-            return self.use_blocks(lba, 1, 1);
-        }
-        let unit = self.table_blocks * SECTORS_PER_PAGE;
-        let base = inode_at(inode / FLEX_INODES * FLEX_INODES);
-        let start = base + (lba - base) / unit * unit;
-        self.use_blocks(lba, 1, 0);
-        self.request(start, self.table_blocks, false);
+        let (lba, blocks) = self.inode_blocks(inode);
+        self.count_used(lba, blocks);
+        self.look_up(inode, false);
     }
 
     /// An action of a program: it reads, and the engine gets the events.
@@ -667,12 +671,9 @@ impl World {
             Command::FetchMetadata { fetch, nodes } => {
                 assert!(nodes.is_sorted());
                 let before = self.fetches.requests;
-                for it in nodes {
-                    let (lba, blocks) = self.inode_block(it.node.inode);
-                    self.request(lba, blocks, true);
-                }
+                nodes.iter().for_each(|it| self.look_up(it.node.inode, true));
                 let requests = self.fetches.requests - before;
-                let fetched_bytes = self.inodes.by_fetch.bytes() * requests;
+                let fetched_bytes = self.inodes.least.bytes() * requests;
                 self.pass_event(engine, Event::Done { fetch, fetched_bytes, outcome: Outcome::Arrived }, out);
             }
             Command::Place { files } => {
@@ -745,7 +746,7 @@ impl World {
                 node: node(inode),
                 kind,
                 name: name.as_bytes(),
-                inode_at: Some(Lba(self.inode_block(inode).0)),
+                inode_at: Some(Lba(self.inode_blocks(inode).0)),
             })
             .collect();
         self.pass_event(engine, Event::Listed { directory, entries: &entries, inodes: self.inodes }, out);
@@ -754,7 +755,7 @@ impl World {
     fn place(&mut self, engine: &mut Walks, files: impl Iterator<Item = Node>, out: &mut Commands) {
         let mut extents = Vec::new();
         for file in files {
-            let (inode, blocks) = self.inode_block(file.inode);
+            let (inode, blocks) = self.inode_blocks(file.inode);
             self.request(inode, blocks, true);
             let (lba, pages) = match self.files.get(&file.inode) {
                 Some((at, nth)) => {

@@ -171,6 +171,12 @@ impl Metadata {
         after.checked_sub(1).map_or(&[], |at| &of.mapped[at].chain)
     }
 
+    /// How many pages of an inode table are read together.
+    #[must_use]
+    pub fn read_together(&self) -> Pages {
+        Pages(self.system.inode_ahead())
+    }
+
     /// The pages that are read with a page of metadata: its neighbours in an inode table.
     #[must_use]
     pub fn around(&self, page: PageIndex) -> PageSpan {
