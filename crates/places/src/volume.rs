@@ -5,9 +5,10 @@
 //! in the list is queried for addresses if it is on a block device.
 
 use crate::{HoldBack, SharedDisk};
-use foreseek_storage::{BackingDevice, DeviceNumber};
+use foreseek_storage::{BackingDevice, DeviceNumber, read_text};
 use rustix::fs::FsWord;
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -120,6 +121,15 @@ impl Volume {
     #[must_use]
     pub fn is_ext4(&self) -> bool {
         self.name == "ext4"
+    }
+
+    /// How many blocks of inodes ext4 reads with each that it looks up (`inode_readahead_blks`, by which it aligns them as
+    /// well). 0: no others.
+    #[must_use]
+    pub fn inode_readahead_blocks(&self) -> Option<u64> {
+        let device = std::fs::canonicalize(format!("/sys/dev/block/{}", self.device)).ok()?;
+        let settings = Path::new("/sys/fs/ext4").join(device.file_name()?);
+        read_text(&settings.join("inode_readahead_blks")).ok()?.trim().parse().ok()
     }
 }
 

@@ -172,7 +172,8 @@ impl State {
         walk.fetched_bytes += fetched_bytes;
         walk.metadata = walk.metadata.filter(|it| *it != fetch);
         walk.contents = walk.contents.filter(|it| *it != fetch);
-        if outcome == Outcome::Refused || fetched_bytes.is_zero() {
+        let is_unused = outcome == Outcome::Refused || fetched_bytes.is_zero();
+        if is_unused {
             self.ledger.refund(&mut walk.account, flight.charge);
             if flight.kind != FetchKind::Contents {
                 walk.prepared -= flight.charge;
@@ -188,6 +189,10 @@ impl State {
                 let item = self.tree.item_mut(about.directory, about.entry);
                 if let Some(item) = item.filter(|item| item.inode == about.inode) {
                     item.set(flag::INODE_IN);
+                    if is_unused {
+                        // It was in memory. Its use earns nothing.
+                        item.flags &= !flag::INODE_ASKED;
+                    }
                     if item.inode_at().is_some() {
                         walk.touch(item);
                     }
@@ -220,6 +225,9 @@ impl State {
         }
         if let Some(walk) = &mut self.walks[at] {
             (walk.round, walk.look_at) = (None, walk.clock + REFUSED_PATIENCE);
+            if flight.kind == FetchKind::Contents {
+                walk.batch = 0;
+            }
         }
         self.give_up_trial(at);
     }

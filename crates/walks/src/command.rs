@@ -17,6 +17,16 @@ pub const NODES_LIMIT: usize = 4096;
 /// The measured tree of 30,000 files is one batch where memory allows. 56 bytes a part: 3.5 MiB.
 pub const PARTS_LIMIT: usize = 65_536;
 
+/// An inode that is to be fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct InodeFetch {
+    /// The file or directory.
+    pub which: InDirectory,
+    /// Whether to read its neighbours with it, as a look-up does ([`InodeReads::together`](crate::InodeReads::together)).
+    /// If not, a driver that can reads no more than what holds the inode ([`InodeReads::least`](crate::InodeReads::least)).
+    pub together: bool,
+}
+
 /// A piece of a file that is to be fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
@@ -50,7 +60,7 @@ pub enum Command {
         /// The identifier for the answer.
         fetch: FetchId,
         /// The nodes, in the order of inode numbers.
-        nodes: Vec<InDirectory>,
+        nodes: Vec<InodeFetch>,
     },
     /// Report the addresses of files and the part of them that is in memory; answered by
     /// [`Event::Placed`](crate::Event::Placed). Their inodes are in memory. For a directory, report the

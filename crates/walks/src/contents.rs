@@ -130,18 +130,6 @@ impl State {
         Sweep::over(self.ledger.model(), pieces.map(Extent::sectors))
     }
 
-    /// Whether a pass is cheaper than the program's own reads, by the model and by its pace. What lies on the way does not
-    /// count where directories have no known address: to list them is so dear that small passes starve it.
-    pub(crate) fn batch_pays(&self, at: usize, batch: &Batch) -> bool {
-        let is_unplaced = self.walks[at].as_ref().is_some_and(|walk| walk.unplaced.is_used());
-        let (count, alone) = if is_unplaced {
-            (batch.first, batch.first_alone)
-        } else {
-            (batch.taken.len() as u64, batch.alone)
-        };
-        self.pays_for(at, count, batch.price, alone)
-    }
-
     /// Whether a pass over so many expected files, which cost so much in the program's own order, is cheaper than
     /// its reads of those that it will open.
     pub(crate) fn pays_for(&self, at: usize, files: u64, price: Nanos, alone: Nanos) -> bool {

@@ -58,7 +58,9 @@ mod unplaced;
 mod walk;
 
 pub use bursts::{Bursts, Counted, QUIET};
-pub use command::{COMMANDS_LIMIT, Command, Commands, LISTS_LIMIT, NODES_LIMIT, PARTS_LIMIT, Part};
+pub use command::{
+    COMMANDS_LIMIT, Command, Commands, InodeFetch, LISTS_LIMIT, NODES_LIMIT, PARTS_LIMIT, Part,
+};
 pub use engine::Walks;
 pub use event::{Event, Outcome, Placed};
 pub use node::{DeviceNo, Entry, InDirectory, InodeReads, Kind, Node};

@@ -130,6 +130,19 @@ impl Manner for InOrder {
 }
 
 impl State {
+    /// Whether a pass is cheaper than the program's own reads, by the model and by its pace. Once directories without a
+    /// known address were listed, what lies on the way does not count: listings are so dear then that small passes
+    /// starve them.
+    fn batch_pays(&self, at: usize, batch: &Batch) -> bool {
+        let is_unplaced = self.walks[at].as_ref().is_some_and(|walk| walk.unplaced.is_used());
+        let (count, alone) = if is_unplaced {
+            (batch.first, batch.first_alone)
+        } else {
+            (batch.taken.len() as u64, batch.alone)
+        };
+        self.pays_for(at, count, batch.price, alone)
+    }
+
     /// Whether to wait because one pass over all of it is allowed soon. The wait costs the program's own reads
     /// until then. A pass over a part costs itself, and shortens the later pass by half of the part's share.
     /// The program's reads raise the allowance by `rho` times their share of the optimum, while a pass over a

@@ -13,9 +13,9 @@
 //! Entries expected later are fetched as well if they lie on the way: the pass reads or passes over them anyway.
 //!
 //! When nothing of these is left, it fetches contents, as [`crate::ordered`] or [`crate::random`] plans them. The
-//! next batch is made when half of the last one, without what lay on the way, is used or passed, so that a few large
-//! batches follow one another without a pause. It is made sooner if the program opens many files that the last one
-//! has left out.
+//! next batch is made when so many files were used or passed as half of those that the last one fetched in the
+//! expected order, so that a few large batches follow one another without a pause. It is made sooner if the program
+//! opens many files that the last one has left out.
 //!
 //! All that is one *round*. In a round that is to fetch contents, half of the allowance is for directories and
 //! inodes. They are fetched if that takes at most a quarter of the time that the program takes for their files
@@ -26,9 +26,9 @@ use crate::state::{About, FetchKind, State};
 use crate::sweep::Sweep;
 use crate::tree::{BLOCKS_LIMIT, CHAIN_LIMIT, Listing, flag};
 use crate::walk::{Walk, inode_block};
-use crate::{Command, InDirectory, Kind, LISTS_LIMIT, NODES_LIMIT, Node, Stopped};
-use foreseek_units::{Bytes, Nanos};
-use rustc_hash::FxHashSet;
+use crate::{Command, InDirectory, InodeFetch, Kind, LISTS_LIMIT, NODES_LIMIT, Node, Stopped};
+use foreseek_units::{Bytes, Nanos, SectorSpan};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 
 /// Files that a walk opens before any of it is fetched: programs that open a few files cost nothing.
@@ -58,6 +58,9 @@ const TRIAL_SHARE: u64 = 50;
 /// Directories and inodes of files are fetched if that takes at most this part of the time that the program
 /// takes for these files without prefetching: a quarter. Half then remains for contents, and a quarter as gain.
 const METADATA_DIVISOR: u64 = 4;
+/// With so many expected blocks, what is read together is fetched as a whole: one request takes the place of several,
+/// and the walk is likely to come to the neighbours. For a single block 32 would be read in vain.
+const DENSE: u32 = 2;
 
 /// If a walk opens only some files and their contents did not pay, directories and inodes may take this part of its
 /// cost until others do: an eighth.
@@ -400,13 +403,16 @@ impl State {
     /// Fetches the inodes of expected entries, as many as are allowed, and those on the way. One of each block is named.
     fn fetch_inodes(&mut self, at: usize, aim: Aim, inodes: &[About]) -> bool {
         let allowed = self.metadata_budget(at);
-        let (mut pass, mut unplaced, mut reads) = (Sweep::default(), BTreeSet::new(), FxHashSet::default());
+        let dense = self.dense_units(inodes);
+        let (mut pass, mut unplaced) = (Sweep::default(), BTreeSet::new());
+        let (mut spans, mut units) = (FxHashSet::default(), FxHashSet::default());
         let (mut taken, mut nodes, mut named) = (Vec::new(), Vec::new(), FxHashSet::default());
         let (mut charge, mut is_full) = (Nanos::ZERO, false);
         for about in inodes.iter().copied() {
             let Some(directory) = self.tree.get(about.directory) else { continue };
             let Some(item) = directory.items.get(about.entry as usize) else { continue };
-            let holding = item.inode_at().map(|place| directory.inodes.holding(place));
+            let reads = directory.inodes;
+            let holding = item.inode_at().map(|place| reads.holding(place));
             if holding.is_some_and(|holding| named.contains(&holding)) {
                 taken.push(about);
                 continue;
@@ -414,30 +420,37 @@ impl State {
             if nodes.len() >= NODES_LIMIT {
                 break;
             }
-            let read = item.inode_at().map(|place| directory.inodes.read(place));
+            let unit = item.inode_at().map(|place| reads.read(place));
+            let together = unit.is_none_or(|unit| !reads.has_neighbours() || dense.contains(&unit));
+            let span = if together { unit } else { holding };
             if is_full {
                 // What lies on the way costs nothing.
-                if !read.is_some_and(|read| pass.covers(read)) {
+                if !span.is_some_and(|span| pass.covers(span)) {
                     continue;
                 }
             } else {
-                match read {
-                    Some(read) => drop(pass.insert(self.ledger.model(), read)),
-                    // Their addresses are not known: each of their blocks may cost a positioning.
-                    None => drop(unplaced.insert(inode_block(item.inode))),
+                let block = inode_block(item.inode);
+                if let Some(span) = span {
+                    pass.insert(self.ledger.model(), span);
                 }
+                // Without a known address each block may cost a positioning.
+                let is_new = span.is_none() && unplaced.insert(block);
                 let positionings = self.ledger.model().average() * unplaced.len() as u64;
                 let price = self.ledger.price(&pass) + positionings;
                 if price > allowed {
                     is_full = true;
-                    pass = Sweep::over(self.ledger.model(), reads.iter().copied());
+                    pass = Sweep::over(self.ledger.model(), spans.iter().copied());
+                    if is_new {
+                        unplaced.remove(&block);
+                    }
                     continue;
                 }
                 charge = price;
             }
-            reads.extend(read);
+            spans.extend(span);
+            units.extend(unit);
             named.extend(holding);
-            nodes.extend(self.name(about));
+            nodes.extend(self.name(about).map(|which| InodeFetch { which, together }));
             taken.push(about);
         }
         let mean = self.mean_entries();
@@ -447,7 +460,7 @@ impl State {
         };
         let files = taken.iter().map(worth).sum();
         // So do the program's own look-ups.
-        let alone = self.ledger.model().near() * (reads.len() + unplaced.len()) as u64;
+        let alone = self.ledger.model().near() * (units.len() + unplaced.len()) as u64;
         if nodes.is_empty() || !self.is_worth_metadata(at, aim, files, charge, alone) {
             return false;
         }
@@ -457,6 +470,21 @@ impl State {
         let fetch = self.start_fetch(at, FetchKind::Inodes, taken, charge);
         self.outbox.push_back(Command::FetchMetadata { fetch, nodes });
         true
+    }
+
+    /// What is read together and has so many expected blocks that it is fetched as a whole.
+    fn dense_units(&self, inodes: &[About]) -> FxHashSet<SectorSpan> {
+        let mut named = FxHashSet::default();
+        let mut blocks: FxHashMap<SectorSpan, u32> = FxHashMap::default();
+        for about in inodes {
+            let Some(directory) = self.tree.get(about.directory) else { continue };
+            let item = directory.items.get(about.entry as usize);
+            let Some(place) = item.and_then(|item| item.inode_at()) else { continue };
+            if named.insert(directory.inodes.holding(place)) {
+                *blocks.entry(directory.inodes.read(place)).or_default() += 1;
+            }
+        }
+        blocks.into_iter().filter(|(_, blocks)| *blocks >= DENSE).map(|(unit, _)| unit).collect()
     }
 
     /// Fetches the blocks of directories.

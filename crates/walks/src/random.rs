@@ -149,7 +149,7 @@ impl Manner for InRandomOrder {
             return Stopped::Complete;
         }
         batch.alone = state.alone_in_any_order(&batch);
-        if !state.batch_pays(at, &batch) {
+        if !state.pays_for(at, batch.taken.len() as u64, batch.price, batch.alone) {
             return Stopped::NoGain;
         }
         state.fetch_batch(at, batch)

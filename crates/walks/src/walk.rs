@@ -382,7 +382,8 @@ impl Walk {
         self.fetched.saturating_sub(self.done())
     }
 
-    /// How many of the last batch are left of those that were expected next.
+    /// How many of the last batch are left, if each file that was used or passed since is one of those that were expected
+    /// next.
     pub(crate) fn batch_left(&self) -> u64 {
         self.batch.saturating_sub(self.done().saturating_sub(self.done_at_batch))
     }

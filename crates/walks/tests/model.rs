@@ -148,7 +148,7 @@ impl Driver {
             }
             Command::FetchMetadata { nodes, .. } => {
                 prop_assert!(!nodes.is_empty() && nodes.len() <= NODES_LIMIT && nodes.is_sorted());
-                prop_assert!(nodes.iter().all(|it| self.listed.contains(&it.directory.inode)));
+                prop_assert!(nodes.iter().all(|it| self.listed.contains(&it.which.directory.inode)));
             }
             Command::Fetch { fetch, parts } => {
                 prop_assert!(!parts.is_empty() && parts.len() <= PARTS_LIMIT);

@@ -499,6 +499,48 @@ fn a_program_in_random_order_gets_one_pass_over_the_tree() {
     }
 }
 
+/// As over xfs.
+#[test]
+fn a_program_in_random_order_gets_its_pass_where_directories_have_no_known_address() {
+    let tree = Tree::new(6000, Layout::Fresh, 11);
+    let acts = in_random_order(&tree, |_| true);
+    let mut stock = World::new(Arc::new(Flat), tree.clone(), None);
+    let mut with_engine = World::new(Arc::new(Flat), tree.clone(), Some(Settings::default()));
+    for world in [&mut stock, &mut with_engine] {
+        (world.blind, world.tells) = (true, true);
+        acts.iter().for_each(|act| world.act(*act));
+    }
+    let walk = &with_engine.engine.as_ref().expect("an engine").status().walks[0];
+    assert_eq!((walk.order, walk.wasted), (Some("random"), 0));
+    assert!(walk.used as f64 > 0.7 * tree.files() as f64, "{walk:?}");
+}
+
+#[test]
+fn a_refused_batch_is_tried_again_soon() {
+    let tree = fresh();
+    let mut world = World::new(Arc::new(Flat), tree.clone(), Some(Settings::default()));
+    world.refuses = Some(1000);
+    walk(&tree, Reading::Listing, false).iter().for_each(|act| world.act(*act));
+    let [refused, next] = world.refused_at[..] else { panic!("{:?}", world.refused_at) };
+    // After 64 opens.
+    assert!(next - refused <= 80, "{refused} {next}");
+}
+
+/// All inodes are in memory, and nothing else.
+#[test]
+fn inodes_in_memory_earn_nothing() {
+    let tree = fresh();
+    let acts = walk(&tree, Reading::Listing, false);
+    let looks: Vec<Act> = acts
+        .iter()
+        .filter_map(|act| if let Act::File(at, nth) = act { Some(Act::Look(*at, *nth)) } else { None })
+        .collect();
+    let world = run_warm(&tree, &acts, &looks);
+    let status = world.engine.as_ref().expect("an engine").status();
+    assert!(world.fetches.time > Nanos::ZERO);
+    assert!(status.optimum <= world.optimum(), "{} {}", status.optimum, world.optimum());
+}
+
 /// All files of a tree in random order.
 fn gains_in_random_order(name: &str, tree: &Tree) {
     let ran = run(tree, &in_random_order(tree, |_| true));

@@ -176,7 +176,7 @@ impl Disk {
                     .map(|((name, kind, inode), inode_at)| Entry { node: node(inode), kind, name, inode_at })
                     .collect();
                 let file_system = shared.file_system(directory.device);
-                let inodes = file_system.map_or(InodeReads::EXT4, |it| it.inode_reads());
+                let inodes = file_system.map_or(InodeReads::EXT4, |it| it.inode_reads);
                 self.notify(now, Event::Listed { directory, entries: &entries, inodes }, shared, marker);
             }
             Answer::Unlistable(directory) => {

@@ -12,6 +12,7 @@
 use foreseek_places::{Volume, xfs};
 use foreseek_storage::fanotify::FileSystemId;
 use foreseek_storage::{DeviceNumber, FileHandle, XfsGeometry};
+use foreseek_units::{Bytes, Lba};
 use foreseek_walks::{DeviceNo, InodeReads, Node};
 use rustc_hash::FxHashSet;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
@@ -80,6 +81,8 @@ pub(crate) struct FileSystem {
     pub(crate) volume: Volume,
     /// The addresses of inodes by their numbers, on xfs.
     pub(crate) inodes: Option<xfs::Geometry>,
+    /// What is read for one of its inodes.
+    pub(crate) inode_reads: InodeReads,
     attachment: Mutex<Attachment>,
     left: AtomicBool,
     covered: RwLock<FxHashSet<u64>>,
@@ -100,12 +103,15 @@ impl FileSystem {
         let device = DeviceNumber::from_raw(rustix::fs::fstat(&fd)?.st_dev);
         let volume = volume(fd.as_fd(), device);
         let geometry = volume.is_xfs().then(|| XfsGeometry::of(fd.as_fd()).ok()).flatten();
+        let inodes = geometry.and_then(xfs::Geometry::new);
+        let stat = rustix::fs::fstatvfs(&fd)?;
         Ok(Self {
             number,
-            id: FileSystemId(rustix::fs::fstatvfs(&fd)?.f_fsid),
+            id: FileSystemId(stat.f_fsid),
             mount: mount.to_owned(),
+            inode_reads: inode_reads(&volume, inodes.as_ref(), Bytes(stat.f_frsize)),
             volume,
-            inodes: geometry.and_then(xfs::Geometry::new),
+            inodes,
             attachment: Mutex::default(),
             left: AtomicBool::new(false),
             covered: RwLock::default(),
@@ -179,14 +185,18 @@ impl FileSystem {
         self.left.load(Ordering::Acquire)
     }
 
-    /// What is read for one of its inodes.
-    pub(crate) fn inode_reads(&self) -> InodeReads {
-        let clusters = self.inodes.map(|geometry| InodeReads::alone(geometry.cluster().pages_ceil()));
-        clusters.unwrap_or(InodeReads::EXT4)
-    }
-
     /// The engine's node for an inode of it.
     pub(crate) fn node(&self, inode: u64) -> Node {
         Node { device: self.number, inode }
     }
+}
+
+fn inode_reads(volume: &Volume, clusters: Option<&xfs::Geometry>, block: Bytes) -> InodeReads {
+    let from = Lba(0) + volume.backing.start;
+    if let Some(clusters) = clusters {
+        return InodeReads { from, ..InodeReads::alone(clusters.cluster().pages_ceil()) };
+    }
+    let least = block.pages_ceil();
+    let together = volume.inode_readahead_blocks().map(|blocks| Bytes(block.get() * blocks).pages_ceil());
+    InodeReads { least, together: together.unwrap_or(InodeReads::EXT4.together), from }
 }

@@ -28,7 +28,7 @@ use foreseek_storage::{
     HostFd, Layout, LowIoPriority, batch_scheduling, reclaimed, thread_reads, xfs_directory,
 };
 use foreseek_units::{ByteSpan, Bytes, Lba, Pages, Sectors};
-use foreseek_walks::{DeviceNo, InDirectory, Kind, Node, Outcome, Part};
+use foreseek_walks::{DeviceNo, InDirectory, InodeFetch, Kind, Node, Outcome, Part};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -46,6 +46,8 @@ pub(crate) const LISTERS: usize = 8;
 /// Threads that look inodes up at a time, each the next one in the order of the disk: as many requests are in
 /// the disk's queue.
 const LOOKERS: usize = LISTERS;
+/// After so many look-ups it looks again whether others read.
+const LOOKS_EVERY: usize = 32;
 /// Jobs that wait for each kind of thread: the most of eight walks of an engine, 128 listings each, and as many
 /// look-ups of addresses in parts of [`PLACED`].
 const QUEUE: usize = 1024;
@@ -128,7 +130,7 @@ type Looks = Arc<Mutex<Receiver<Look>>>;
 #[derive(Debug)]
 pub(crate) struct Workers {
     looks: Option<SyncSender<Look>>,
-    metadata: Option<SyncSender<(FetchId, Vec<InDirectory>)>>,
+    metadata: Option<SyncSender<(FetchId, Vec<InodeFetch>)>>,
     contents: Option<SyncSender<(FetchId, Vec<Part>)>>,
     answers: Receiver<Answer>,
     refused: Sender<Answer>,
@@ -202,7 +204,7 @@ impl Workers {
         }
     }
 
-    pub(crate) fn fetch_metadata(&self, fetch: FetchId, nodes: Vec<InDirectory>) {
+    pub(crate) fn fetch_metadata(&self, fetch: FetchId, nodes: Vec<InodeFetch>) {
         if !give(self.metadata.as_ref(), (fetch, nodes)) {
             self.refuse(Answer::Done(fetch, Bytes::ZERO, Outcome::Refused));
         }
@@ -455,7 +457,7 @@ impl Worker {
         self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).contains(&fetch)
     }
 
-    fn fetch_metadata_jobs(&self, jobs: &Receiver<(FetchId, Vec<InDirectory>)>) {
+    fn fetch_metadata_jobs(&self, jobs: &Receiver<(FetchId, Vec<InodeFetch>)>) {
         let mut metadata = Metadata::default();
         loop {
             match jobs.recv_timeout(IDLE) {
@@ -478,14 +480,14 @@ impl Worker {
     fn request_inodes(
         &self,
         fetch: FetchId,
-        nodes: &[InDirectory],
+        nodes: &[InodeFetch],
         metadata: &mut Metadata,
     ) -> (Bytes, Outcome) {
         let mut looked_up = Bytes::ZERO;
         let mut outcome = Outcome::Arrived;
-        let same = |a: &InDirectory, b: &InDirectory| a.node.device == b.node.device;
+        let same = |a: &InodeFetch, b: &InodeFetch| a.which.node.device == b.which.node.device;
         for part in nodes.chunk_by(same) {
-            let file_system = self.shared.file_system(part[0].node.device);
+            let file_system = self.shared.file_system(part[0].which.node.device);
             let Some(file_system) = file_system.filter(|it| !it.is_left() && !self.is_cancelled(fetch))
             else {
                 outcome = Outcome::Partly;
@@ -493,56 +495,76 @@ impl Worker {
             };
             let reach = self.shared.reach(&file_system);
             let mut searched: FxHashMap<Node, bool> = FxHashMap::default();
-            let mut may_look = |which: &&InDirectory| {
+            let may_look = |InodeFetch { which, .. }: &InodeFetch| {
                 which.node == which.directory
                     || *searched.entry(which.directory).or_insert_with(|| reach.may_search(which.directory))
             };
-            let permitted: Vec<InDirectory> = part.iter().filter(&mut may_look).copied().collect();
+            let mut permitted = part.to_vec();
+            permitted.retain(may_look);
             let index = index_of(&file_system);
             if metadata.reads(index, &file_system.volume) {
-                let inodes = permitted.iter().map(|which| which.node.inode);
+                permitted.retain(|it| {
+                    let block = metadata.address_of(index, it.which.node.inode);
+                    block.is_some_and(|block| !metadata.holds(index, block))
+                });
+                self.disk.look();
                 if self.disk.others_read() {
                     // In bursts, and nothing but their own blocks.
-                    metadata.prefetch_inodes(index, inodes);
-                    continue;
+                    metadata.prefetch_inodes(index, permitted.iter().map(|it| it.which.node.inode));
+                } else {
+                    let blocks = Mutex::new((&mut *metadata, index));
+                    looked_up +=
+                        self.look_up(fetch, &file_system, Pages(1).bytes(), &permitted, Some(&blocks));
                 }
-                let blocks: Vec<Option<ByteSpan>> =
-                    inodes.map(|inode| metadata.address_of(index, inode)).collect();
-                let is_missing = |block: ByteSpan| !metadata.holds(index, block);
-                let missing = permitted.iter().zip(blocks).filter(|(_, block)| block.is_some_and(is_missing));
-                let missing: Vec<InDirectory> = missing.map(|(which, _)| *which).collect();
-                looked_up += self.look_up(fetch, &file_system, Pages(1).bytes(), &missing);
             } else if let Some(geometry) = &file_system.inodes {
-                looked_up += self.look_up(fetch, &file_system, geometry.cluster(), &permitted);
+                looked_up += self.look_up(fetch, &file_system, geometry.cluster(), &permitted, None);
             }
         }
         (looked_up, outcome)
     }
 
-    /// Looks inodes up in their order, which is that of the disk; returns how many bytes were read from it. `least` is
-    /// read for one.
+    /// Looks inodes up in their order, which is that of the disk; returns how many bytes were read for that. `least` is
+    /// read for one. Those that are wanted without their neighbours, those that are not found by their names, and all
+    /// once others read, are requested as blocks of the device instead, if they can be.
     fn look_up(
         &self,
         fetch: FetchId,
         file_system: &FileSystem,
         least: Bytes,
-        nodes: &[InDirectory],
+        nodes: &[InodeFetch],
+        blocks: Option<&Mutex<(&mut Metadata, u16)>>,
     ) -> Bytes {
         let reach = self.shared.reach(file_system);
         let (next, read) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let request_block = |blocks: &Mutex<(&mut Metadata, u16)>, inode: u64| {
+            let (metadata, index) = &mut *blocks.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = metadata.bytes;
+            metadata.prefetch_inodes(*index, [inode]);
+            metadata.bytes - before
+        };
         let look = || {
             let before = thread_reads();
-            let mut asked = Bytes::ZERO;
-            while let Some(which) = nodes.get(next.fetch_add(1, Relaxed)) {
+            let (mut asked, mut as_blocks) = (Bytes::ZERO, Bytes::ZERO);
+            loop {
+                let at = next.fetch_add(1, Relaxed);
+                let Some(InodeFetch { which, together }) = nodes.get(at) else { break };
                 if self.is_cancelled(fetch) || file_system.is_left() {
                     break;
                 }
-                // One that is gone by now needs no inode.
-                let _ = reach.look_up(*which);
-                asked += least;
+                if at.is_multiple_of(LOOKS_EVERY) {
+                    self.disk.look();
+                }
+                let as_block = blocks.filter(|_| !together || self.disk.others_read());
+                if as_block.is_none() && reach.look_up(*which).is_ok() {
+                    asked += least;
+                } else if let Some(blocks) = blocks {
+                    // The block of one that is gone by now holds inodes of others.
+                    as_blocks += request_block(blocks, which.node.inode);
+                }
             }
             // A kernel that does not account for reads: what was requested.
-            let bytes = thread_reads().zip(before).map_or(asked, |(after, before)| after - before);
+            let bytes =
+                thread_reads().zip(before).map_or(asked, |(after, before)| after - before - as_blocks);
             read.fetch_add(bytes.get(), Relaxed);
         };
         std::thread::scope(|scope| {

@@ -12,7 +12,7 @@ use crate::workload::walk::name;
 use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_units::{Bytes, Instant, PageIndex, PageSpan, Pages, SECTORS_PER_PAGE, Span};
 use foreseek_walks::{
-    Command, Commands, DeviceNo, Entry, Event, InDirectory, InodeReads, Kind, Node, Outcome, Part, Placed,
+    Command, Commands, DeviceNo, Entry, Event, InodeFetch, InodeReads, Kind, Node, Outcome, Part, Placed,
     Status, Walks,
 };
 use rand_core::Rng;
@@ -261,7 +261,7 @@ impl Worker {
                 }
             }
             Command::FetchMetadata { nodes, .. } => {
-                for pages in self.looked_up(nodes) {
+                for pages in self.inodes(nodes) {
                     self.steps.push_back(Step::Advise { handle: DEVICE, pages });
                 }
             }
@@ -272,10 +272,14 @@ impl Worker {
         true
     }
 
-    /// What is read to look these up: as by a program, with the neighbours of each inode.
-    fn looked_up(&self, nodes: &[InDirectory]) -> Vec<PageSpan> {
-        let pages = nodes.iter().filter_map(|node| self.tree.page(self.is(node.node)?));
-        runs(pages.flat_map(|page| self.tree.metadata.around(page).iter()).collect())
+    /// What is read for these inodes.
+    fn inodes(&self, nodes: &[InodeFetch]) -> Vec<PageSpan> {
+        let metadata = &self.tree.metadata;
+        let pages =
+            nodes.iter().filter_map(|it| Some((self.tree.page(self.is(it.which.node)?)?, it.together)));
+        let span =
+            |(page, together)| if together { metadata.around(page) } else { PageSpan::at(page, Pages(1)) };
+        runs(pages.flat_map(|page| span(page).iter()).collect())
     }
 
     fn fetch(&mut self, part: Part) {
@@ -304,7 +308,7 @@ impl Worker {
                 self.placed(now, &nodes);
             }
             Command::FetchMetadata { fetch, nodes } => {
-                let fetched_bytes: Pages = self.looked_up(nodes).iter().map(|run| run.len()).sum();
+                let fetched_bytes: Pages = self.inodes(nodes).iter().map(|run| run.len()).sum();
                 self.done(now, *fetch, fetched_bytes.bytes());
             }
             Command::Fetch { fetch, parts } => {
@@ -344,7 +348,7 @@ impl Worker {
                 inode_at: tree.page(*is).map(|page| foreseek_units::Lba(page.get() * SECTORS_PER_PAGE)),
             })
             .collect();
-        let inodes = InodeReads { least: Pages(1), together: tree.metadata.read_together() };
+        let inodes = InodeReads { together: tree.metadata.read_together(), ..InodeReads::EXT4 };
         locked(&self.watch).notify(now, Event::Listed { directory, entries: &entries, inodes });
     }
 

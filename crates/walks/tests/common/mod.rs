@@ -9,7 +9,8 @@ use foreseek_units::{
     Bytes, DeviceCosts, Instant, Lba, Nanos, PageIndex, Pages, Rate, SECTORS_PER_PAGE, Sectors,
 };
 use foreseek_walks::{
-    Command, Commands, DeviceNo, Entry, Event, InodeReads, Kind, Node, Outcome, Placed, Settings, Walks,
+    Command, Commands, DeviceNo, Entry, Event, InodeFetch, InodeReads, Kind, Node, Outcome, Placed, Settings,
+    Walks,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -394,6 +395,8 @@ pub(crate) struct World {
     pub(crate) tells: bool,
     /// Blocks of 4 KiB in memory, by their first sector. Contents, inodes and directories alike.
     memory: BTreeSet<u64>,
+    /// Those that were there to begin with.
+    warmed: BTreeSet<u64>,
     /// Data of this period that programs used and that was not in memory.
     pub(crate) used: BTreeMap<u64, u64>,
     /// The optimum of earlier periods.
@@ -409,6 +412,10 @@ pub(crate) struct World {
     attended: BTreeSet<u64>,
     pub(crate) reported: u64,
     pub(crate) last: Vec<Command>,
+    /// The driver refuses one batch of this many parts or more.
+    pub(crate) refuses: Option<usize>,
+    /// Opens that were reported when it did, and when the next batch came.
+    pub(crate) refused_at: Vec<u64>,
     /// Bytes fetched by the last batch, and by the largest.
     pub(crate) batches: Vec<usize>,
     pub(crate) most_held: Bytes,
@@ -433,6 +440,7 @@ impl World {
             now: Instant::ZERO,
             head: Lba(0),
             memory: BTreeSet::new(),
+            warmed: BTreeSet::new(),
             used: BTreeMap::new(),
             settled: Nanos::ZERO,
             own: Work::default(),
@@ -450,6 +458,8 @@ impl World {
             attended: BTreeSet::new(),
             reported: 0,
             last: Vec::new(),
+            refuses: None,
+            refused_at: Vec::new(),
             batches: Vec::new(),
             most_held: Bytes::ZERO,
             most_commands: 0,
@@ -501,6 +511,7 @@ impl World {
 
     fn count_used(&mut self, lba: u64, blocks: u64) {
         let used = (0..blocks).map(|at| lba + at * SECTORS_PER_PAGE);
+        let used = used.filter(|at| !self.warmed.contains(at));
         self.used.extend(used.map(|at| (at, SECTORS_PER_PAGE)));
     }
 
@@ -515,6 +526,16 @@ impl World {
         if (0..blocks).any(|at| !self.memory.contains(&(lba + at * SECTORS_PER_PAGE))) {
             let together = self.inodes.together;
             self.request(inode_unit(inode, together), together.get(), by_fetch);
+        }
+    }
+
+    fn fetch_inode(&mut self, fetch: InodeFetch) {
+        let inode = fetch.which.node.inode;
+        if fetch.together {
+            self.look_up(inode, true);
+        } else {
+            let (lba, blocks) = self.inode_blocks(inode);
+            self.request(lba, blocks, true);
         }
     }
 
@@ -590,11 +611,13 @@ impl World {
         self.engine = engine;
         (self.own, self.settled) = (Work::default(), Nanos::ZERO);
         self.used.clear();
+        self.warmed = self.memory.clone();
     }
 
     /// Other reads have replaced everything: memory is empty.
     pub(crate) fn evict(&mut self) {
         self.memory.clear();
+        self.warmed.clear();
     }
 
     /// Without events for so long that all walks are over.
@@ -671,7 +694,7 @@ impl World {
             Command::FetchMetadata { fetch, nodes } => {
                 assert!(nodes.is_sorted());
                 let before = self.fetches.requests;
-                nodes.iter().for_each(|it| self.look_up(it.node.inode, true));
+                nodes.iter().for_each(|it| self.fetch_inode(*it));
                 let requests = self.fetches.requests - before;
                 let fetched_bytes = self.inodes.least.bytes() * requests;
                 self.pass_event(engine, Event::Done { fetch, fetched_bytes, outcome: Outcome::Arrived }, out);
@@ -684,6 +707,15 @@ impl World {
                 assert!(parts.is_sorted_by_key(|part| part.lba));
                 let mut fetched_bytes = Pages::ZERO;
                 self.batches.push(parts.len());
+                if self.refused_at.len() == 1 {
+                    self.refused_at.push(self.reported);
+                }
+                if self.refuses.take_if(|least| parts.len() >= *least).is_some() {
+                    self.refused_at.push(self.reported);
+                    let refused =
+                        Event::Done { fetch, fetched_bytes: Bytes::ZERO, outcome: Outcome::Refused };
+                    return self.pass_event(engine, refused, out);
+                }
                 for part in &parts {
                     fetched_bytes += part.pages.len();
                     self.request(part.lba.get(), part.pages.len().get(), true);

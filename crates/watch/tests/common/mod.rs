@@ -7,7 +7,7 @@ use foreseek_seam::FetchId;
 use foreseek_storage::loop_device::{LoopDevice, LoopOptions};
 use foreseek_storage::{HostFd, cachestat};
 use foreseek_units::{Instant, PageIndex, Pages, Span};
-use foreseek_walks::{Command as Wanted, Event, InDirectory, Kind, Node, Part, Status};
+use foreseek_walks::{Command as Wanted, Event, InDirectory, InodeFetch, Kind, Node, Part, Status};
 use foreseek_watch::{Engine, Options, Watcher};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::collections::{BTreeMap, BTreeSet};
@@ -273,8 +273,9 @@ impl Engine for Eager {
                     nodes
                 };
                 let (files, directories) = (of(Kind::File), of(Kind::Directory));
-                let mut nodes = files.clone();
-                nodes.extend(&directories);
+                let all = files.iter().chain(&directories);
+                let mut nodes: Vec<InodeFetch> =
+                    all.map(|which| InodeFetch { which: *which, together: true }).collect();
                 nodes.sort();
                 let mut commands = vec![
                     Wanted::WatchOpens { directory, on: true },
