@@ -155,8 +155,11 @@ impl SharedDisk {
 
     /// Looks who else reads, while nothing is to be requested. It does not wait.
     pub fn look(&self) {
-        if let Some(observed) = &self.observed {
-            self.look_at(observed, &mut observed.state());
+        // If it is held, another thread looks.
+        if let Some(observed) = &self.observed
+            && let Ok(mut state) = observed.state.try_lock()
+        {
+            self.look_at(observed, &mut state);
         }
     }
 

@@ -224,7 +224,9 @@ impl State {
             }
         }
         if let Some(walk) = &mut self.walks[at] {
-            (walk.round, walk.look_at) = (None, walk.clock + REFUSED_PATIENCE);
+            walk.round = None;
+            walk.refused_until = walk.clock + REFUSED_PATIENCE;
+            walk.look_at = walk.refused_until;
             if flight.kind == FetchKind::Contents {
                 walk.batch = 0;
             }

@@ -165,6 +165,9 @@ impl State {
     /// Whether a round may begin, and how much of it may be spent on directories and inodes; or why not.
     fn begin_round(&self, at: usize, aim: Aim) -> Result<Nanos, Stopped> {
         let Some(walk) = &self.walks[at] else { return Err(Stopped::TooShort) };
+        if walk.clock < walk.refused_until {
+            return Err(Stopped::Allowance);
+        }
         if aim == Aim::Files {
             // The batch left files out that were not known yet. The program goes on to open such files until the batch
             // is used.

@@ -126,6 +126,8 @@ pub(crate) struct Walk {
     pub(crate) last: Instant,
     /// The clock at which the next look is due.
     pub(crate) look_at: u64,
+    /// After a refused fetch: no round begins before the clock has come to this.
+    pub(crate) refused_until: u64,
     /// The clock from which on it is checked again whether the walk is over.
     pub(crate) over_at: u64,
     pub(crate) stopped: Stopped,
@@ -189,6 +191,7 @@ impl Walk {
             price: None,
             last: now,
             look_at: 0,
+            refused_until: 0,
             over_at: 0,
             stopped: Stopped::TooShort,
             resident: 0,

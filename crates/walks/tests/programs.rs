@@ -522,8 +522,8 @@ fn a_refused_batch_is_tried_again_soon() {
     world.refuses = Some(1000);
     walk(&tree, Reading::Listing, false).iter().for_each(|act| world.act(*act));
     let [refused, next] = world.refused_at[..] else { panic!("{:?}", world.refused_at) };
-    // After 64 opens.
-    assert!(next - refused <= 80, "{refused} {next}");
+    // After 64 opens, some of which are of directories.
+    assert!((48..=64).contains(&(next - refused)), "{refused} {next}");
 }
 
 /// All inodes are in memory, and nothing else.

@@ -191,12 +191,17 @@ impl FileSystem {
     }
 }
 
+/// The blocks of a group's inode table, as `mke2fs` makes them for groups of 32,768 blocks.
+const TABLE: u64 = 512;
+
 fn inode_reads(volume: &Volume, clusters: Option<&xfs::Geometry>, block: Bytes) -> InodeReads {
     let from = Lba(0) + volume.backing.start;
     if let Some(clusters) = clusters {
         return InodeReads { from, ..InodeReads::alone(clusters.cluster().pages_ceil()) };
     }
     let least = block.pages_ceil();
-    let together = volume.inode_readahead_blocks().map(|blocks| Bytes(block.get() * blocks).pages_ceil());
+    // The kernel ends at the end of a group's table.
+    let blocks = volume.inode_readahead_blocks().map(|blocks| blocks.min(TABLE));
+    let together = blocks.map(|blocks| Bytes(block.get() * blocks).pages_ceil());
     InodeReads { least, together: together.unwrap_or(InodeReads::EXT4.together), from }
 }

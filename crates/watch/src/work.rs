@@ -3,7 +3,7 @@
 //! | threads | work |
 //! |---|---|
 //! | [`LISTERS`] | list directories; look up where files lie |
-//! | one | inodes: by looking them up, with [`LOOKERS`] threads while it does. On ext4 the kernel reads 32 blocks of the table with each ([`foreseek_walks::InodeReads`]). While others read from the disk, through ext4's block device |
+//! | one | inodes: by looking them up, with [`LOOKERS`] threads while it does. On ext4 the kernel reads the neighbours with each ([`foreseek_walks::InodeReads`]). Single blocks, and all while others read from the disk: through ext4's block device |
 //! | one | contents, and blocks of directories through the block device, in the order that the engine gives: `WILLNEED`, which waits while the disk's queue is full |
 //!
 //! All have the lowest ordinary I/O priority ([`LowIoPriority`]): under BFQ programs' own requests get four times their share, and
