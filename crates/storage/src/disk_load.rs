@@ -8,13 +8,24 @@
 
 use crate::detect::DeviceNumber;
 use crate::small_file;
-use foreseek_units::{Bytes, Sectors};
+use foreseek_units::{Bytes, Nanos, Sectors};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use std::path::Path;
 
 /// The longest of both files has 17 numbers.
 const LONGEST: usize = 512;
+
+/// Since the system was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskWork {
+    /// Reads that are over.
+    pub reads: u64,
+    /// What they have read.
+    pub bytes: Bytes,
+    /// The time in which anything was in flight.
+    pub busy: Nanos,
+}
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -46,6 +57,13 @@ impl DiskLoad {
         field(&self.stat, 2).map(|sectors| Sectors(sectors).bytes())
     }
 
+    /// What it has done since the system was started.
+    #[must_use]
+    pub fn work(&self) -> Option<DiskWork> {
+        let [reads, sectors, busy] = fields(&self.stat, [0, 2, 9])?;
+        Some(DiskWork { reads, bytes: Sectors(sectors).bytes(), busy: Nanos::from_millis(busy) })
+    }
+
     /// How many reads are in flight.
     #[must_use]
     pub fn reads_in_flight(&self) -> Option<u64> {
@@ -55,10 +73,18 @@ impl DiskLoad {
 
 /// A number of a file, counted from 0; `None` for a disk that is gone.
 fn field(file: &OwnedFd, which: usize) -> Option<u64> {
+    fields(file, [which]).map(|[number]| number)
+}
+
+fn fields<const COUNT: usize>(file: &OwnedFd, which: [usize; COUNT]) -> Option<[u64; COUNT]> {
     let mut text = [0; LONGEST];
     let length = rustix::io::pread(file, &mut text, 0).ok()?;
     let text = std::str::from_utf8(&text[..length]).ok()?;
-    text.split_ascii_whitespace().nth(which)?.parse().ok()
+    let mut numbers = [0; COUNT];
+    for (number, which) in numbers.iter_mut().zip(which) {
+        *number = text.split_ascii_whitespace().nth(which)?.parse().ok()?;
+    }
+    Some(numbers)
 }
 
 #[cfg(test)]
@@ -78,7 +104,10 @@ mod tests {
         fs::write(folder.join("queue/iostats"), "1\n").unwrap();
         let observed = load().unwrap();
         assert_eq!((observed.read(), observed.reads_in_flight()), (Some(Bytes(3000 * 512)), Some(7)));
+        let work = DiskWork { reads: 10, bytes: Bytes(3000 * 512), busy: Nanos::from_millis(10) };
+        assert_eq!(observed.work(), Some(work));
         fs::write(folder.join("stat"), "1 2 3008 4\n").unwrap();
+        assert_eq!(observed.work(), None, "it does not tell how long it was busy");
         assert_eq!(observed.read(), Some(Bytes(3008 * 512)), "it is read anew");
         fs::write(folder.join("inflight"), "").unwrap();
         assert_eq!(observed.reads_in_flight(), None);

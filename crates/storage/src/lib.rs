@@ -38,7 +38,7 @@ pub use advice::{DEFAULT_CALL, DontNeed, Means, dont_need, will_need};
 pub use arena::{Arena, Buffer};
 pub use credentials::{Credentials, may};
 pub use detect::{BackingDevice, DeviceNumber, disks_below};
-pub use disk_load::DiskLoad;
+pub use disk_load::{DiskLoad, DiskWork};
 pub use fd::{FileKind, HostFd, Identity};
 pub use frames::{Filling, Frames, Reading};
 pub use handle::FileHandle;

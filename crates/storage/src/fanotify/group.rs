@@ -52,6 +52,14 @@ impl Group {
         Self::new(0)
     }
 
+    /// A group for files that are opened anywhere on a file system, with a descriptor of the process in each event.
+    ///
+    /// # Errors
+    /// As [`of_directories`](Self::of_directories).
+    pub fn of_all_files() -> Result<Self, Errno> {
+        Self::new(libc::FAN_REPORT_PIDFD)
+    }
+
     fn new(extra: libc::c_uint) -> Result<Self, Errno> {
         let report = libc::FAN_REPORT_DIR_FID | libc::FAN_REPORT_NAME | extra;
         let flags = libc::FAN_CLASS_NOTIF | libc::FAN_CLOEXEC | libc::FAN_NONBLOCK | report;
@@ -73,6 +81,15 @@ impl Group {
         // The ignore mask first: otherwise opens of files would be reported in between.
         mark(&self.fd, on | libc::FAN_MARK_IGNORE_SURV, libc::FAN_OPEN, any)?;
         mark(&self.fd, on, libc::FAN_OPEN | libc::FAN_ONDIR, any)
+    }
+
+    /// Starts or ends reports of each open of a file, by its name in its directory, on the file system of `any`.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn watch_files(&self, any: BorrowedFd<'_>, on: bool) -> Result<(), Errno> {
+        let change = if on { libc::FAN_MARK_ADD } else { libc::FAN_MARK_REMOVE };
+        mark(&self.fd, change | libc::FAN_MARK_FILESYSTEM, libc::FAN_OPEN, any)
     }
 
     /// A second handle on the group, with which other threads mark directories.
@@ -223,6 +240,8 @@ mod tests {
             println!("SKIPPED: {} cannot be watched: {error}", place.path().display());
             return;
         }
+        let mut all_files = Group::of_all_files().unwrap();
+        all_files.watch_files(open(place.path()).as_fd(), true).unwrap();
         let marker = files.marker().unwrap();
         marker.add(open(&marked).as_fd()).unwrap();
         let inode = |path: &Path| Some(rustix::fs::stat(path).unwrap().st_ino);
@@ -238,6 +257,17 @@ mod tests {
         let seen = taken(&mut files);
         assert_eq!(seen.len(), 1, "one file of the marked directory");
         assert_eq!((seen[0].inode, seen[0].name.as_deref()), (inode(&marked), Some(&b"file"[..])));
+        let seen = taken(&mut all_files);
+        for (directory, name) in [(&marked, b"file"), (&other, b"file")] {
+            let is_it =
+                |event: &&Noted| event.inode == inode(directory) && event.name.as_deref() == Some(name);
+            assert_eq!(seen.iter().filter(is_it).count(), 1);
+        }
+        assert!(seen.iter().all(|event| !event.on_directory));
+        all_files.watch_files(open(place.path()).as_fd(), false).unwrap();
+        cat(&other.join("file"));
+        assert!(taken(&mut all_files).is_empty());
+        assert!(taken(&mut directories).iter().all(|event| event.on_directory));
         marker.remove(open(&marked).as_fd()).unwrap();
         cat(&marked.join("file"));
         assert!(taken(&mut files).is_empty());
