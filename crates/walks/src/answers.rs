@@ -8,6 +8,9 @@ use foreseek_units::{Bytes, Instant};
 
 /// Opens and look-ups before a refused fetch is tried again.
 const REFUSED_PATIENCE: u64 = 64;
+/// A directory that was not in memory is asked for again after so many opens, and an eighth of all so far.
+const AGAIN_FIRST: u64 = 8;
+const AGAIN_SHARE: u64 = 8;
 
 impl State {
     /// A directory's entries.
@@ -66,8 +69,13 @@ impl State {
     /// A directory cannot be listed.
     pub(crate) fn unlistable(&mut self, node: Node) {
         let Some((at, key)) = self.answered(node) else { return };
-        if let Some(directory) = self.tree.get_mut(key) {
-            directory.listing = Listing::Never;
+        if let (Some(directory), Some(walk)) = (self.tree.get_mut(key), &self.walks[at]) {
+            if directory.entered {
+                // The program may read the rest of it.
+                directory.list_from = walk.clock + (walk.clock / AGAIN_SHARE).max(AGAIN_FIRST);
+            } else {
+                directory.listing = Listing::Never;
+            }
         }
         if self.walks[at].as_ref().is_some_and(|walk| walk.quiet.is_some()) {
             self.give_up_trial(at);
@@ -97,19 +105,20 @@ impl State {
         let early = std::mem::take(&mut directory.early);
         let Some(directory) = self.tree.get(key) else { return };
         let found: Vec<u32> = early.iter().filter_map(|inode| directory.find(*inode)).collect();
-        let is_opened = |inode| {
+        let rank = |inode| {
             let below = self.tree.key(Node { device: directory.node.device, inode });
-            below.and_then(|below| self.tree.get(below)).is_some_and(|below| below.opened)
+            below.and_then(|below| self.tree.get(below)).filter(|it| it.opened).map(|it| it.rank)
         };
-        let below = directory.items.iter().enumerate();
-        let below = below.filter(|(_, item)| item.kind == Kind::Directory && is_opened(item.inode));
-        let below: Vec<u32> = below.map(|(entry, _)| entry as u32).collect();
+        let below = directory.items.iter().enumerate().filter(|(_, item)| item.kind == Kind::Directory);
+        let below = below.filter_map(|(entry, item)| Some((rank(item.inode)?, entry as u32)));
+        let mut below: Vec<(u64, u32)> = below.collect();
+        below.sort_unstable();
         if let Some(walk) = &mut self.walks[at] {
             // They were counted when they were opened.
             walk.files = walk.files.saturating_sub(found.len() as u64);
         }
         let own = self.walks[at].as_ref().map(|walk| walk.account.own);
-        for entry in below.into_iter().chain(found) {
+        for entry in below.into_iter().map(|(_, entry)| entry).chain(found) {
             self.open(at, key, entry);
         }
         if let (Some(walk), Some(own)) = (&mut self.walks[at], own) {

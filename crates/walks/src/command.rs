@@ -27,6 +27,20 @@ pub struct InodeFetch {
     pub together: bool,
 }
 
+/// When a directory is to be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListCondition {
+    /// In any case.
+    Always,
+    /// For the top of a walk, with the process that opened it and then directories below it: not if the process still
+    /// has this directory open and has listed nothing of it. It only passes through. A driver without this information
+    /// lists it.
+    UnlessPassedBy(ProcessId),
+    /// If that reads nothing from the device: no program has listed it, and the engine has not paid for it. A directory
+    /// of one block, in which a program has opened a file, is in memory.
+    InMemory,
+}
+
 /// A piece of a file that is to be fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
@@ -49,11 +63,8 @@ pub enum Command {
         /// The directory, and one that lists it. For the directory with which a walk begins, `directory` is
         /// itself.
         directory: InDirectory,
-        /// For the top of a walk, the process that opened it and then directories below it. If the process
-        /// still has this directory open and has listed nothing of it, the process only passes through it: the
-        /// answer is [`Event::Unlistable`](crate::Event::Unlistable). A driver without this information lists
-        /// it.
-        passes: Option<ProcessId>,
+        /// When. If the condition does not hold, the answer is [`Event::Unlistable`](crate::Event::Unlistable).
+        condition: ListCondition,
     },
     /// Read inodes of files and directories into memory; answered by [`Event::Done`](crate::Event::Done).
     FetchMetadata {

@@ -29,6 +29,9 @@ impl Walks {
             Event::DirectoryOpened { pid, directory, parent } => {
                 state.directory_opened(self.now, pid, directory, parent);
             }
+            Event::DirectoryEntered { pid, directory, parent } => {
+                state.directory_entered(self.now, pid, directory, parent);
+            }
             Event::FileOpened { pid, directory, file } => state.file_opened(self.now, pid, directory, file),
             Event::LookedUp { pid, directory, node } => state.looked_up(self.now, pid, directory, node),
             Event::Read { file, end } => state.read(file, end),

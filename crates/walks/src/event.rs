@@ -16,6 +16,16 @@ pub enum Event<'a> {
         /// The directory that holds it, if it is known and on the same file system.
         parent: Option<Node>,
     },
+    /// A program opened a file in this directory, or in one below it, and has not listed the directory: it has a list
+    /// of files. Passed before [`Event::FileOpened`], from the top down, as [`Entered`](crate::Entered) finds it.
+    DirectoryEntered {
+        /// The process.
+        pid: ProcessId,
+        /// The directory.
+        directory: Node,
+        /// The directory that holds it, if it is known and on the same file system.
+        parent: Option<Node>,
+    },
     /// A program opened a regular file. Reported for directories under
     /// [`Command::WatchOpens`](crate::Command::WatchOpens); a driver may report it for other directories, too.
     /// Each open is reported, even of a file that is in memory; if all files are, the engine ends the reports.
@@ -65,7 +75,7 @@ pub enum Event<'a> {
         blocks: &'a [Extent],
     },
     /// The other answer to [`Command::List`](crate::Command::List): the directory is gone, the walking process
-    /// may not list it, it must not be read for another reason, or the program passes through it. Nothing of
+    /// may not list it, it must not be read for another reason, or the condition does not hold. Nothing of
     /// its entries is fetched.
     Unlistable {
         /// The directory.

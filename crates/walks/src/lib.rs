@@ -12,6 +12,7 @@
 //!   behaviour of programs and of extensions; `walk`: one walk.
 //! - `costs`: the model of the device; `sweep`: the cheapest order of reading a set of addresses, exactly;
 //!   `ledger`: the limit of fetches, with the bound, its proof, and what no rule can guarantee.
+//! - `entered`: the directories of programs that have a list of files, for drivers.
 //! - `recognise`: actions of programs; `answers`: answers of the driver; `plan`: the next fetch; `contents`: batches
 //!   of files; `ordered` and `random`: the entries that a walk is expected to open next, in an order and in none, and
 //!   the plan for their contents; `quiet`: walks over files in memory.
@@ -20,7 +21,8 @@
 //! # Duties of a driver
 //!
 //! - At rest it reports only opens of directories, with their parent if it knows it. It also reports opens of
-//!   files in directories under [`Command::WatchOpens`], whether or not they need the device.
+//!   files in directories under [`Command::WatchOpens`], whether or not they need the device. Of others it may report
+//!   them at any time, with the directories that it finds by [`Entered`].
 //! - It answers each [`Command::List`], [`Command::Place`], [`Command::FetchMetadata`] and [`Command::Fetch`],
 //!   in any order. Until then, the engine requests nothing more for that walk, other than listings of directories that
 //!   programs open. Requests that cannot be carried out are answered, too: by [`Event::Unlistable`], no extents,
@@ -38,6 +40,7 @@ mod command;
 mod contents;
 mod costs;
 mod engine;
+mod entered;
 mod event;
 mod ledger;
 mod node;
@@ -59,9 +62,10 @@ mod walk;
 
 pub use bursts::{Bursts, Counted, QUIET};
 pub use command::{
-    COMMANDS_LIMIT, Command, Commands, InodeFetch, LISTS_LIMIT, NODES_LIMIT, PARTS_LIMIT, Part,
+    COMMANDS_LIMIT, Command, Commands, InodeFetch, LISTS_LIMIT, ListCondition, NODES_LIMIT, PARTS_LIMIT, Part,
 };
 pub use engine::Walks;
+pub use entered::{Entered, Visited};
 pub use event::{Event, Outcome, Placed};
 pub use node::{DeviceNo, Entry, InDirectory, InodeReads, Kind, Node};
 pub use proof::Proof;

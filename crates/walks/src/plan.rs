@@ -26,7 +26,7 @@ use crate::state::{About, FetchKind, State};
 use crate::sweep::Sweep;
 use crate::tree::{BLOCKS_LIMIT, CHAIN_LIMIT, Listing, flag};
 use crate::walk::{Walk, inode_block};
-use crate::{Command, InDirectory, InodeFetch, Kind, LISTS_LIMIT, NODES_LIMIT, Node, Stopped};
+use crate::{Command, InDirectory, InodeFetch, Kind, LISTS_LIMIT, ListCondition, NODES_LIMIT, Node, Stopped};
 use foreseek_units::{Bytes, Nanos, SectorSpan};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
@@ -340,7 +340,7 @@ impl State {
             Some(key)
         });
         let key = key.filter(|key| self.tree.get(*key).is_some_and(|it| it.walk as usize == at));
-        let key = key.filter(|key| self.list(at, *key, None));
+        let key = key.filter(|key| self.list(at, *key, ListCondition::Always));
         let Some((directory, walk)) = key.and_then(|key| self.tree.get_mut(key)).zip(self.walks[at].as_mut())
         else {
             return false;

@@ -22,7 +22,7 @@
 use crate::pace::Pace;
 use crate::state::{About, State};
 use crate::tree::{CHAIN_LIMIT, Directory, Key, Listing, flag};
-use crate::{Command, Kind, Stopped};
+use crate::{Command, Kind, ListCondition, Stopped};
 use foreseek_units::{Instant, Nanos};
 
 /// Consecutive entries in memory before a walk counts as in memory: two directories of a source tree's median
@@ -214,7 +214,7 @@ impl State {
         walk.cursor = Some(key);
         (walk.look_at, walk.next_cost) = (0, Nanos::ZERO);
         directory.forget_residents();
-        if directory.listing != Listing::None || !self.list(at, key, None) {
+        if directory.listing != Listing::None || !self.list(at, key, ListCondition::Always) {
             self.sample(at, key);
             self.advance(at);
         }

@@ -3,9 +3,9 @@
 use crate::order::SLACK;
 use crate::plan::FILES_FIRST;
 use crate::state::{About, Reading, State, WALKS_LIMIT};
-use crate::tree::{DEPTH_LIMIT, EARLY_LIMIT, Key, Listing, flag};
+use crate::tree::{CHAIN_LIMIT, DEPTH_LIMIT, EARLY_LIMIT, Key, Listing, flag};
 use crate::walk::{ACTIVE, Walk};
-use crate::{Command, InDirectory, Kind, LISTS_LIMIT, Node};
+use crate::{Command, InDirectory, Kind, LISTS_LIMIT, ListCondition, Node};
 use foreseek_seam::{Extent, ProcessId};
 use foreseek_units::{Bytes, Instant, PageIndex, Pages, SectorSpan, Span};
 
@@ -31,15 +31,35 @@ impl State {
         node: Node,
         parent: Option<Node>,
     ) {
-        let parent = parent.filter(|parent| *parent != node);
         if let Some(over) = self.tree.key(node).and_then(|key| self.ends_with_top(key)) {
             self.end(over);
         }
+        self.visit(now, pid, node, parent, true);
+    }
+
+    /// A program opened a file in a directory, or below it, and has not listed the directory.
+    pub(crate) fn directory_entered(
+        &mut self,
+        now: Instant,
+        pid: ProcessId,
+        node: Node,
+        parent: Option<Node>,
+    ) {
+        let known = self.tree.key(node).and_then(|key| self.tree.get(key));
+        if !known.is_some_and(|directory| directory.opened) {
+            self.visit(now, pid, node, parent, false);
+        }
+    }
+
+    /// A program comes to a directory, and lists it itself or not.
+    fn visit(&mut self, now: Instant, pid: ProcessId, node: Node, parent: Option<Node>, lists: bool) {
+        let parent = parent.filter(|parent| *parent != node);
         let Some(key) = self.tree.key(node).or_else(|| self.begin(now, node, parent)) else { return };
         let Some(directory) = self.tree.get_mut(key) else { return };
         let at = directory.walk as usize;
         directory.parent = directory.parent.or(parent);
         let first = !std::mem::replace(&mut directory.opened, true);
+        directory.entered = !lists && (first || directory.entered);
         directory.opener = Some(pid);
         if first {
             (directory.rank, self.ranks) = (self.ranks, self.ranks + 1);
@@ -55,6 +75,7 @@ impl State {
         let program = self.classes.program(pid);
         let Some(walk) = &mut self.walks[at] else { return };
         (walk.clock, walk.last, walk.opened) = (walk.clock + 1, now, key);
+        walk.has_list |= !lists;
         walk.program = program.or(walk.program);
         if first {
             walk.directories += 1;
@@ -109,6 +130,7 @@ impl State {
 
     /// A program opened a file.
     pub(crate) fn file_opened(&mut self, now: Instant, pid: ProcessId, node: Node, file: Node) {
+        self.enters_listed(now, pid, node);
         let Some((at, key)) = self.touched(now, pid, node) else { return };
         let (Some(directory), Some(walk)) = (self.tree.get_mut(key), &mut self.walks[at]) else { return };
         walk.reader = Some(pid);
@@ -139,6 +161,15 @@ impl State {
         self.leave(at);
         self.list_opened(at, key);
         self.advance(at);
+    }
+
+    /// A program that has a list of files opens one in a directory that was listed for it.
+    fn enters_listed(&mut self, now: Instant, pid: ProcessId, node: Node) {
+        let known = self.tree.key(node).and_then(|key| self.tree.get(key));
+        let walk = known.filter(|it| !it.opened).and_then(|it| self.walks[it.walk as usize].as_ref());
+        if walk.is_some_and(|walk| walk.has_list) {
+            self.visit(now, pid, node, None, false);
+        }
     }
 
     /// A program looked an inode up.
@@ -247,42 +278,52 @@ impl State {
         }
     }
 
-    /// Lists a directory that a program opened, once its walk is recognised.
+    /// Lists a directory that a program opened, and those above it, once its walk is recognised.
     fn list_opened(&mut self, at: usize, key: Key) {
         let Some(walk) = self.walks[at].as_ref().filter(|walk| walk.quiet.is_none()) else { return };
-        let is_walk =
-            walk.files >= LIST_FILES || walk.directories >= LIST_DIRECTORIES || walk.lookups >= LIST_FILES;
+        let has_list = walk.has_list;
+        let is_walk = if has_list {
+            walk.files >= FILES_FIRST
+        } else {
+            walk.files >= LIST_FILES || walk.directories >= LIST_DIRECTORIES || walk.lookups >= LIST_FILES
+        };
         // Everything may be in memory, and the listings would not be needed.
         let may = walk.missing || walk.listed < LISTED_FIRST + walk.directories / LISTED_SHARE;
         // Those above were opened before the walk was recognised.
         let mut next = Some(key).filter(|_| is_walk && may);
-        while let Some(here) = next {
-            let opened = self.tree.get(here).filter(|it| it.opened && it.listing == Listing::None);
+        for _ in 0..CHAIN_LIMIT {
+            let Some(here) = next else { return };
+            // Those of a list may be known below others that are not.
+            let opened = self.tree.get(here).filter(|it| it.opened);
+            let opened = opened.filter(|it| has_list || it.listing == Listing::None);
             next = opened.and_then(|it| it.parent).and_then(|parent| self.tree.key(parent));
             // The program may be about to list the directory that it has just opened. Below the top, a
             // directory at its beginning may have been listed and rewound, as Python does it.
             let is_top = next.and_then(|above| self.tree.get(above)).is_none_or(|above| !above.opened);
             let passes = opened.and_then(|it| it.opener).filter(|_| here != key && is_top);
-            if opened.is_some() && !self.list(at, here, passes) {
+            let condition = passes.map_or(ListCondition::Always, ListCondition::UnlessPassedBy);
+            if opened.is_some() && !self.list(at, here, condition) && !has_list {
                 return;
             }
         }
     }
 
     /// Requests a listing, and returns whether it did.
-    pub(crate) fn list(&mut self, at: usize, key: Key, passes: Option<ProcessId>) -> bool {
+    pub(crate) fn list(&mut self, at: usize, key: Key, condition: ListCondition) -> bool {
         let (Some(walk), Some(directory)) = (&mut self.walks[at], self.tree.get_mut(key)) else {
             return false;
         };
-        if directory.listing != Listing::None || walk.lists as usize >= LISTS_LIMIT {
+        let may = directory.listing == Listing::None && directory.list_from <= walk.clock;
+        if !may || walk.lists as usize >= LISTS_LIMIT {
             return false;
         }
+        let condition = if directory.entered { ListCondition::InMemory } else { condition };
         directory.listing = Listing::Asked;
         walk.lists += 1;
         walk.listed += 1;
         let above = directory.parent.unwrap_or(directory.node);
         let directory = InDirectory { node: directory.node, directory: above };
-        self.outbox.push_back(Command::List { directory, passes });
+        self.outbox.push_back(Command::List { directory, condition });
         true
     }
 

@@ -193,6 +193,7 @@ impl State {
             fetched_bytes: walk.fetched_bytes,
             held: walk.held,
             order: if walk.random { Some(RANDOM) } else { walk.usual().map(crate::order::Order::name) },
+            has_list: walk.has_list,
             stopped: if walk.quiet.is_some() { Stopped::InMemory } else { walk.stopped },
         })
     }

@@ -48,6 +48,8 @@ pub struct WalkStatus {
     pub held: Bytes,
     /// The order of its opens within a directory, or "random"; `None` if it is not known.
     pub order: Option<&'static str>,
+    /// Its programs have a list of files, and list no directories.
+    pub has_list: bool,
     /// Why nothing more is fetched.
     pub stopped: Stopped,
 }

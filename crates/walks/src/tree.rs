@@ -168,6 +168,10 @@ pub(crate) struct Directory {
     pub(crate) unseen: bool,
     /// A program opened it.
     pub(crate) opened: bool,
+    /// A program opened files in it or below it, and none has listed it: a listing may read from the device.
+    pub(crate) entered: bool,
+    /// Its walk's clock from which on a listing may be requested again.
+    pub(crate) list_from: u64,
     /// The last process that opened it.
     pub(crate) opener: Option<ProcessId>,
     /// Its place among the directories that programs opened.
@@ -208,6 +212,8 @@ impl Directory {
             unplaced: None,
             unseen: false,
             opened: false,
+            entered: false,
+            list_from: 0,
             opener: None,
             rank: 0,
             files: 0,

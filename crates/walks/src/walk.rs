@@ -138,6 +138,8 @@ pub(crate) struct Walk {
     pub(crate) quiet: Option<Quiet>,
     /// The present round examines only some files.
     pub(crate) sample: Option<Sample>,
+    /// Its programs open files without listing directories.
+    pub(crate) has_list: bool,
     /// It was quiet once: the number of its opened files is not known.
     pub(crate) unseen: bool,
     pub(crate) program: Option<u64>,
@@ -198,6 +200,7 @@ impl Walk {
             missing: false,
             quiet: None,
             sample: None,
+            has_list: false,
             unseen: false,
             program: None,
             touched: FxHashSet::default(),
@@ -248,6 +251,7 @@ impl Walk {
         self.pace.join(&other.pace);
         self.program = other.program.or(self.program);
         self.resident = self.resident.min(other.resident);
+        self.has_list |= other.has_list;
         self.unseen |= other.unseen;
         self.missing |= other.missing;
         self.left.extend(other.left.drain(..));

@@ -58,6 +58,8 @@ enum Action {
     Directory(u64, Option<u64>),
     File(u64, u64),
     Look(u64, u64),
+    /// A program with a list of files comes to a directory.
+    Enter(u64, Option<u64>),
     /// Opens so many files in the order of their names, and answers in between.
     Run(u64, u64, u64),
     Read(u64, u64),
@@ -74,6 +76,7 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
     let directory = 1u64..12;
     let one = prop_oneof![
         4 => (directory.clone(), prop::option::of(directory.clone())).prop_map(|(it, above)| Action::Directory(it, above)),
+        2 => (directory.clone(), prop::option::of(directory.clone())).prop_map(|(it, above)| Action::Enter(it, above)),
         20 => (directory.clone(), 0u64..FILES).prop_map(|(it, file)| Action::File(it, file)),
         2 => (directory.clone(), 0u64..FILES).prop_map(|(it, file)| Action::Look(it, file)),
         4 => (directory.clone(), 0u64..FILES, 0u64..100).prop_map(|(it, from, count)| Action::Run(it, from, count)),
@@ -244,6 +247,9 @@ impl Driver {
         match *action {
             Action::Directory(it, above) => {
                 self.notify(Event::DirectoryOpened { pid, directory: node(it), parent: above.map(node) })
+            }
+            Action::Enter(it, above) => {
+                self.notify(Event::DirectoryEntered { pid, directory: node(it), parent: above.map(node) })
             }
             Action::File(it, nth) => {
                 self.notify(Event::FileOpened { pid, directory: node(it), file: node(file(it, nth)) })

@@ -8,7 +8,9 @@ mod common;
 use common::{Act, Dice, Flat, Layout, Reading, Tree, World, walk, walk_in};
 use foreseek_seam::ProcessId;
 use foreseek_units::{Bytes, Instant, Nanos};
-use foreseek_walks::{Command, Commands, DeviceNo, Event, Node, Settings, Status, Stopped, Walks};
+use foreseek_walks::{
+    Command, Commands, DeviceNo, Event, ListCondition, Node, Settings, Status, Stopped, Walks,
+};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -35,7 +37,7 @@ fn run_with(tree: &Tree, acts: &[Act], settings: Settings) -> Ran {
     }
     assert!(with_engine.most_held <= settings.budget, "{}", with_engine.most_held);
     let status = with_engine.engine.as_ref().expect("an engine").status();
-    let files = acts.iter().filter(|act| matches!(act, Act::File(..))).count() as u64;
+    let files = acts.iter().filter(|act| matches!(act, Act::File(..) | Act::Named(..))).count() as u64;
     Ran {
         stock: stock.own.time,
         with_engine: with_engine.own.time + with_engine.fetches.time,
@@ -208,7 +210,7 @@ fn selective_programs_get_their_files_or_nothing() {
     let only = |keep: &dyn Fn(&str) -> bool| -> Vec<Act> {
         let kept = |act: &&Act| match act {
             Act::File(at, nth) => keep(&tree.directories[*at].files[*nth].name),
-            Act::Directory(_) | Act::Look(..) => true,
+            Act::Directory(_) | Act::Look(..) | Act::Named(..) => true,
         };
         all.iter().filter(kept).copied().collect()
     };
@@ -466,13 +468,14 @@ fn the_driver_gets_the_process_that_may_pass_through_a_directory() {
         let now = Instant(at as u64 + 1);
         engine.on(now, Event::DirectoryOpened { pid, directory, parent }, &mut out);
         asked.extend(out.drain().filter_map(|command| match command {
-            Command::List { directory, passes } => Some((directory.node.inode, passes)),
+            Command::List { directory, condition } => Some((directory.node.inode, condition)),
             _ => None,
         }));
         parent = Some(directory);
     }
-    asked.sort();
-    assert_eq!(asked, [(1, Some(pid)), (2, None), (3, None)]);
+    asked.sort_by_key(|it| it.0);
+    let always = ListCondition::Always;
+    assert_eq!(asked, [(1, ListCondition::UnlessPassedBy(pid)), (2, always), (3, always)]);
 }
 
 /// A program that opens all directories, and then files in random order: a training job.
@@ -704,7 +707,8 @@ fn a_program_that_finishes_each_directory_is_in_order() {
     let tree = fresh();
     let mut acts = in_random_order(&tree, |_| true);
     let path = |act: &Act| {
-        let (Act::Directory(mut at) | Act::File(mut at, _) | Act::Look(mut at, _)) = *act;
+        let (Act::Directory(mut at) | Act::File(mut at, _) | Act::Look(mut at, _) | Act::Named(mut at, _)) =
+            *act;
         let mut names = match act {
             Act::File(at, nth) => vec![tree.directories[*at].files[*nth].name.clone()],
             _ => Vec::new(),
@@ -721,4 +725,50 @@ fn a_program_that_finishes_each_directory_is_in_order() {
     let ran = run(&tree, &acts);
     show("find sort xargs", &ran);
     assert_eq!(ran.status.walks[0].order, Some("name"));
+}
+
+/// All files of a tree by their paths, sorted: `git grep` reads its index so.
+fn by_path(tree: &Tree) -> Vec<Act> {
+    let path = |at: usize| {
+        let above = std::iter::successors(Some(at), |at| tree.directories[*at].parent);
+        let mut names: Vec<&str> = above.map(|at| tree.directories[at].name.as_str()).collect();
+        names.reverse();
+        names.join("/")
+    };
+    let mut files: Vec<(String, Act)> = tree
+        .directories
+        .iter()
+        .enumerate()
+        .flat_map(|(at, it)| it.files.iter().enumerate().map(move |(nth, file)| (at, nth, file)))
+        .map(|(at, nth, file)| (format!("{}/{}", path(at), file.name), Act::Named(at, nth)))
+        .collect();
+    files.sort_by(|a, b| a.0.cmp(&b.0));
+    files.into_iter().map(|(_, act)| act).collect()
+}
+
+#[test]
+fn a_program_with_a_list_of_files_gains_like_one_that_lists() {
+    for layout in [Layout::Fresh, Layout::Aged(20)] {
+        let tree = Tree::new(6000, layout, 11);
+        let listed = run(&tree, &walk(&tree, Reading::Name, false));
+        show(&format!("lists, by name, {layout:?}"), &listed);
+        let ran = run(&tree, &by_path(&tree));
+        show(&format!("by a list of paths, {layout:?}"), &ran);
+        let walk = &ran.status.walks[0];
+        assert_eq!(walk.order, Some("name"));
+        assert!(walk.wasted * 20 <= walk.fetched, "{walk:?}");
+        assert!(ran.gain() > 0.9 * listed.gain(), "{} {}", ran.gain(), listed.gain());
+    }
+}
+
+/// A training job with a manifest.
+#[test]
+fn a_list_in_random_order_is_read_in_one_pass() {
+    let tree = fresh();
+    let mut acts = by_path(&tree);
+    Dice(9).shuffle(&mut acts);
+    let ran = run(&tree, &acts);
+    show("by a list of paths, in random order", &ran);
+    assert_eq!(ran.status.walks[0].order, Some("random"));
+    assert!(ran.gain() > 3.0, "{}", ran.gain());
 }

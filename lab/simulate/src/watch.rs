@@ -246,7 +246,7 @@ impl Worker {
         let Some(command) = next else { return false };
         match &command {
             // A program of the simulator lists what it opens.
-            Command::List { directory, passes: _ } => {
+            Command::List { directory, condition: _ } => {
                 if let Some(Is::Directory(directory)) = self.is(directory.node) {
                     self.steps.push_back(Step::List { directory });
                 }

@@ -9,8 +9,8 @@ use foreseek_units::{
     Bytes, DeviceCosts, Instant, Lba, Nanos, PageIndex, Pages, Rate, SECTORS_PER_PAGE, Sectors,
 };
 use foreseek_walks::{
-    Command, Commands, DeviceNo, Entry, Event, InodeFetch, InodeReads, Kind, Node, Outcome, Placed, Settings,
-    Walks,
+    Command, Commands, DeviceNo, Entered, Entry, Event, InodeFetch, InodeReads, Kind, ListCondition, Node,
+    Outcome, Placed, Settings, Walks,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -95,6 +95,9 @@ const LATE: u32 = 50;
 pub(crate) struct Tree {
     pub(crate) directories: Vec<Directory>,
 }
+
+/// A directory to list, and when.
+type Listed = (Node, ListCondition);
 
 pub(crate) fn node(inode: u64) -> Node {
     Node { device: DeviceNo(1), inode }
@@ -315,6 +318,8 @@ pub(crate) enum Act {
     File(usize, usize),
     /// Looks up the inode of a file.
     Look(usize, usize),
+    /// Opens a file by its path, without listing a directory.
+    Named(usize, usize),
 }
 
 /// All actions of a program that walks a whole tree.
@@ -410,6 +415,8 @@ pub(crate) struct World {
     files: HashMap<u64, (usize, usize)>,
     /// Directories with reported opens, and how many there were.
     attended: BTreeSet<u64>,
+    /// Of programs that list nothing.
+    entered: Entered,
     pub(crate) reported: u64,
     pub(crate) last: Vec<Command>,
     /// The driver refuses one batch of this many parts or more.
@@ -456,6 +463,7 @@ impl World {
             directories,
             files,
             attended: BTreeSet::new(),
+            entered: Entered::default(),
             reported: 0,
             last: Vec::new(),
             refuses: None,
@@ -566,6 +574,28 @@ impl World {
                 self.use_inode(inode);
                 self.notify(Event::LookedUp { pid: ProcessId(1), directory, node: node(inode) });
             }
+            Act::Named(at, nth) => {
+                let chain: Vec<usize> =
+                    std::iter::successors(Some(at), |at| self.tree.directories[*at].parent).collect();
+                for at in chain.iter().rev() {
+                    let (inode, lba) = (self.tree.directories[*at].inode, self.tree.directories[*at].lba);
+                    self.use_inode(inode);
+                    self.use_blocks(lba, 1, 1);
+                }
+                let chain: Vec<Node> =
+                    chain.into_iter().map(|at| node(self.tree.directories[at].inode)).collect();
+                let file = self.tree.directories[at].files[nth].clone();
+                self.use_inode(file.inode);
+                self.use_blocks(file.lba, file.pages, file.pages);
+                let pid = ProcessId(1);
+                if !self.attended.contains(&chain[0].inode) {
+                    for (directory, parent) in self.entered.opened(pid, &chain) {
+                        self.notify(Event::DirectoryEntered { pid, directory, parent });
+                    }
+                }
+                self.reported += 1;
+                self.notify(Event::FileOpened { pid, directory: chain[0], file: node(file.inode) });
+            }
             Act::File(at, nth) => {
                 let directory = node(self.tree.directories[at].inode);
                 let file = self.tree.directories[at].files[nth].clone();
@@ -593,7 +623,7 @@ impl World {
             && let Some(mut engine) = self.engine.take()
         {
             let mut out = Commands::new();
-            self.list(&mut engine, late, &mut out);
+            self.list(&mut engine, (late, ListCondition::Always), &mut out);
             self.carry_all_out(engine, out);
         }
     }
@@ -669,9 +699,9 @@ impl World {
                 {
                     (self.late, self.opened_since) = (Some(directory.node), 0);
                 }
-                Some(command @ Command::List { directory, .. }) => {
+                Some(command @ Command::List { directory, condition }) => {
                     self.last.push(command);
-                    self.list_sorted(&mut engine, directory.node, &mut queue, &mut out);
+                    self.list_sorted(&mut engine, (directory.node, condition), &mut queue, &mut out);
                 }
                 Some(command) => {
                     self.last.push(command.clone());
@@ -690,7 +720,7 @@ impl World {
 
     fn carry_out(&mut self, engine: &mut Walks, command: Command, out: &mut Commands) {
         match command {
-            Command::List { directory, .. } => self.list(engine, directory.node, out),
+            Command::List { directory, condition } => self.list(engine, (directory.node, condition), out),
             Command::FetchMetadata { fetch, nodes } => {
                 assert!(nodes.is_sorted());
                 let before = self.fetches.requests;
@@ -736,26 +766,29 @@ impl World {
     fn list_sorted(
         &mut self,
         engine: &mut Walks,
-        first: Node,
+        first: Listed,
         queue: &mut VecDeque<Command>,
         out: &mut Commands,
     ) {
         let mut all = vec![first];
         queue.retain(|command| {
-            let Command::List { directory, .. } = command else { return true };
-            all.push(directory.node);
+            let Command::List { directory, condition } = command else { return true };
+            all.push((directory.node, *condition));
             false
         });
-        all.sort_by_key(|node| self.tree.directories[self.directories[&node.inode]].lba);
-        for node in all {
-            self.list(engine, node, out);
+        all.sort_by_key(|(node, _)| self.tree.directories[self.directories[&node.inode]].lba);
+        for listed in all {
+            self.list(engine, listed, out);
         }
     }
 
-    fn list(&mut self, engine: &mut Walks, directory: Node, out: &mut Commands) {
+    fn list(&mut self, engine: &mut Walks, (directory, condition): Listed, out: &mut Commands) {
         let at = self.directories[&directory.inode];
         let tree = Arc::clone(&self.tree);
         let here = &tree.directories[at];
+        if condition == ListCondition::InMemory && !self.memory.contains(&here.lba) {
+            return self.pass_event(engine, Event::Unlistable { directory }, out);
+        }
         let before = self.fetches.requests;
         self.request(here.lba, 1, true);
         if self.tells {
