@@ -104,10 +104,21 @@ pub(crate) struct Directory {
     state: Mutex<State>,
 }
 
+/// One that opened the directory, or a file below it.
+#[derive(Debug)]
+struct Opener {
+    credentials: Arc<Credentials>,
+    at: Instant,
+    /// It opened the directory itself.
+    itself: bool,
+}
+
 #[derive(Debug, Default)]
 struct State {
     parent: Option<Node>,
-    openers: Vec<(Arc<Credentials>, Instant)>,
+    openers: Vec<Opener>,
+    /// Opens of its files are reported.
+    reported: bool,
     /// More than [`OPENERS`] users opened it at this time: for [`RECENT`] from then the openers are not all
     /// known.
     crowded: Option<Instant>,
@@ -134,21 +145,35 @@ impl Directory {
     pub(crate) fn was_opened_by(&self, all: &Rights, now: Instant) -> bool {
         let state = self.state();
         let recent = |opener: &Arc<Credentials>| {
-            state.openers.iter().any(|(known, at)| known == opener && now.duration_since(*at) < RECENT)
+            let is_it = |known: &Opener| known.itself && known.credentials == *opener;
+            state.openers.iter().any(|known| is_it(known) && now.duration_since(known.at) < RECENT)
         };
         all.iter().all(recent)
     }
 
-    fn opened(&self, by: Arc<Credentials>, now: Instant) {
+    /// Opens of its files are reported from now on, or not any more.
+    pub(crate) fn set_reported(&self, on: bool) {
+        self.state().reported = on;
+    }
+
+    /// Whether the engine learns of opens in it without reports of all files: a walk goes on in it, or has just begun.
+    pub(crate) fn is_followed(&self, now: Instant) -> bool {
+        let state = self.state();
+        let recent = |opener: &Opener| opener.itself && now.duration_since(opener.at) < RECENT;
+        state.reported || state.listing.is_some() || state.openers.iter().any(recent)
+    }
+
+    fn opened(&self, by: Arc<Credentials>, now: Instant, itself: bool) {
         let mut state = self.state();
         state.touched = Some(now);
-        if let Some(known) = state.openers.iter_mut().find(|(known, _)| *known == by) {
-            known.1 = now;
+        if let Some(known) = state.openers.iter_mut().find(|known| known.credentials == by) {
+            known.itself |= itself;
+            known.at = now;
             return;
         }
-        state.openers.retain(|(_, at)| now.duration_since(*at) < RECENT);
+        state.openers.retain(|known| now.duration_since(known.at) < RECENT);
         if state.openers.len() < OPENERS {
-            state.openers.push((by, now));
+            state.openers.push(Opener { credentials: by, at: now, itself });
         } else {
             state.crowded = Some(now);
         }
@@ -186,8 +211,16 @@ impl Directories {
         now: Instant,
     ) -> Arc<Directory> {
         let directory = self.keep(node, handle, parent, now);
-        directory.opened(by, now);
+        directory.opened(by, now, true);
         directory
+    }
+
+    /// A process opened a file in this directory or below it. It may have come there by another way: unlike an open of
+    /// the directory itself this does not show that it may search those above.
+    pub(crate) fn entered(&self, node: Node, by: Arc<Credentials>, now: Instant) {
+        if let Some(directory) = self.get(node) {
+            directory.opened(by, now, false);
+        }
     }
 
     /// A directory was reached through the one above it.
@@ -195,10 +228,10 @@ impl Directories {
         &self,
         node: Node,
         handle: FileHandle,
-        parent: Node,
+        parent: Option<Node>,
         now: Instant,
     ) -> Arc<Directory> {
-        self.keep(node, handle, Some(parent), now)
+        self.keep(node, handle, parent, now)
     }
 
     fn keep(&self, node: Node, handle: FileHandle, parent: Option<Node>, now: Instant) -> Arc<Directory> {
@@ -255,9 +288,19 @@ impl Directories {
             return false;
         }
         // The record stays: its openers count for the directories below.
-        let listing = known.and_then(|known| known.state().listing.take());
+        let listing = known.and_then(|known| {
+            let mut state = known.state();
+            state.reported = false;
+            state.listing.take()
+        });
         table.entries = table.entries.saturating_sub(listing.map_or(0, |listing| listing.len()));
         true
+    }
+
+    /// No opens of files are reported any more.
+    pub(crate) fn end_reports(&self) {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        table.directories.values().for_each(|directory| directory.set_reported(false));
     }
 
     /// Drops all directories but those to keep.
@@ -301,12 +344,12 @@ impl Directories {
             if state.crowded.is_some_and(|at| now.duration_since(at) < RECENT) {
                 return None;
             }
-            for (opener, at) in &state.openers {
-                if now.duration_since(*at) < RECENT && !rights.contains(opener) {
-                    rights.push(opener.clone());
+            for Opener { credentials, at, .. } in &state.openers {
+                if now.duration_since(*at) < RECENT && !rights.contains(credentials) {
+                    rights.push(credentials.clone());
                 }
                 if last.as_ref().is_none_or(|(_, known)| known < at) {
-                    last = Some((opener.clone(), *at));
+                    last = Some((credentials.clone(), *at));
                 }
             }
             next = state.parent.filter(|parent| *parent != directory.node);
@@ -395,13 +438,31 @@ mod tests {
         assert_eq!(all.rights(node(1), now).unwrap(), [user(0)]);
         assert_eq!(all.rights(node(2), now).unwrap(), [user(1000), user(0)]);
         // A directory that was reached below them has no openers yet.
-        all.reached(node(3), handle(3), node(2), now);
+        all.reached(node(3), handle(3), Some(node(2)), now);
         assert_eq!(all.rights(node(3), now).unwrap(), [user(1000), user(0)]);
         // Later, only the last opener counts.
         let later = now + RECENT;
         all.opened(node(2), handle(2), None, user(7), later);
         assert_eq!(all.rights(node(3), later).unwrap(), [user(7)]);
         assert_eq!(all.rights(node(3), later + RECENT).unwrap(), [user(7)]);
+    }
+
+    /// The process may have come to the directory by another way than those above: these must be checked.
+    #[test]
+    fn one_that_opened_a_file_below_counts_and_its_way_is_not_proved() {
+        let (all, now) = (Directories::default(), Instant::now());
+        let top = all.reached(node(1), handle(1), None, now);
+        let below = all.reached(node(2), handle(2), Some(node(1)), now);
+        all.entered(node(2), user(1000), now);
+        let rights = all.rights(node(2), now).unwrap();
+        assert_eq!(rights, [user(1000)]);
+        assert!(!below.was_opened_by(&rights, now) && !below.is_followed(now));
+        assert!(all.above(&below, &rights, now).iter().any(|above| Arc::ptr_eq(above, &top)));
+        all.opened(node(2), handle(2), None, user(1000), now);
+        assert!(below.was_opened_by(&rights, now) && below.is_followed(now));
+        assert!(!below.is_followed(now + RECENT));
+        below.set_reported(true);
+        assert!(below.is_followed(now + RECENT));
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! The disks below the watched file systems: each has one engine, and threads that work for it.
 
+use crate::attention::Attention;
 use crate::engine::MakeEngine;
 use crate::error::{Error, Result};
 use crate::file_system::FileSystem;
 use crate::work::{Answer, Shared, Workers};
 use crate::{Engine, Options};
 use foreseek_places::{SharedDisk, costs_of};
-use foreseek_storage::DeviceNumber;
 use foreseek_storage::fanotify::Marker;
+use foreseek_storage::{DeviceNumber, DiskLoad};
 use foreseek_units::{Bytes, Instant};
 use foreseek_walks::{Command, DeviceNo, Entry, Event, InodeReads, Placed, Settings};
 use rustc_hash::FxHashSet;
@@ -26,6 +27,9 @@ pub(crate) struct Disk {
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) shared: Arc<SharedDisk>,
     workers: Workers,
+    /// Whether all opens of files are observed; without a view of what the disk does they never are.
+    attention: Attention,
+    load: Option<DiskLoad>,
     file_systems: FxHashSet<DeviceNo>,
 }
 
@@ -74,7 +78,8 @@ impl Disks {
                 cause: Errno::from_io_error(&error).unwrap_or(Errno::AGAIN),
             })?;
         let file_systems = FxHashSet::from_iter([file_system.number]);
-        self.list.push(Disk { number: backing.disk, engine, shared, workers, file_systems });
+        let (attention, load) = (Attention::default(), DiskLoad::of(backing.disk));
+        self.list.push(Disk { number: backing.disk, engine, shared, workers, attention, load, file_systems });
         Ok(())
     }
 
@@ -98,6 +103,14 @@ impl Disks {
         let found = self.list.iter_mut().find(|disk| disk.file_systems.contains(&number));
         if let Some(disk) = found {
             disk.notify(now, event, &self.shared, self.marker.as_deref());
+        }
+    }
+
+    /// A file was opened while all opens on a disk are observed.
+    pub(crate) fn attended(&mut self, number: DeviceNo) {
+        let found = self.list.iter_mut().find(|disk| disk.holds(number));
+        if let Some(disk) = found {
+            disk.attention.opened(1);
         }
     }
 
@@ -137,6 +150,7 @@ impl Disks {
             && let Some(marker) = &self.marker
         {
             marker.flush();
+            self.shared.directories.end_reports();
         }
         self.reporting = walks;
     }
@@ -153,6 +167,28 @@ impl Disks {
 }
 
 impl Disk {
+    /// Whether a file system lies on it.
+    pub(crate) fn holds(&self, number: DeviceNo) -> bool {
+        self.file_systems.contains(&number)
+    }
+
+    /// Whether all opens of files on it are observed.
+    pub(crate) fn observes_all(&self) -> bool {
+        self.attention.is_on()
+    }
+
+    /// Looks whether all opens are to be observed from now on; `None` if nothing changes.
+    pub(crate) fn attend(&mut self, now: Instant) -> Option<bool> {
+        if !self.attention.is_due(now) {
+            return None;
+        }
+        let work = self.load.as_ref()?.work()?;
+        let before = self.attention.is_on();
+        let gains = before && self.engine.status().walks.iter().any(|walk| walk.has_list && walk.fetched > 0);
+        let on = self.attention.look(now, work, gains);
+        (on != before).then_some(on)
+    }
+
     fn notify(&mut self, now: Instant, event: Event<'_>, shared: &Shared, marker: Option<&Marker>) {
         let mut forgotten = Vec::new();
         for command in self.engine.on(now, event) {
@@ -206,7 +242,7 @@ impl Disk {
 
     fn carry_out(&self, command: Command, shared: &Shared, marker: Option<&Marker>) {
         match command {
-            Command::List { directory, passes } => self.workers.list(directory, passes),
+            Command::List { directory, condition } => self.workers.list(directory, condition),
             Command::FetchMetadata { fetch, nodes } => self.workers.fetch_metadata(fetch, nodes),
             Command::Place { files } => self.workers.place(&files),
             Command::Fetch { fetch, parts } => self.workers.fetch(fetch, parts),
@@ -226,6 +262,7 @@ fn report_opens(directory: foreseek_walks::Node, on: bool, shared: &Shared, mark
         let file_system = shared.file_system(directory.device).ok_or(Errno::STALE)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         let fd = file_system.view()?.open(&known.handle, flags)?;
+        known.set_reported(on);
         if on { marker.add(fd.as_fd()) } else { marker.remove(fd.as_fd()) }
     };
     match mark() {

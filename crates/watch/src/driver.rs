@@ -1,7 +1,8 @@
 //! The thread that receives opens, passes them to the engines, and has their commands carried out.
 //!
-//! It never waits for a disk: [`crate::work`] does. It waits for four things at once: opens of directories,
-//! opens of files, changes of mounts, and answers.
+//! It never waits for a disk: [`crate::work`] does. It waits for several things at once: opens of directories, opens
+//! of files in directories of walks, opens of all files where a disk seeks ([`crate::attention`]), changes of mounts,
+//! and answers.
 //!
 //! At rest, each directory that a program opens costs one event, one look-up of the process every 100 ms, and
 //! one of the directory above (by handle, without a listing).
@@ -18,11 +19,13 @@ use foreseek_seam::ProcessId;
 use foreseek_storage::FileHandle;
 use foreseek_storage::fanotify::{Group, OpenEvent};
 use foreseek_units::{Bytes, Instant};
-use foreseek_walks::{Event, Node};
+use foreseek_walks::{Entered, Event, Node};
 use rustc_hash::FxHashMap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{AtFlags, FileType, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,6 +44,9 @@ const ANSWERS: usize = 64;
 const PAUSE: Duration = Duration::from_millis(2);
 /// The same while programs find everything in memory. They open a hundred directories in this time.
 const QUIET_PAUSE: Duration = Duration::from_millis(10);
+/// Directories above a file that are looked at: real trees are not deeper, and the search ends here in a loop of a damaged
+/// file system.
+const ABOVE: usize = 64;
 /// How often the status is updated while there are events.
 const STATUS: Duration = Duration::from_millis(100);
 
@@ -49,6 +55,8 @@ pub(crate) struct Driver {
     pub(crate) shared: Arc<Shared>,
     pub(crate) directories: Group,
     pub(crate) files: Group,
+    pub(crate) all_files: Group,
+    pub(crate) entered: Entered,
     pub(crate) processes: Processes,
     pub(crate) watching: Watching,
     pub(crate) disks: Disks,
@@ -83,6 +91,15 @@ struct FileOpened {
     process: u32,
     directory: Node,
     file: Node,
+}
+
+/// An event of the group of all files.
+struct FileEntered {
+    file_system: Arc<FileSystem>,
+    directory: FileHandle,
+    file: Node,
+    process: u32,
+    opener: Opener,
 }
 
 impl Driver {
@@ -126,6 +143,7 @@ impl Driver {
             }
             self.shared.wake.take();
             let more = self.read_events();
+            self.attend();
             self.handle_overflow();
             let now = self.now();
             busy = self.disks.answer(now, ANSWERS) || more;
@@ -153,6 +171,7 @@ impl Driver {
         if pause.is_zero() {
             ready.push(PollFd::new(&self.directories, PollFlags::IN));
             ready.push(PollFd::new(&self.files, PollFlags::IN));
+            ready.push(PollFd::new(&self.all_files, PollFlags::IN));
         } else {
             wait = wait.min(pause);
         }
@@ -185,7 +204,7 @@ impl Driver {
     }
 
     fn handle_overflow(&mut self) {
-        let overflows = self.directories.overflows() + self.files.overflows();
+        let overflows = self.directories.overflows() + self.files.overflows() + self.all_files.overflows();
         if overflows > self.overflows {
             self.shared.counters.overflows.add(overflows - self.overflows);
             self.overflows = overflows;
@@ -219,7 +238,95 @@ impl Driver {
             self.file_opened(&file);
         }
         directories.for_each(|directory| self.directory_opened(directory));
-        more_files || more_directories
+        // Last: what is reported otherwise is known by now.
+        let more_entered = self.take_entered();
+        more_files || more_directories || more_entered
+    }
+
+    /// Starts and ends the observation of all opens on a disk.
+    fn attend(&mut self) {
+        let now = self.now();
+        for disk in &mut self.disks.list {
+            let Some(on) = disk.attend(now) else { continue };
+            for file_system in self.watching.iter().filter(|it| disk.holds(it.number)) {
+                // It may be unmounted by now.
+                let _ = file_system.view().and_then(|view| self.all_files.watch_files(view.root(), on));
+            }
+        }
+    }
+
+    /// Reads opens of all files, and passes those on that are not reported otherwise: of programs that have a list of
+    /// files. Returns whether there may be more.
+    fn take_entered(&mut self) -> bool {
+        let mut all = Vec::new();
+        let (processes, watching, shared) = (&mut self.processes, &self.watching, &self.shared);
+        let disks = &mut self.disks;
+        let mut more = false;
+        for _ in 0..BUFFERS {
+            more = self.all_files.take(|seen| {
+                if !processes.counts(seen.process) {
+                    return shared.counters.passed_over.add(1);
+                }
+                let OpenEvent { process, process_fd, file_system, directory, name, .. } = seen;
+                let (Some(name), Some(file_system)) = (name, watching.by_id(file_system)) else { return };
+                disks.attended(file_system.number);
+                let node = directory.inode().map(|inode| file_system.node(inode));
+                let is_followed = node
+                    .and_then(|node| shared.directories.get(node))
+                    .is_some_and(|known| known.is_followed(Clock::now()));
+                if is_followed {
+                    return;
+                }
+                let Some(opener) = processes.opener(process, process_fd, Clock::now()) else {
+                    if processes.counts(process) {
+                        file_system.volume.disk.missed_a_program();
+                    }
+                    return shared.counters.gone.add(1);
+                };
+                file_system.volume.disk.helps(process);
+                if let Some((_, file)) = file_of(shared, file_system, &directory, name) {
+                    all.push(FileEntered {
+                        file_system: file_system.clone(),
+                        directory,
+                        file,
+                        process,
+                        opener,
+                    });
+                }
+            });
+            if !more {
+                break;
+            }
+        }
+        if !all.is_empty() {
+            self.last_read = Clock::now();
+        }
+        all.into_iter().for_each(|opened| self.file_entered(opened));
+        more
+    }
+
+    /// A program opened a file in a directory that is not followed.
+    fn file_entered(&mut self, opened: FileEntered) {
+        let FileEntered { file_system, directory, file, process, opener } = opened;
+        let (pid, now, at) = (ProcessId(process), self.now(), Clock::now());
+        let directories = above(&file_system, directory);
+        let Some((first, _)) = directories.first().cloned() else { return };
+        for (which, (node, handle)) in directories.iter().enumerate() {
+            let parent = directories.get(which + 1).map(|above| above.0);
+            self.shared.directories.reached(*node, handle.clone(), parent, at);
+        }
+        // The root is known, and is no part of a tree unless it holds the file.
+        let tree: Vec<Node> = directories.iter().map(|it| it.0).collect();
+        let below_root = (tree.len() - 1).max(1);
+        let visited = self.entered.opened(pid, &tree[..below_root]);
+        if let Some(name) = opener.name {
+            self.disks.notify(file_system.number, now, Event::Program { pid, name: &name });
+        }
+        for (directory, parent) in visited {
+            self.shared.directories.entered(directory, opener.credentials.clone(), at);
+            self.disks.notify(file_system.number, now, Event::DirectoryEntered { pid, directory, parent });
+        }
+        self.file_opened(&FileOpened { process, directory: first, file });
     }
 
     fn take_directories(&mut self) -> (Vec<DirectoryOpened>, bool) {
@@ -300,7 +407,9 @@ impl Driver {
     pub(crate) fn write_status(&self) {
         let disk = |disk: &crate::disks::Disk| {
             let (name, engine) = (disk.number.to_string(), disk.engine.status());
-            DiskStatus::of(name, &engine, &disk.shared, |node| path_of(&self.shared, node))
+            DiskStatus::of(name, &engine, &disk.shared, disk.observes_all(), |node| {
+                path_of(&self.shared, node)
+            })
         };
         let mut watched: Vec<Watched> = self
             .watching
@@ -342,6 +451,28 @@ fn find(file_system: &Arc<FileSystem>, handle: FileHandle) -> Option<Found> {
     // The root of a file system is its own parent.
     let parent = above.filter(|parent| *parent != node);
     Some(Found { file_system: file_system.clone(), node, parent, handle })
+}
+
+/// A directory and those above it, up to the root of its file system; none if that is not to be seen.
+fn above(file_system: &FileSystem, handle: FileHandle) -> Vec<(Node, FileHandle)> {
+    let look = || -> Result<Vec<(Node, FileHandle)>, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut at = file_system.view()?.open(&handle, flags)?;
+        let mut all: Vec<(Node, FileHandle)> = Vec::new();
+        while all.len() < ABOVE {
+            let stat = rustix::fs::fstat(&at)?;
+            let node = file_system.node(stat.st_ino);
+            let is_other = foreseek_storage::DeviceNumber::from_raw(stat.st_dev) != file_system.volume.device;
+            // The root of a file system is its own parent.
+            if is_other || all.last().is_some_and(|(below, _)| *below == node) {
+                return Ok(all);
+            }
+            all.push((node, FileHandle::of(at.as_fd())?));
+            at = rustix::fs::openat(&at, "..", flags, Mode::empty())?;
+        }
+        Err(Errno::LOOP)
+    };
+    look().unwrap_or_default()
 }
 
 /// The node of a file by its name in a directory, and the directory's.

@@ -10,6 +10,7 @@
 //! | file | what |
 //! |---|---|
 //! | `driver` | one thread that receives opens, passes them on, and has commands carried out |
+//! | `attention` | when opens of all files are observed |
 //! | `processes`, `directories` | the processes, their rights and opens; the listings of directories |
 //! | `mounts`, `watched`, `file_system` | the watched file systems, and access to their files |
 //! | `reach`, `leases` | opening only files that a walker could open itself |
@@ -25,6 +26,7 @@
 //! - *It leaves nothing behind*: marks are removed with the process.
 #![forbid(unsafe_code)]
 
+mod attention;
 mod budget;
 mod counters;
 pub mod daemon;

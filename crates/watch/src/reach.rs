@@ -70,7 +70,7 @@ impl Reach<'_> {
             None => self.directories.get(which.node).ok_or(Errno::STALE)?,
             Some(parent) => {
                 let handle = FileHandle::of(place.as_fd())?;
-                self.directories.reached(which.node, handle, parent.node, Instant::now())
+                self.directories.reached(which.node, handle, Some(parent.node), Instant::now())
             }
         };
         let rights = self.rights(which.node)?;

@@ -91,6 +91,9 @@ pub struct Disk {
     /// How long requests were held back because others read, in seconds.
     #[serde(default)]
     pub held_back_seconds: f64,
+    /// Whether all opens of files are observed, because the disk is busy with small reads.
+    #[serde(default)]
+    pub all_opens: bool,
     /// Walks under way.
     pub walks: Vec<Walk>,
 }
@@ -115,6 +118,9 @@ pub struct Walk {
     pub fetched_bytes: u64,
     /// The order in which it opens files, if it is known.
     pub order: Option<String>,
+    /// Its programs open files without listing directories.
+    #[serde(default)]
+    pub has_list: bool,
     /// The reason why fetching has stopped.
     pub stopped: Option<String>,
 }
@@ -141,6 +147,7 @@ impl Disk {
         device: String,
         engine: &Engine,
         shared: &SharedDisk,
+        all_opens: bool,
         path: impl Fn(foreseek_walks::Node) -> Option<PathBuf>,
     ) -> Self {
         let walk = |walk: &foreseek_walks::WalkStatus| Walk {
@@ -152,6 +159,7 @@ impl Disk {
             wasted: walk.wasted,
             fetched_bytes: walk.fetched_bytes.get(),
             order: walk.order.map(str::to_owned),
+            has_list: walk.has_list,
             stopped: words(walk.stopped),
         };
         Self {
@@ -166,6 +174,7 @@ impl Disk {
             held_bytes: engine.held.get(),
             others_read: shared.is_observed().then(|| shared.others_read()),
             held_back_seconds: shared.held_back().as_secs_f64(),
+            all_opens,
             walks: engine.walks.iter().map(walk).collect(),
         }
     }

@@ -14,7 +14,7 @@ use crate::{Engine, Options};
 use foreseek_server::precautions;
 use foreseek_storage::SideCosts;
 use foreseek_storage::fanotify::Group;
-use foreseek_walks::Walks;
+use foreseek_walks::{Entered, Walks};
 use rustix::io::Errno;
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,6 +65,7 @@ impl Watcher {
         let failed = |operation| move |cause| Error::System { operation, cause };
         let directories = Group::of_directories().map_err(failed("cannot watch opens (fanotify)"))?;
         let files = Group::of_files().map_err(failed("cannot watch opens (fanotify)"))?;
+        let all_files = Group::of_all_files().map_err(failed("cannot watch opens (fanotify)"))?;
         let marker = files.marker().map_err(failed("cannot watch opens (fanotify)"))?;
         // With fewer, some files are not read ahead, and count as failed.
         let _ = precautions::allow_descriptors(DESCRIPTORS);
@@ -81,6 +82,8 @@ impl Watcher {
             shared: shared.clone(),
             directories,
             files,
+            all_files,
+            entered: Entered::default(),
             processes: Processes::default(),
             watching: Watching::new(&options.paths),
             budget,

@@ -28,7 +28,7 @@ use foreseek_storage::{
     HostFd, Layout, LowIoPriority, batch_scheduling, reclaimed, thread_reads, xfs_directory,
 };
 use foreseek_units::{ByteSpan, Bytes, Lba, Pages, Sectors};
-use foreseek_walks::{DeviceNo, InDirectory, InodeFetch, Kind, Node, Outcome, Part};
+use foreseek_walks::{DeviceNo, InDirectory, InodeFetch, Kind, ListCondition, Node, Outcome, Part};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -57,6 +57,8 @@ const PLACED: usize = 256;
 pub(crate) const OPEN: usize = 64;
 /// Extents of one directory: 4,096 blocks hold a million names.
 const EXTENTS_A_DIRECTORY: usize = 4096;
+/// The size of a directory of one block.
+const ONE_BLOCK: i64 = foreseek_units::PAGE_SIZE as i64;
 /// The block device is closed after this time without work.
 const IDLE: Duration = Duration::from_secs(2);
 /// The time between two looks who else reads while there is nothing to fetch. A look takes 0.05 ms, and what was read
@@ -118,7 +120,7 @@ pub(crate) enum Answer {
 
 #[derive(Debug)]
 enum Look {
-    List(InDirectory, Option<ProcessId>),
+    List(InDirectory, ListCondition),
     Place(Vec<InDirectory>),
     /// The time at which this was asked for: a directory that a program has opened since is of the next walk.
     Leave(Vec<Node>, Instant),
@@ -184,8 +186,8 @@ impl Workers {
         Ok(workers)
     }
 
-    pub(crate) fn list(&self, directory: InDirectory, passes: Option<ProcessId>) {
-        if !give(self.looks.as_ref(), Look::List(directory, passes)) {
+    pub(crate) fn list(&self, directory: InDirectory, condition: ListCondition) {
+        if !give(self.looks.as_ref(), Look::List(directory, condition)) {
             self.refuse(Answer::Unlistable(directory.node));
         }
     }
@@ -262,6 +264,12 @@ fn give<T>(to: Option<&SyncSender<T>>, job: T) -> bool {
     })
 }
 
+/// The blocks of an open directory.
+fn extents_of(directory: BorrowedFd<'_>) -> Option<Vec<Extent>> {
+    let fd = HostFd::new(directory.as_raw_fd())?;
+    Some(Layout::exactly(fd, Sectors::ZERO, EXTENTS_A_DIRECTORY).ok()?.extents)
+}
+
 fn without_place(file: Node) -> PlacedFile {
     PlacedFile {
         file,
@@ -290,7 +298,7 @@ impl Worker {
         loop {
             let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(IDLE);
             match job {
-                Ok(Look::List(directory, passes)) => self.list(directory, passes, tables),
+                Ok(Look::List(directory, condition)) => self.list(directory, condition, tables),
                 Ok(Look::Place(files)) => self.place(&files, tables),
                 Ok(Look::Leave(directories, since)) => self.leave(&directories, since, marker),
                 Err(RecvTimeoutError::Timeout) => {
@@ -318,19 +326,22 @@ impl Worker {
         }
     }
 
-    /// Lists a directory, unless the process only passes through it.
-    fn list(&self, which: InDirectory, passes: Option<ProcessId>, tables: &Mutex<Metadata>) {
+    /// Lists a directory if the condition holds.
+    fn list(&self, which: InDirectory, condition: ListCondition, tables: &Mutex<Metadata>) {
         let counters = &self.shared.counters;
         let listed = self.shared.file_system(which.node.device).and_then(|file_system| {
             let through = |process: ProcessId| {
                 processes::has_unread(process.0, file_system.volume.device, which.node.inode)
             };
-            if passes.is_some_and(through) {
+            if matches!(condition, ListCondition::UnlessPassedBy(process) if through(process)) {
                 return None;
             }
             // An xfs reads the first block of a directory when it is opened.
             let before = file_system.inodes.and_then(|_| thread_reads());
             let (directory, fd) = self.shared.reach(&file_system).directory(which).ok()?;
+            if condition == ListCondition::InMemory && !self.is_in_memory(&file_system, fd.as_fd(), tables) {
+                return None;
+            }
             let entries = entries_of(fd.as_fd(), crate::directories::ENTRIES).ok()?;
             if let Some(before) = before {
                 self.report_blocks(which.node, &file_system, fd.as_fd(), before);
@@ -424,10 +435,8 @@ impl Worker {
             return placed;
         }
         let Ok((_, fd)) = self.shared.reach(file_system).directory(which) else { return placed };
-        let layout = HostFd::new(fd.as_raw_fd())
-            .and_then(|fd| Layout::exactly(fd, Sectors::ZERO, EXTENTS_A_DIRECTORY).ok());
         let tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
-        for extent in layout.into_iter().flat_map(|layout| layout.extents) {
+        for extent in extents_of(fd.as_fd()).into_iter().flatten() {
             placed.length += extent.pages.bytes();
             if tables.holds(index, ByteSpan::at(extent.lba.offset(), extent.pages.bytes())) {
                 placed.resident += extent.pages;
@@ -436,6 +445,24 @@ impl Worker {
             }
         }
         placed
+    }
+
+    /// Whether to list an open directory, in which a program has opened a file, reads nothing from the device. Elsewhere
+    /// than on ext4 that is not visible, and one block counts as in memory: the program has looked a name up in it.
+    fn is_in_memory(
+        &self,
+        file_system: &FileSystem,
+        directory: BorrowedFd<'_>,
+        tables: &Mutex<Metadata>,
+    ) -> bool {
+        let index = index_of(file_system);
+        let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
+        if file_system.inodes.is_some() || !tables.reads(index, &file_system.volume) {
+            return rustix::fs::fstat(directory).is_ok_and(|stat| stat.st_size <= ONE_BLOCK);
+        }
+        let held =
+            |extent: Extent| tables.holds(index, ByteSpan::at(extent.lba.offset(), extent.pages.bytes()));
+        extents_of(directory).is_some_and(|extents| extents.into_iter().all(held))
     }
 
     /// Counts failures other than those with their own counter, and other than a file without blocks.

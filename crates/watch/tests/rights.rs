@@ -5,7 +5,7 @@
 #[allow(dead_code, reason = "another test uses the rest")]
 mod common;
 
-use common::{Actor, NOBODY, Setup, resident, until, write};
+use common::{Actor, Busy, NOBODY, Setup, resident, until, write};
 use foreseek_units::Pages;
 use foreseek_watch::Options;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
@@ -92,6 +92,64 @@ fn nothing_is_read_that_the_walker_could_not_read() {
         "{:?}",
         watcher.counters().now()
     );
+}
+
+/// A program with a list of files opens them by their paths. It is seen while the disk is busy with small reads, and
+/// what is read ahead is what it could list and read itself.
+#[test]
+fn programs_with_a_list_of_files_are_seen_while_the_disk_seeks() {
+    let Some(setup) = Setup::new() else { return };
+    let top = setup.path("top");
+    let [open, unlisted] = ["open", "unlisted"].map(|name| top.join("tree").join(name));
+    let files =
+        |directory: &Path| -> Vec<PathBuf> { (0..20).map(|n| directory.join(format!("f{n}"))).collect() };
+    for directory in [&open, &unlisted] {
+        fs::create_dir_all(directory).expect("made");
+        files(directory).iter().for_each(|path| write(path, 8192));
+    }
+    // Files in it can be opened by their names, and it cannot be listed.
+    set_mode(&unlisted, 0o711);
+    // One of more than a block, of which look-ups read a part.
+    let large = top.join("large");
+    fs::create_dir(&large).expect("made");
+    (0..3000).for_each(|n| {
+        fs::write(large.join(format!("a file with a long name, number {n:05}")), "x").expect("written")
+    });
+    setup.cold();
+    let watcher = setup.watch();
+    let mut other_user = Actor::new(NOBODY);
+    let disk = || watcher.status().disks.first().cloned().unwrap_or_default();
+    assert_eq!(other_user.does("read", &files(&open)[0]), "8192");
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    assert!(!disk().all_opens);
+    assert_eq!(watcher.counters().now().files_opened, 0, "at rest opens of files are not reported");
+    let busy = Busy::on(&setup.device());
+    assert!(until(|| disk().all_opens), "{:?}", watcher.status());
+    assert_eq!(other_user.does("read", &files(&unlisted)[0]), "8192");
+    assert!(until(|| watcher.counters().now().denied >= 1), "{:?}", watcher.counters().now());
+    assert_eq!(other_user.does("read", &files(&open)[1]), "8192");
+    assert!(
+        until(|| files(&open).iter().all(|path| resident(path) == Pages(2))),
+        "{:?}",
+        watcher.counters().now()
+    );
+    assert_eq!(files(&unlisted).iter().filter(|path| resident(path) != Pages::ZERO).count(), 1);
+    let listed = watcher.counters().now();
+    assert_eq!(other_user.does("read", &large.join("a file with a long name, number 00007")), "1");
+    assert!(
+        until(|| watcher.counters().now().unlistable > listed.unlistable),
+        "{:?}",
+        watcher.counters().now()
+    );
+    drop(busy);
+    assert!(until(|| !disk().all_opens), "{:?}", watcher.status());
+    let before = watcher.counters().now();
+    assert_eq!(
+        other_user.does("read", &top.join("large").join("a file with a long name, number 00001")),
+        "1"
+    );
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(watcher.counters().now().files_opened, before.files_opened, "it is over");
 }
 
 /// A user that lists trees and does not read them uses up an allowance of its own.

@@ -198,6 +198,9 @@ fn disk_table(disk: &Disk) -> String {
         text.push('\n');
         text.push_str(&line);
     }
+    if disk.all_opens {
+        text.push_str("\nit is busy with small reads: opens of all files are observed");
+    }
     if !disk.walks.is_empty() {
         text.push('\n');
         text.push_str(&walks_table(&disk.walks));
@@ -214,6 +217,15 @@ fn beside_others(disk: &Disk) -> Option<String> {
         Some(false) => "nobody else reads from it",
     };
     Some(format!("{present}; requests were held back for {:.2} s", disk.held_back_seconds))
+}
+
+fn order(walk: &Walk) -> String {
+    let order = walk.order.clone().unwrap_or_default();
+    if walk.has_list {
+        format!("{order}, by a list of files").trim_start_matches(", ").to_owned()
+    } else {
+        order
+    }
 }
 
 fn walks_table(walks: &[Walk]) -> String {
@@ -236,7 +248,7 @@ fn walks_table(walks: &[Walk]) -> String {
             walk.fetched.to_string(),
             walk.used.to_string(),
             walk.wasted.to_string(),
-            walk.order.clone().unwrap_or_default(),
+            order(walk),
             walk.stopped.clone().unwrap_or_default(),
         ]);
     }

@@ -7,7 +7,9 @@ use foreseek_seam::FetchId;
 use foreseek_storage::loop_device::{LoopDevice, LoopOptions};
 use foreseek_storage::{HostFd, cachestat};
 use foreseek_units::{Instant, PageIndex, Pages, Span};
-use foreseek_walks::{Command as Wanted, Event, InDirectory, InodeFetch, Kind, Node, Part, Status};
+use foreseek_walks::{
+    Command as Wanted, Event, InDirectory, InodeFetch, Kind, ListCondition, Node, Part, Status,
+};
 use foreseek_watch::{Engine, Options, Watcher};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::collections::{BTreeMap, BTreeSet};
@@ -237,6 +239,31 @@ impl Drop for Actor {
     }
 }
 
+/// A process that keeps a disk busy with small reads.
+pub(crate) struct Busy(Child);
+
+impl Busy {
+    pub(crate) fn on(disk: &Path) -> Self {
+        let reads = "while dd if=\"$0\" of=/dev/null bs=4k iflag=direct; do :; done";
+        let child = Command::new("sh")
+            .args(["-c", reads])
+            .arg(disk)
+            .process_group(0)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        Self(child.expect("it starts"))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let group = rustix::process::Pid::from_child(&self.0);
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        let _ = self.0.wait();
+    }
+}
+
 /// Fetches everything below each directory that it is notified of. Only for tests: it has no bound.
 #[derive(Debug, Default)]
 pub(crate) struct Eager {
@@ -259,8 +286,15 @@ impl Engine for Eager {
                 self.known = BTreeSet::from([directory]);
                 vec![
                     Wanted::WatchOpens { directory, on: true },
-                    Wanted::List { directory: InDirectory { node: directory, directory }, passes: None },
+                    Wanted::List {
+                        directory: InDirectory { node: directory, directory },
+                        condition: ListCondition::Always,
+                    },
                 ]
+            }
+            Event::DirectoryEntered { directory, .. } if self.known.insert(directory) => {
+                let condition = ListCondition::InMemory;
+                vec![Wanted::List { directory: InDirectory { node: directory, directory }, condition }]
             }
             Event::Listed { directory, entries, .. } => {
                 let of = |kind| {
@@ -285,7 +319,7 @@ impl Engine for Eager {
                     directories
                         .into_iter()
                         .filter(|it| self.known.insert(it.node))
-                        .map(|directory| Wanted::List { directory, passes: None }),
+                        .map(|directory| Wanted::List { directory, condition: ListCondition::Always }),
                 );
                 self.waiting.extend(files.iter().map(|file| (file.node, *file)));
                 commands.push(Wanted::Place { files });
