@@ -148,7 +148,7 @@ impl Adversary {
         match act {
             Act::Directory(at) => drop(self.seen.insert(at)),
             Act::File(at, nth) | Act::Look(at, nth) | Act::Named(at, nth) => {
-                drop(self.opened.insert((at, nth)))
+                self.opened.insert((at, nth));
             }
         }
         let act = match act {
