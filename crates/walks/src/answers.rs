@@ -190,6 +190,9 @@ impl State {
             }
         } else {
             (walk.resident, walk.missing) = (0, true);
+            if outcome == Outcome::Arrived && flight.is_whole(fetched_bytes) {
+                self.speed.fetched(flight.charge, now - flight.begun);
+            }
         }
         if outcome == Outcome::Refused {
             self.refused(at, &flight);

@@ -36,8 +36,7 @@ pub enum ListCondition {
     /// has this directory open and has listed nothing of it. It only passes through. A driver without this information
     /// lists it.
     UnlessPassedBy(ProcessId),
-    /// If that reads nothing from the device: no program has listed it, and the engine has not paid for it. A directory
-    /// of one block, in which a program has opened a file, is in memory.
+    /// If that reads nothing from the device: no program has listed it, and the engine has not paid for it.
     InMemory,
 }
 

@@ -134,7 +134,7 @@ impl State {
     /// its reads of those that it will open.
     pub(crate) fn pays_for(&self, at: usize, files: u64, price: Nanos, alone: Nanos) -> bool {
         let walk = self.walks[at].as_ref();
-        walk.is_some_and(|walk| pays(price, walk.without_fetches(files, alone)))
+        walk.is_some_and(|walk| pays(self.speed.time_of(price), walk.without_fetches(files, alone)))
     }
 
     /// Requests the contents of a batch.

@@ -25,6 +25,7 @@ impl Walks {
     pub fn on(&mut self, now: Instant, event: Event<'_>, out: &mut Commands) {
         self.now = self.now.max(now);
         let state = &mut self.state;
+        state.now = self.now;
         match event {
             Event::DirectoryOpened { pid, directory, parent } => {
                 state.directory_opened(self.now, pid, directory, parent);

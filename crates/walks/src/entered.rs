@@ -21,10 +21,20 @@ const RISE: usize = 3;
 /// A directory, and the one above it if it is known.
 pub type Visited = (Node, Option<Node>);
 
+/// What an open of a file shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// The directories to report as [`Event::DirectoryEntered`](crate::Event::DirectoryEntered), from the top down.
+    pub visited: Vec<Visited>,
+    /// How many files the process has opened in this tree.
+    pub files: u64,
+}
+
 #[derive(Clone, Debug)]
 struct Tree {
     pid: ProcessId,
     top: Node,
+    files: u64,
     /// The directories above the top, from the nearest.
     above: Vec<Node>,
 }
@@ -36,17 +46,22 @@ pub struct Entered {
 }
 
 impl Entered {
-    /// A process opened a file in the first of these directories; each of the others holds the one before it, and the root
-    /// of the file system is left out unless it is the first. Returns the directories to report as
-    /// [`Event::DirectoryEntered`](crate::Event::DirectoryEntered), from the top down.
-    pub fn opened(&mut self, pid: ProcessId, directories: &[Node]) -> Vec<Visited> {
-        let Some(first) = directories.first().copied() else { return Vec::new() };
-        let position = |node: Node| directories.iter().position(|it| *it == node);
+    /// A process opened a file in the first of these directories; each of the others holds the one before it, and the last
+    /// is the root of the file system.
+    pub fn opened(&mut self, pid: ProcessId, directories: &[Node]) -> Opened {
+        let Some(first) = directories.first().copied() else {
+            return Opened { visited: Vec::new(), files: 0 };
+        };
+        // The root is the top of a tree only if a file is opened right in it.
+        let tops = &directories[..(directories.len() - 1).max(1)];
+        let position = |node: Node| tops.iter().position(|it| *it == node);
         let own = self.trees.iter().position(|tree| tree.pid == pid && position(tree.top).is_some());
-        if let Some(tree) = own.and_then(|at| self.trees.remove(at)) {
-            let top = position(tree.top).unwrap_or(0);
+        if let Some(mut tree) = own.and_then(|at| self.trees.remove(at)) {
+            let visited = downwards(directories, position(tree.top).unwrap_or(0));
+            tree.files += 1;
+            let files = tree.files;
             self.keep(tree);
-            return downwards(directories, top);
+            return Opened { visited, files };
         }
         let meets = |tree: &Tree| {
             let above = tree.above.iter().position(|it| position(*it).is_some())?;
@@ -54,18 +69,23 @@ impl Entered {
         };
         let near = self.trees.iter().enumerate().filter(|(_, tree)| tree.pid == pid);
         let near = near.filter_map(|(at, tree)| Some((meets(tree)?, at))).min();
-        let Some(((above, top), at)) = near else {
-            self.keep(Tree { pid, top: first, above: above_of(directories, 0) });
-            return downwards(directories, 0);
+        let found = near.and_then(|((above, top), at)| Some((above, top, self.trees.remove(at)?)));
+        let Some((above, top, tree)) = found else {
+            self.keep(Tree { pid, top: first, files: 1, above: above_of(directories, 0) });
+            return Opened { visited: downwards(directories, 0), files: 1 };
         };
         let mut visited = downwards(directories, top);
-        if let Some(tree) = self.trees.remove(at) {
-            // From below the new top down to the old one.
-            let down: Vec<Node> = std::iter::once(tree.top).chain(tree.above.iter().copied()).collect();
-            visited.splice(1..1, downwards(&down[..=above + 1], above));
-        }
-        self.keep(Tree { pid, top: directories[top], above: above_of(directories, top) });
-        visited
+        // From below the new top down to the old one.
+        let down: Vec<Node> = std::iter::once(tree.top).chain(tree.above.iter().copied()).collect();
+        visited.splice(1..1, downwards(&down[..=above + 1], above));
+        let files = tree.files + 1;
+        self.keep(Tree { pid, top: directories[top], files, above: above_of(directories, top) });
+        Opened { visited, files }
+    }
+
+    /// The tops of a process's trees.
+    pub fn tops(&self, pid: ProcessId) -> impl Iterator<Item = Node> {
+        self.trees.iter().filter(move |tree| tree.pid == pid).map(|tree| tree.top)
     }
 
     fn keep(&mut self, tree: Tree) {
@@ -77,7 +97,9 @@ impl Entered {
 }
 
 fn above_of(directories: &[Node], top: usize) -> Vec<Node> {
-    directories.iter().skip(top + 1).take(RISE).copied().collect()
+    // Without the root.
+    let end = directories.len() - 1;
+    directories[..end].iter().skip(top + 1).take(RISE).copied().collect()
 }
 
 /// The directories from one of them down to the first, each with the one above it.
@@ -104,25 +126,31 @@ mod tests {
     #[test]
     fn a_tree_grows_up_to_what_holds_all_its_files() {
         let mut entered = Entered::default();
-        let mut opened = |chain: &[u64]| inodes(&entered.opened(PID, &nodes(chain)));
-        assert_eq!(opened(&[40, 30, 20, 10]), [(40, 30)]);
-        assert_eq!(opened(&[40, 30, 20, 10]), [(40, 30)], "again");
+        let mut opened = |chain: &[u64]| inodes(&entered.opened(PID, &nodes(chain)).visited);
+        assert_eq!(opened(&[40, 30, 20, 10, 2]), [(40, 30)]);
+        assert_eq!(opened(&[40, 30, 20, 10, 2]), [(40, 30)], "again");
         // Beside it, and one level deeper.
-        assert_eq!(opened(&[51, 41, 30, 20, 10]), [(30, 20), (40, 30), (41, 30), (51, 41)]);
+        assert_eq!(opened(&[51, 41, 30, 20, 10, 2]), [(30, 20), (40, 30), (41, 30), (51, 41)]);
         // Two levels up: the old top is reached from the new one.
-        assert_eq!(opened(&[60, 10]), [(10, 0), (20, 10), (30, 20), (60, 10)]);
-        assert_eq!(opened(&[70, 20, 10]), [(10, 0), (20, 10), (70, 20)]);
+        assert_eq!(opened(&[60, 10, 2]), [(10, 2), (20, 10), (30, 20), (60, 10)]);
+        assert_eq!(opened(&[70, 20, 10, 2]), [(10, 2), (20, 10), (70, 20)]);
+        assert_eq!(opened(&[80, 2]), [(80, 2)], "below the root alone");
     }
 
     #[test]
     fn other_programs_and_far_directories_have_trees_of_their_own() {
         let mut entered = Entered::default();
-        let far = nodes(&[60, 50, 40, 30, 20, 10]);
-        assert_eq!(inodes(&entered.opened(PID, &far)), [(60, 50)]);
-        assert_eq!(inodes(&entered.opened(ProcessId(2), &nodes(&[61, 50, 40]))), [(61, 50)]);
-        assert_eq!(inodes(&entered.opened(PID, &nodes(&[21, 20, 10]))), [(21, 20)], "four levels up");
-        assert_eq!(inodes(&entered.opened(PID, &nodes(&[2]))), [(2, 0)], "right in the root");
-        assert!(entered.opened(PID, &[]).is_empty());
+        let far = nodes(&[60, 50, 40, 30, 20, 10, 2]);
+        assert_eq!(inodes(&entered.opened(PID, &far).visited), [(60, 50)]);
+        assert_eq!(inodes(&entered.opened(ProcessId(2), &nodes(&[61, 50, 40, 2])).visited), [(61, 50)]);
+        assert_eq!(
+            inodes(&entered.opened(PID, &nodes(&[21, 20, 10, 2])).visited),
+            [(21, 20)],
+            "four levels up"
+        );
+        assert_eq!(inodes(&entered.opened(PID, &nodes(&[2])).visited), [(2, 0)], "right in the root");
+        assert!(entered.opened(PID, &[]).visited.is_empty());
+        assert_eq!(entered.opened(PID, &far).files, 2);
     }
 
     proptest! {
@@ -140,12 +168,13 @@ mod tests {
             for (open, pid) in &opens {
                 let first = open.index(parent.len());
                 let chain: Vec<Node> = std::iter::successors(Some(first), |at| parent[*at]).map(node).collect();
-                let visited = entered.opened(ProcessId(*pid), &chain);
+                let visited = entered.opened(ProcessId(*pid), &chain).visited;
                 let reported: Vec<Node> = visited.iter().map(|it| it.0).collect();
                 prop_assert!(reported.contains(&chain[0]));
                 for (at, (visited, above)) in visited.iter().enumerate() {
                     let above_it = parent[visited.inode as usize - 1].map(node);
-                    prop_assert_eq!(above_it.filter(|_| above.is_some()), *above);
+                    prop_assert_eq!(above_it, *above);
+                    prop_assert!(visited.inode > 1 || first == 0, "the root is no tree");
                     prop_assert!(at == 0 || above.is_some_and(|above| reported[..at].contains(&above)));
                 }
                 prop_assert!(entered.trees.len() <= TREES);

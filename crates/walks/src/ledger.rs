@@ -39,7 +39,7 @@
 //! `c` is made only if afterwards
 //!
 //! - (R1) the deficits of all live walks together are at most `pot`, and
-//! - (R2) `c` is at most the cost of the walk so far: its own reads, and the larger of `f` and the least cost
+//! - (R2) the time that the fetch is expected to take, `c` or less ([`crate::speed`]), is at most the cost of the walk so far: its own reads, and the larger of `f` and the least cost
 //!   of its used fetched files without prefetching. A walk that ends at the worst moment has therefore cost at
 //!   most twice that.
 //!

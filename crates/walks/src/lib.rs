@@ -11,7 +11,7 @@
 //! - `tree`: known directories and entries; `order`: votes on the order of opens; `classes`: the common
 //!   behaviour of programs and of extensions; `walk`: one walk.
 //! - `costs`: the model of the device; `sweep`: the cheapest order of reading a set of addresses, exactly;
-//!   `ledger`: the limit of fetches, with the bound, its proof, and what no rule can guarantee.
+//!   `speed`: how long passes really take; `ledger`: the limit of fetches, with the bound, its proof, and what no rule can guarantee.
 //! - `entered`: the directories of programs that have a list of files, for drivers.
 //! - `recognise`: actions of programs; `answers`: answers of the driver; `plan`: the next fetch; `contents`: batches
 //!   of files; `ordered` and `random`: the entries that a walk is expected to open next, in an order and in none, and
@@ -53,6 +53,7 @@ mod quiet;
 mod random;
 mod recognise;
 mod settings;
+mod speed;
 mod state;
 mod status;
 mod sweep;
@@ -65,7 +66,7 @@ pub use command::{
     COMMANDS_LIMIT, Command, Commands, InodeFetch, LISTS_LIMIT, ListCondition, NODES_LIMIT, PARTS_LIMIT, Part,
 };
 pub use engine::Walks;
-pub use entered::{Entered, Visited};
+pub use entered::{Entered, Opened, Visited};
 pub use event::{Event, Outcome, Placed};
 pub use node::{DeviceNo, Entry, InDirectory, InodeReads, Kind, Node};
 pub use proof::Proof;

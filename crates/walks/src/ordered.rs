@@ -155,9 +155,10 @@ impl State {
         let count = taken as u64;
         let alone = walk.pace.cost_of(count).unwrap_or(batch.alone).min(batch.alone) / count;
         let optimum = Nanos((batch.price.get() / count).saturating_mul(self.settings.rho as u64));
-        let files = batch.whole.saturating_sub(self.allowed(at)).get() / alone.min(optimum).get().max(1);
-        let spared = batch.whole / (2 * batch.all as u64) * count;
-        Nanos(alone.get().saturating_mul(files)) + spared <= batch.price
+        let growth = self.speed.price_of(alone).min(optimum);
+        let files = batch.whole.saturating_sub(self.allowed(at)).get() / growth.get().max(1);
+        let spared = self.speed.time_of(batch.whole / (2 * batch.all as u64) * count);
+        Nanos(alone.get().saturating_mul(files)) + spared <= self.speed.time_of(batch.price)
     }
 }
 

@@ -378,7 +378,7 @@ impl State {
             return self.is_worth_before_contents(at, files, price);
         }
         let Some(walk) = &mut self.walks[at] else { return false };
-        if price * 2 <= alone {
+        if self.speed.time_of(price) * 2 <= alone {
             return true;
         }
         let enough = (walk.tried + price) * TRIAL_SHARE <= walk.account.cost();
@@ -391,7 +391,9 @@ impl State {
         // A sample is small, and shows whether there is anything to fetch.
         self.walks[at].as_ref().is_some_and(|walk| {
             walk.sample.is_some()
-                || walk.time_without_fetches(files).is_some_and(|pace| price * METADATA_DIVISOR <= pace)
+                || walk
+                    .time_without_fetches(files)
+                    .is_some_and(|pace| self.speed.time_of(price) * METADATA_DIVISOR <= pace)
         })
     }
 
@@ -470,9 +472,19 @@ impl State {
         nodes.sort_unstable();
         self.mark(&taken, flag::INODE_ASKED);
         self.spent_on_metadata(at, charge);
+        let least = self.least_read(&taken, &nodes);
         let fetch = self.start_fetch(at, FetchKind::Inodes, taken, charge);
+        if let Some(flight) = self.in_flight.get_mut(&fetch) {
+            flight.least = least;
+        }
         self.outbox.push_back(Command::FetchMetadata { fetch, nodes });
         true
+    }
+
+    /// What a fetch of inodes reads, if nothing of it is in memory; zero where that is not known.
+    fn least_read(&self, taken: &[About], nodes: &[InodeFetch]) -> Bytes {
+        let reads = taken.first().and_then(|about| self.tree.get(about.directory)).map(|it| it.inodes);
+        reads.map_or(Bytes::ZERO, |reads| reads.least.bytes() * nodes.len() as u64)
     }
 
     /// What is read together and has so many expected blocks that it is fetched as a whole.

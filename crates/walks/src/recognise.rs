@@ -60,6 +60,7 @@ impl State {
         directory.parent = directory.parent.or(parent);
         let first = !std::mem::replace(&mut directory.opened, true);
         directory.entered = !lists && (first || directory.entered);
+        directory.list_from = if lists { 0 } else { directory.list_from };
         directory.opener = Some(pid);
         if first {
             (directory.rank, self.ranks) = (self.ranks, self.ranks + 1);
@@ -282,11 +283,9 @@ impl State {
     fn list_opened(&mut self, at: usize, key: Key) {
         let Some(walk) = self.walks[at].as_ref().filter(|walk| walk.quiet.is_none()) else { return };
         let has_list = walk.has_list;
-        let is_walk = if has_list {
-            walk.files >= FILES_FIRST
-        } else {
-            walk.files >= LIST_FILES || walk.directories >= LIST_DIRECTORIES || walk.lookups >= LIST_FILES
-        };
+        let is_walk =
+            walk.files >= LIST_FILES || walk.directories >= LIST_DIRECTORIES || walk.lookups >= LIST_FILES;
+        let is_walk_of_list = walk.files >= FILES_FIRST;
         // Everything may be in memory, and the listings would not be needed.
         let may = walk.missing || walk.listed < LISTED_FIRST + walk.directories / LISTED_SHARE;
         // Those above were opened before the walk was recognised.
@@ -296,13 +295,14 @@ impl State {
             // Those of a list may be known below others that are not.
             let opened = self.tree.get(here).filter(|it| it.opened);
             let opened = opened.filter(|it| has_list || it.listing == Listing::None);
+            let may = opened.is_some_and(|it| is_walk_of_list || !it.entered);
             next = opened.and_then(|it| it.parent).and_then(|parent| self.tree.key(parent));
             // The program may be about to list the directory that it has just opened. Below the top, a
             // directory at its beginning may have been listed and rewound, as Python does it.
             let is_top = next.and_then(|above| self.tree.get(above)).is_none_or(|above| !above.opened);
             let passes = opened.and_then(|it| it.opener).filter(|_| here != key && is_top);
             let condition = passes.map_or(ListCondition::Always, ListCondition::UnlessPassedBy);
-            if opened.is_some() && !self.list(at, here, condition) && !has_list {
+            if may && !self.list(at, here, condition) && !has_list {
                 return;
             }
         }

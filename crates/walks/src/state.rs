@@ -3,6 +3,7 @@
 use crate::classes::Classes;
 use crate::costs::Model;
 use crate::ledger::Ledger;
+use crate::speed::Speed;
 use crate::tree::{Key, Tree};
 use crate::walk::Walk;
 use crate::{Command, Node, Settings, Status, Stopped, WalkStatus};
@@ -48,6 +49,17 @@ pub(crate) struct PendingFetch {
     pub(crate) kind: FetchKind,
     pub(crate) items: Vec<About>,
     pub(crate) charge: Nanos,
+    /// When it was requested.
+    pub(crate) begun: Instant,
+    /// It reads as much from the device at least, if nothing of it is in memory; zero if its end is not reported.
+    pub(crate) least: Bytes,
+}
+
+impl PendingFetch {
+    /// Whether most of it had to be read, and its end is known.
+    pub(crate) fn is_whole(&self, fetched: Bytes) -> bool {
+        !self.least.is_zero() && fetched.get() >= self.least.get() / 4 * 3
+    }
 }
 
 /// A file whose reads are followed.
@@ -62,6 +74,9 @@ pub(crate) struct Reading {
 pub(crate) struct State {
     pub(crate) settings: Settings,
     pub(crate) ledger: Ledger,
+    pub(crate) speed: Speed,
+    /// The time of the present event.
+    pub(crate) now: Instant,
     pub(crate) tree: Tree,
     pub(crate) walks: Vec<Option<Walk>>,
     pub(crate) in_flight: FxHashMap<FetchId, PendingFetch>,
@@ -87,6 +102,8 @@ impl State {
         Self {
             settings,
             ledger,
+            speed: Speed::default(),
+            now: Instant::ZERO,
             tree: Tree::default(),
             walks: vec![None; WALKS_LIMIT],
             in_flight: FxHashMap::default(),
@@ -107,9 +124,10 @@ impl State {
         self.walks.iter().flatten()
     }
 
-    /// The highest cost of a walk's next fetch.
+    /// The highest price of a walk's next fetch.
     pub(crate) fn allowed(&self, at: usize) -> Nanos {
-        self.walks[at].as_ref().map_or(Nanos::ZERO, |walk| self.room(at).min(walk.account.cost()))
+        let allowed = |walk: &Walk| self.room(at).min(self.speed.price_of(walk.account.cost()));
+        self.walks[at].as_ref().map_or(Nanos::ZERO, allowed)
     }
 
     /// The most that a walk's next fetch may turn out to cost within the bound, whatever it is expected to cost.
@@ -143,7 +161,8 @@ impl State {
                 FetchKind::Inodes | FetchKind::Blocks => walk.metadata = Some(fetch),
             }
         }
-        self.in_flight.insert(fetch, PendingFetch { walk: Some(at), kind, items, charge });
+        let (begun, least) = (self.now, Bytes::ZERO);
+        self.in_flight.insert(fetch, PendingFetch { walk: Some(at), kind, items, charge, begun, least });
         fetch
     }
 

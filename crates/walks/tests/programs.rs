@@ -772,3 +772,19 @@ fn a_list_in_random_order_is_read_in_one_pass() {
     assert_eq!(ran.status.walks[0].order, Some("random"));
     assert!(ran.gain() > 3.0, "{}", ran.gain());
 }
+
+/// The engine sees how long its fetches of inodes take, and expects as much of those of contents.
+#[test]
+fn a_disk_that_sorts_its_queue_is_asked_sooner() {
+    let tree = Tree::new(6000, Layout::Aged(20), 11);
+    let acts = walk(&tree, Reading::Listing, false);
+    let first_batch = |sorts| {
+        let mut world = World::new(Arc::new(Flat), tree.clone(), Some(Settings::default()));
+        world.sorts = sorts;
+        acts.iter().for_each(|act| world.act(*act));
+        world.first_batch_at.expect("contents were fetched")
+    };
+    let [sorted, one_by_one] = [true, false].map(first_batch);
+    eprintln!("files opened before the first batch: {sorted}, and {one_by_one} where nothing is sorted");
+    assert!(sorted * 4 <= one_by_one * 3, "{sorted} {one_by_one}");
+}

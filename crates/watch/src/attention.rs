@@ -3,7 +3,7 @@
 //! A program that has a list of files lists no directory, so that nothing shows it at rest. Each open that is observed
 //! costs its program some microseconds. That is nothing to a program that waits for a seek at each file, and much to one
 //! that finds its files in memory. Hence all opens of files are observed while the disk itself shows seeks: it is busy,
-//! with few and small reads ([`Attention::look`]).
+//! with few and small reads, and no program that lists directories goes on meanwhile ([`Attention::look`]).
 //!
 //! It ends when the disk is not busy so for [`LINGER`]. It ends, and begins again only after a pause, in two cases: where
 //! so many files are opened that they must be in memory, and where it has led to nothing for [`TRIAL`] (a database that
@@ -21,6 +21,8 @@ const READS_LEAST: u64 = 5;
 const BUSY_LEAST: Nanos = Nanos(PERIOD.get() / 2);
 /// Larger reads in the mean are of large files: a seek is no large part of their time.
 const READ_MOST: Bytes = Bytes::kib(128);
+/// Directories and files that programs that list open in a period, if the seeks are theirs.
+const LISTED_LEAST: u64 = 3;
 /// A program that opens files from memory in between, or waits for a person, goes on within this time.
 const LINGER: Nanos = Nanos::from_secs(5);
 /// Some hundred files are opened in this time if each waits for the disk. A walk is read ahead after eight.
@@ -40,6 +42,8 @@ pub(crate) struct Attention {
     /// When the disk was last busy with seeks, and when it last led to something.
     seeking: Instant,
     gained: Instant,
+    used: u64,
+    listed: u64,
     opens: u64,
     /// The next pause, and the end of the present one.
     pause: Nanos,
@@ -49,7 +53,17 @@ pub(crate) struct Attention {
 impl Default for Attention {
     fn default() -> Self {
         let never = Instant::ZERO;
-        Self { last: None, on: None, seeking: never, gained: never, opens: 0, pause: PAUSE, until: never }
+        Self {
+            last: None,
+            on: None,
+            seeking: never,
+            gained: never,
+            used: 0,
+            listed: 0,
+            opens: 0,
+            pause: PAUSE,
+            until: never,
+        }
     }
 }
 
@@ -69,31 +83,40 @@ impl Attention {
         self.opens += files;
     }
 
-    /// Looks at what the disk has done, and at whether a program with a list of files is read ahead of. Returns whether to
-    /// observe all opens from now on.
-    pub(crate) fn look(&mut self, now: Instant, work: DiskWork, gains: bool) -> bool {
+    /// Looks at what the disk has done, and at how many files programs with a list of them have used that were read ahead.
+    /// `listed`: how much programs that list directories have opened; they are seen without this, and seeks are theirs while
+    /// they go on. Returns whether to observe all opens from now on.
+    pub(crate) fn look(&mut self, now: Instant, work: DiskWork, used: u64, listed: u64) -> bool {
         let before = self.last.replace((now, work));
         let opens = std::mem::take(&mut self.opens);
         if before.is_some_and(|before| seeks(before, (now, work))) {
             self.seeking = now;
         }
+        let others_walk = listed >= std::mem::replace(&mut self.listed, listed) + LISTED_LEAST;
+        let gains = used > std::mem::replace(&mut self.used, used);
         if gains {
             (self.gained, self.pause) = (now, PAUSE);
         }
         match self.on {
-            None if self.seeking == now && self.until <= now => self.on = Some(now),
+            None if self.seeking == now && self.until <= now && !others_walk => self.on = Some(now),
             None => {}
             Some(_) if self.seeking + LINGER < now => self.on = None,
             Some(since) => {
                 let in_vain = since.max(self.gained) + TRIAL < now;
                 if in_vain || (opens > OPENS_MOST && !gains) {
-                    self.on = None;
-                    self.until = now + self.pause;
-                    self.pause = (self.pause * 2).min(PAUSE_MOST);
+                    self.pause(now);
                 }
             }
         }
         self.is_on()
+    }
+
+    /// Ends it for a while.
+    pub(crate) fn pause(&mut self, now: Instant) {
+        if self.on.take().is_some() {
+            self.until = now + self.pause;
+            self.pause = (self.pause * 2).min(PAUSE_MOST);
+        }
     }
 }
 
@@ -116,11 +139,22 @@ mod tests {
         attention: Attention,
         now: Instant,
         work: DiskWork,
+        used: u64,
+        listed: u64,
+        /// In each period.
+        lists: u64,
     }
 
     impl Disk {
         fn new() -> Self {
-            Self { attention: Attention::default(), now: Instant(1), work: DiskWork::default() }
+            Self {
+                attention: Attention::default(),
+                now: Instant(1),
+                work: DiskWork::default(),
+                used: 0,
+                listed: 0,
+                lists: 0,
+            }
         }
 
         /// Lets so much time pass, with so many reads in each period; returns for how many periods all opens were observed.
@@ -133,7 +167,9 @@ mod tests {
                 self.work.busy += Nanos::from_millis(busy);
                 self.attention.opened(opens);
                 assert!(self.attention.is_due(self.now));
-                on += u64::from(self.attention.look(self.now, self.work, gains));
+                self.used += u64::from(gains);
+                self.listed += self.lists;
+                on += u64::from(self.attention.look(self.now, self.work, self.used, self.listed));
                 assert!(!self.attention.is_due(self.now));
             }
             on
@@ -158,6 +194,19 @@ mod tests {
         assert!(!disk.attention.is_on());
         disk.pass(SECOND, SEEKS, 10, false);
         assert!(disk.attention.is_on(), "no pause: nothing was in vain");
+    }
+
+    #[test]
+    fn seeks_of_programs_that_list_are_no_reason() {
+        let mut disk = Disk { lists: 25, ..Disk::new() };
+        assert_eq!(disk.pass(SECOND * 10, SEEKS, 0, false), 0);
+        disk.lists = 0;
+        disk.pass(SECOND, SEEKS, 10, false);
+        assert!(disk.attention.is_on());
+        // Once on it serves both.
+        disk.lists = 25;
+        disk.pass(SECOND * 5, SEEKS, 10, true);
+        assert!(disk.attention.is_on());
     }
 
     #[test]

@@ -104,26 +104,59 @@ pub(crate) struct Directory {
     state: Mutex<State>,
 }
 
-/// One that opened the directory, or a file below it.
-#[derive(Debug)]
-struct Opener {
-    credentials: Arc<Credentials>,
-    at: Instant,
-    /// It opened the directory itself.
-    itself: bool,
+/// The users that opened a directory, or a file below it.
+#[derive(Debug, Default)]
+struct Openers {
+    list: Vec<(Arc<Credentials>, Instant)>,
+    /// There were more than [`OPENERS`] at this time: for [`RECENT`] from then they are not all known.
+    crowded: Option<Instant>,
+}
+
+impl Openers {
+    fn opened(&mut self, by: Arc<Credentials>, now: Instant) {
+        if let Some(known) = self.list.iter_mut().find(|(known, _)| *known == by) {
+            known.1 = now;
+            return;
+        }
+        self.list.retain(|(_, at)| now.duration_since(*at) < RECENT);
+        if self.list.len() < OPENERS {
+            self.list.push((by, now));
+        } else {
+            self.crowded = Some(now);
+        }
+    }
+
+    fn recent(&self, now: Instant) -> impl Iterator<Item = &Arc<Credentials>> {
+        let recent = self.list.iter().filter(move |(_, at)| now.duration_since(*at) < RECENT);
+        recent.map(|(opener, _)| opener)
+    }
+
+    fn are_crowded(&self, now: Instant) -> bool {
+        self.crowded.is_some_and(|at| now.duration_since(at) < RECENT)
+    }
 }
 
 #[derive(Debug, Default)]
 struct State {
     parent: Option<Node>,
-    openers: Vec<Opener>,
+    /// Those that opened the directory itself, to list it.
+    openers: Openers,
+    /// Those that opened a file in it or below it, and listed nothing.
+    entered: Openers,
     /// Opens of its files are reported.
     reported: bool,
-    /// More than [`OPENERS`] users opened it at this time: for [`RECENT`] from then the openers are not all
-    /// known.
-    crowded: Option<Instant>,
     listing: Option<Arc<Listing>>,
     touched: Option<Instant>,
+}
+
+impl State {
+    fn openers(&self) -> &Openers {
+        &self.openers
+    }
+
+    fn entered(&self) -> &Openers {
+        &self.entered
+    }
 }
 
 impl Directory {
@@ -144,11 +177,7 @@ impl Directory {
     /// Whether all of these opened it themselves recently.
     pub(crate) fn was_opened_by(&self, all: &Rights, now: Instant) -> bool {
         let state = self.state();
-        let recent = |opener: &Arc<Credentials>| {
-            let is_it = |known: &Opener| known.itself && known.credentials == *opener;
-            state.openers.iter().any(|known| is_it(known) && now.duration_since(known.at) < RECENT)
-        };
-        all.iter().all(recent)
+        all.iter().all(|opener| state.openers.recent(now).any(|known| known == opener))
     }
 
     /// Opens of its files are reported from now on, or not any more.
@@ -159,24 +188,19 @@ impl Directory {
     /// Whether the engine learns of opens in it without reports of all files: a walk goes on in it, or has just begun.
     pub(crate) fn is_followed(&self, now: Instant) -> bool {
         let state = self.state();
-        let recent = |opener: &Opener| opener.itself && now.duration_since(opener.at) < RECENT;
-        state.reported || state.listing.is_some() || state.openers.iter().any(recent)
+        state.reported || state.listing.is_some() || state.openers.recent(now).next().is_some()
     }
 
-    fn opened(&self, by: Arc<Credentials>, now: Instant, itself: bool) {
+    fn opened(&self, by: Arc<Credentials>, now: Instant) {
         let mut state = self.state();
         state.touched = Some(now);
-        if let Some(known) = state.openers.iter_mut().find(|known| known.credentials == by) {
-            known.itself |= itself;
-            known.at = now;
-            return;
-        }
-        state.openers.retain(|known| now.duration_since(known.at) < RECENT);
-        if state.openers.len() < OPENERS {
-            state.openers.push(Opener { credentials: by, at: now, itself });
-        } else {
-            state.crowded = Some(now);
-        }
+        state.openers.opened(by, now);
+    }
+
+    fn entered(&self, by: Arc<Credentials>, now: Instant) {
+        let mut state = self.state();
+        state.touched = Some(now);
+        state.entered.opened(by, now);
     }
 }
 
@@ -211,7 +235,7 @@ impl Directories {
         now: Instant,
     ) -> Arc<Directory> {
         let directory = self.keep(node, handle, parent, now);
-        directory.opened(by, now, true);
+        directory.opened(by, now);
         directory
     }
 
@@ -219,7 +243,7 @@ impl Directories {
     /// the directory itself this does not show that it may search those above.
     pub(crate) fn entered(&self, node: Node, by: Arc<Credentials>, now: Instant) {
         if let Some(directory) = self.get(node) {
-            directory.opened(by, now, false);
+            directory.entered(by, now);
         }
     }
 
@@ -333,31 +357,37 @@ impl Directories {
         above
     }
 
-    /// All whose rights count for the contents of a directory; `None` if they are not known.
+    /// All whose rights count for the contents of a directory; `None` if they are not known. Those that list count, and
+    /// where none does lately, those that have a list of files: these open files anywhere, and would forbid to the others
+    /// what they cannot read. Where nothing was opened lately, the last one of the nearest directory counts.
     pub(crate) fn rights(&self, node: Node, now: Instant) -> Option<Rights> {
-        let mut rights: Rights = Vec::new();
-        let mut last: Option<(Arc<Credentials>, Instant)> = None;
-        let mut next = Some(node);
-        for _ in 0..ABOVE {
-            let Some(directory) = next.and_then(|node| self.get(node)) else { break };
+        let above = std::iter::successors(self.get(node), |directory| {
+            let parent = directory.parent().filter(|parent| *parent != directory.node);
+            parent.and_then(|parent| self.get(parent))
+        });
+        let above: Vec<Arc<Directory>> = above.take(ABOVE).collect();
+        for of in [State::openers, State::entered] {
+            let mut rights: Rights = Vec::new();
+            for directory in &above {
+                let state = directory.state();
+                if of(&state).are_crowded(now) {
+                    return None;
+                }
+                for opener in of(&state).recent(now) {
+                    if !rights.contains(opener) {
+                        rights.push(opener.clone());
+                    }
+                }
+            }
+            if !rights.is_empty() {
+                return Some(rights);
+            }
+        }
+        above.iter().find_map(|directory| {
             let state = directory.state();
-            if state.crowded.is_some_and(|at| now.duration_since(at) < RECENT) {
-                return None;
-            }
-            for Opener { credentials, at, .. } in &state.openers {
-                if now.duration_since(*at) < RECENT && !rights.contains(credentials) {
-                    rights.push(credentials.clone());
-                }
-                if last.as_ref().is_none_or(|(_, known)| known < at) {
-                    last = Some((credentials.clone(), *at));
-                }
-            }
-            next = state.parent.filter(|parent| *parent != directory.node);
-        }
-        if rights.is_empty() {
-            rights.extend(last.map(|(opener, _)| opener));
-        }
-        (!rights.is_empty()).then_some(rights)
+            let all = state.openers.list.iter().chain(&state.entered.list);
+            all.max_by_key(|(_, at)| *at).map(|(last, _)| vec![last.clone()])
+        })
     }
 }
 
@@ -458,11 +488,24 @@ mod tests {
         assert_eq!(rights, [user(1000)]);
         assert!(!below.was_opened_by(&rights, now) && !below.is_followed(now));
         assert!(all.above(&below, &rights, now).iter().any(|above| Arc::ptr_eq(above, &top)));
+        // Who lists counts, whoever else opens files there.
+        all.opened(node(1), handle(1), None, user(0), now);
+        assert_eq!(all.rights(node(2), now).unwrap(), [user(0)]);
         all.opened(node(2), handle(2), None, user(1000), now);
         assert!(below.was_opened_by(&rights, now) && below.is_followed(now));
         assert!(!below.is_followed(now + RECENT));
         below.set_reported(true);
         assert!(below.is_followed(now + RECENT));
+    }
+
+    /// Where nothing was opened lately, an open far above gives no rights.
+    #[test]
+    fn the_last_opener_of_the_nearest_directory_counts() {
+        let (all, now) = (Directories::default(), Instant::now());
+        all.reached(node(2), handle(2), Some(node(1)), now);
+        all.entered(node(2), user(1000), now);
+        all.opened(node(1), handle(1), None, user(0), now + RECENT / 2);
+        assert_eq!(all.rights(node(2), now + RECENT * 2).unwrap(), [user(1000)]);
     }
 
     #[test]

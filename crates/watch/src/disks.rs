@@ -10,7 +10,7 @@ use foreseek_places::{SharedDisk, costs_of};
 use foreseek_storage::fanotify::Marker;
 use foreseek_storage::{DeviceNumber, DiskLoad};
 use foreseek_units::{Bytes, Instant};
-use foreseek_walks::{Command, DeviceNo, Entry, Event, InodeReads, Placed, Settings};
+use foreseek_walks::{Command, DeviceNo, Entry, Event, InodeReads, Placed, Settings, Stopped};
 use rustc_hash::FxHashSet;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -114,6 +114,11 @@ impl Disks {
         }
     }
 
+    /// All opens of files are observed on no disk, and for a while on none.
+    pub(crate) fn attend_no_more(&mut self, now: Instant) {
+        self.list.iter_mut().for_each(|disk| disk.attention.pause(now));
+    }
+
     /// Passes an event to every engine.
     pub(crate) fn notify_all(&mut self, now: Instant, event: Event<'_>) {
         for disk in &mut self.list {
@@ -177,16 +182,20 @@ impl Disk {
         self.attention.is_on()
     }
 
-    /// Looks whether all opens are to be observed from now on; `None` if nothing changes.
-    pub(crate) fn attend(&mut self, now: Instant) -> Option<bool> {
+    /// Looks whether all opens are to be observed from now on; returns whether that changes.
+    pub(crate) fn attend(&mut self, now: Instant) -> bool {
         if !self.attention.is_due(now) {
-            return None;
+            return false;
         }
-        let work = self.load.as_ref()?.work()?;
         let before = self.attention.is_on();
-        let gains = before && self.engine.status().walks.iter().any(|walk| walk.has_list && walk.fetched > 0);
-        let on = self.attention.look(now, work, gains);
-        (on != before).then_some(on)
+        let walks = self.engine.status().walks;
+        let of_lists = walks.iter().filter(|walk| walk.has_list && walk.stopped != Stopped::InMemory);
+        let used = of_lists.map(|walk| walk.used).sum();
+        let others = walks.iter().filter(|walk| !walk.has_list);
+        let listed = others.map(|walk| walk.directories + walk.files).sum();
+        // Of a disk that is gone nothing is known.
+        let work = self.load.as_ref().and_then(DiskLoad::work).unwrap_or_default();
+        self.attention.look(now, work, used, listed) != before
     }
 
     fn notify(&mut self, now: Instant, event: Event<'_>, shared: &Shared, marker: Option<&Marker>) {
@@ -262,8 +271,13 @@ fn report_opens(directory: foreseek_walks::Node, on: bool, shared: &Shared, mark
         let file_system = shared.file_system(directory.device).ok_or(Errno::STALE)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         let fd = file_system.view()?.open(&known.handle, flags)?;
-        known.set_reported(on);
-        if on { marker.add(fd.as_fd()) } else { marker.remove(fd.as_fd()) }
+        known.set_reported(false);
+        if !on {
+            return marker.remove(fd.as_fd());
+        }
+        marker.add(fd.as_fd())?;
+        known.set_reported(true);
+        Ok(())
     };
     match mark() {
         // The mark was removed with its inode.

@@ -19,7 +19,7 @@ use foreseek_seam::ProcessId;
 use foreseek_storage::FileHandle;
 use foreseek_storage::fanotify::{Group, OpenEvent};
 use foreseek_units::{Bytes, Instant};
-use foreseek_walks::{Entered, Event, Node};
+use foreseek_walks::{Entered, Event, Node, Opened};
 use rustc_hash::FxHashMap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
@@ -44,6 +44,9 @@ const ANSWERS: usize = 64;
 const PAUSE: Duration = Duration::from_millis(2);
 /// The same while programs find everything in memory. They open a hundred directories in this time.
 const QUIET_PAUSE: Duration = Duration::from_millis(10);
+/// Files after which the reads of a program that has a list of them are no reason to hold back: from then on it is read
+/// ahead of. A database opens few files.
+const HELPED_FROM: u64 = 8;
 /// Directories above a file that are looked at: real trees are not deeper, and the search ends here in a loop of a damaged
 /// file system.
 const ABOVE: usize = 64;
@@ -68,6 +71,8 @@ pub(crate) struct Driver {
     /// The time of the last read of events.
     pub(crate) last_read: Clock,
     pub(crate) overflows: u64,
+    /// The same of opens of all files.
+    pub(crate) lost_opens: u64,
     pub(crate) window: Bytes,
 }
 
@@ -125,6 +130,7 @@ impl Driver {
         }
         if !left.is_empty() || !new.is_empty() {
             self.set_window(self.budget.window());
+            self.mark_all_files();
         }
         Ok(self.watching.iter().next().is_some())
     }
@@ -204,7 +210,13 @@ impl Driver {
     }
 
     fn handle_overflow(&mut self) {
-        let overflows = self.directories.overflows() + self.files.overflows() + self.all_files.overflows();
+        if self.all_files.overflows() > self.lost_opens {
+            // Programs that list are seen without these.
+            self.lost_opens = self.all_files.overflows();
+            self.disks.attend_no_more(self.now());
+            self.mark_all_files();
+        }
+        let overflows = self.directories.overflows() + self.files.overflows();
         if overflows > self.overflows {
             self.shared.counters.overflows.add(overflows - self.overflows);
             self.overflows = overflows;
@@ -246,12 +258,19 @@ impl Driver {
     /// Starts and ends the observation of all opens on a disk.
     fn attend(&mut self) {
         let now = self.now();
-        for disk in &mut self.disks.list {
-            let Some(on) = disk.attend(now) else { continue };
-            for file_system in self.watching.iter().filter(|it| disk.holds(it.number)) {
-                // It may be unmounted by now.
-                let _ = file_system.view().and_then(|view| self.all_files.watch_files(view.root(), on));
-            }
+        let changed = self.disks.list.iter_mut().filter_map(|disk| disk.attend(now).then_some(())).count();
+        if changed > 0 {
+            self.mark_all_files();
+        }
+    }
+
+    /// Has opens of all files reported on the disks on which they are observed, and on no others.
+    fn mark_all_files(&self) {
+        self.all_files.forget_file_systems();
+        let on = self.disks.list.iter().filter(|disk| disk.observes_all());
+        for file_system in on.flat_map(|disk| self.watching.iter().filter(|it| disk.holds(it.number))) {
+            // It may be unmounted by now.
+            let _ = file_system.view().and_then(|view| self.all_files.watch_files(view.root()));
         }
     }
 
@@ -261,9 +280,10 @@ impl Driver {
         let mut all = Vec::new();
         let (processes, watching, shared) = (&mut self.processes, &self.watching, &self.shared);
         let disks = &mut self.disks;
-        let mut more = false;
+        let (mut more, mut any) = (false, false);
         for _ in 0..BUFFERS {
             more = self.all_files.take(|seen| {
+                any = true;
                 if !processes.counts(seen.process) {
                     return shared.counters.passed_over.add(1);
                 }
@@ -278,12 +298,8 @@ impl Driver {
                     return;
                 }
                 let Some(opener) = processes.opener(process, process_fd, Clock::now()) else {
-                    if processes.counts(process) {
-                        file_system.volume.disk.missed_a_program();
-                    }
                     return shared.counters.gone.add(1);
                 };
-                file_system.volume.disk.helps(process);
                 if let Some((_, file)) = file_of(shared, file_system, &directory, name) {
                     all.push(FileEntered {
                         file_system: file_system.clone(),
@@ -298,7 +314,7 @@ impl Driver {
                 break;
             }
         }
-        if !all.is_empty() {
+        if any {
             self.last_read = Clock::now();
         }
         all.into_iter().for_each(|opened| self.file_entered(opened));
@@ -315,10 +331,11 @@ impl Driver {
             let parent = directories.get(which + 1).map(|above| above.0);
             self.shared.directories.reached(*node, handle.clone(), parent, at);
         }
-        // The root is known, and is no part of a tree unless it holds the file.
-        let tree: Vec<Node> = directories.iter().map(|it| it.0).collect();
-        let below_root = (tree.len() - 1).max(1);
-        let visited = self.entered.opened(pid, &tree[..below_root]);
+        let directories: Vec<Node> = directories.iter().map(|it| it.0).collect();
+        let Opened { visited, files } = self.entered.opened(pid, &directories);
+        if files >= HELPED_FROM {
+            file_system.volume.disk.helps(process);
+        }
         if let Some(name) = opener.name {
             self.disks.notify(file_system.number, now, Event::Program { pid, name: &name });
         }
@@ -401,6 +418,12 @@ impl Driver {
             self.shared.counters.used_bytes.add(bytes.get());
         }
         let (pid, now) = (ProcessId(process), self.now());
+        // Its list goes on: it is among those whose rights count.
+        for top in self.entered.tops(pid) {
+            if let Some(credentials) = self.processes.last_known(process) {
+                self.shared.directories.entered(top, credentials, Clock::now());
+            }
+        }
         self.disks.notify(directory.device, now, Event::FileOpened { pid, directory, file });
     }
 

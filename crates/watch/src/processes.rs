@@ -144,6 +144,14 @@ impl Processes {
         process != self.own && !known_own
     }
 
+    /// The rights with which a process was seen last.
+    pub(crate) fn last_known(&self, process: u32) -> Option<Arc<Credentials>> {
+        match self.known.get(&process)? {
+            Known::Counts(credentials, _) => Some(credentials.clone()),
+            Known::OwnProgram(_) => None,
+        }
+    }
+
     fn is_own_program(&self, process: u32) -> bool {
         let Ok(program) = std::fs::read_link(format!("/proc/{process}/exe")) else { return false };
         self.program.as_ref() == Some(&program) || program.file_name().is_some_and(|name| name == PROGRAM)

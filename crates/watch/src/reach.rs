@@ -101,6 +101,15 @@ impl Reach<'_> {
         Ok(stat)
     }
 
+    /// What is known of a directory without opening it.
+    ///
+    /// # Errors
+    /// ESTALE if it is gone; otherwise the kernel's error.
+    pub(crate) fn stat_directory(self, directory: Node) -> Result<Stat, Errno> {
+        let known = self.directories.get(directory).ok_or(Errno::STALE)?;
+        rustix::fs::fstat(self.file_system.view()?.open(&known.handle, PLACE | OFlags::DIRECTORY)?)
+    }
+
     /// Whether the inodes that a directory lists may be examined: whether its walkers may search it.
     pub(crate) fn may_search(self, directory: Node) -> bool {
         let look = || -> Result<bool, Errno> {

@@ -93,6 +93,7 @@ impl Watcher {
             begun: Instant::now(),
             last_read: Instant::now(),
             overflows: 0,
+            lost_opens: 0,
         };
         let any = driver.look_at_mounts()?;
         if !any && !options.paths.is_empty() {

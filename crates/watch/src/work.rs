@@ -57,8 +57,6 @@ const PLACED: usize = 256;
 pub(crate) const OPEN: usize = 64;
 /// Extents of one directory: 4,096 blocks hold a million names.
 const EXTENTS_A_DIRECTORY: usize = 4096;
-/// The size of a directory of one block.
-const ONE_BLOCK: i64 = foreseek_units::PAGE_SIZE as i64;
 /// The block device is closed after this time without work.
 const IDLE: Duration = Duration::from_secs(2);
 /// The time between two looks who else reads while there is nothing to fetch. A look takes 0.05 ms, and what was read
@@ -336,12 +334,12 @@ impl Worker {
             if matches!(condition, ListCondition::UnlessPassedBy(process) if through(process)) {
                 return None;
             }
+            if condition == ListCondition::InMemory && !self.is_in_memory(&file_system, which, tables) {
+                return None;
+            }
             // An xfs reads the first block of a directory when it is opened.
             let before = file_system.inodes.and_then(|_| thread_reads());
             let (directory, fd) = self.shared.reach(&file_system).directory(which).ok()?;
-            if condition == ListCondition::InMemory && !self.is_in_memory(&file_system, fd.as_fd(), tables) {
-                return None;
-            }
             let entries = entries_of(fd.as_fd(), crate::directories::ENTRIES).ok()?;
             if let Some(before) = before {
                 self.report_blocks(which.node, &file_system, fd.as_fd(), before);
@@ -447,22 +445,24 @@ impl Worker {
         placed
     }
 
-    /// Whether to list an open directory, in which a program has opened a file, reads nothing from the device. Elsewhere
-    /// than on ext4 that is not visible, and one block counts as in memory: the program has looked a name up in it.
-    fn is_in_memory(
-        &self,
-        file_system: &FileSystem,
-        directory: BorrowedFd<'_>,
-        tables: &Mutex<Metadata>,
-    ) -> bool {
+    /// Whether to list a directory reads nothing from the device. Elsewhere than on ext4 that is visible only of one that
+    /// is kept in its inode.
+    fn is_in_memory(&self, file_system: &FileSystem, which: InDirectory, tables: &Mutex<Metadata>) -> bool {
         let index = index_of(file_system);
-        let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
-        if file_system.inodes.is_some() || !tables.reads(index, &file_system.volume) {
-            return rustix::fs::fstat(directory).is_ok_and(|stat| stat.st_size <= ONE_BLOCK);
+        let reads = || {
+            let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
+            tables.reads(index, &file_system.volume)
+        };
+        let reach = self.shared.reach(file_system);
+        if file_system.inodes.is_some() || !reads() {
+            return reach.stat_directory(which.node).is_ok_and(|stat| stat.st_blocks == 0);
         }
+        let Ok((_, fd)) = reach.directory(which) else { return false };
+        let extents = extents_of(fd.as_fd());
+        let tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
         let held =
             |extent: Extent| tables.holds(index, ByteSpan::at(extent.lba.offset(), extent.pages.bytes()));
-        extents_of(directory).is_some_and(|extents| extents.into_iter().all(held))
+        extents.is_some_and(|extents| extents.into_iter().all(held))
     }
 
     /// Counts failures other than those with their own counter, and other than a file without blocks.
@@ -491,6 +491,8 @@ impl Worker {
                 Ok((fetch, nodes)) => {
                     let (before, others) = (metadata.bytes, reclaimed());
                     let (looked_up, outcome) = self.request_inodes(fetch, &nodes, &mut metadata);
+                    // The engine learns how long it took.
+                    metadata.wait();
                     let fetched_bytes = metadata.bytes - before + looked_up;
                     self.count_reclaimed(others, fetched_bytes);
                     self.shared.counters.metadata_bytes.add(fetched_bytes.get());

@@ -83,13 +83,17 @@ impl Group {
         mark(&self.fd, on, libc::FAN_OPEN | libc::FAN_ONDIR, any)
     }
 
-    /// Starts or ends reports of each open of a file, by its name in its directory, on the file system of `any`.
+    /// Reports each open of a file, by its name in its directory, on the file system of `any`.
     ///
     /// # Errors
     /// The kernel's error.
-    pub fn watch_files(&self, any: BorrowedFd<'_>, on: bool) -> Result<(), Errno> {
-        let change = if on { libc::FAN_MARK_ADD } else { libc::FAN_MARK_REMOVE };
-        mark(&self.fd, change | libc::FAN_MARK_FILESYSTEM, libc::FAN_OPEN, any)
+    pub fn watch_files(&self, any: BorrowedFd<'_>) -> Result<(), Errno> {
+        mark(&self.fd, libc::FAN_MARK_ADD | libc::FAN_MARK_FILESYSTEM, libc::FAN_OPEN, any)
+    }
+
+    /// Reports nothing any more of whole file systems.
+    pub fn forget_file_systems(&self) {
+        flush(&self.fd, libc::FAN_MARK_FILESYSTEM);
     }
 
     /// A second handle on the group, with which other threads mark directories.
@@ -150,16 +154,7 @@ impl Marker {
 
     /// Removes all marks.
     pub fn flush(&self) {
-        // SAFETY: no memory is passed; the kernel checks the descriptors.
-        unsafe {
-            libc::fanotify_mark(
-                self.fd.as_raw_fd(),
-                libc::FAN_MARK_FLUSH,
-                0,
-                libc::AT_FDCWD,
-                std::ptr::null(),
-            );
-        }
+        flush(&self.fd, 0);
     }
 
     /// Removes the mark of a directory.
@@ -170,6 +165,13 @@ impl Marker {
         let flags = libc::FAN_MARK_REMOVE | libc::FAN_MARK_ONLYDIR;
         mark(&self.fd, flags, libc::FAN_OPEN | libc::FAN_EVENT_ON_CHILD, directory)
     }
+}
+
+/// Removes all marks of a kind.
+fn flush(group: &OwnedFd, kind: libc::c_uint) {
+    let flags = libc::FAN_MARK_FLUSH | kind;
+    // SAFETY: no memory is passed; the kernel checks the descriptors.
+    unsafe { libc::fanotify_mark(group.as_raw_fd(), flags, 0, libc::AT_FDCWD, std::ptr::null()) };
 }
 
 fn mark(group: &OwnedFd, flags: libc::c_uint, mask: u64, on: BorrowedFd<'_>) -> Result<(), Errno> {
@@ -241,7 +243,7 @@ mod tests {
             return;
         }
         let mut all_files = Group::of_all_files().unwrap();
-        all_files.watch_files(open(place.path()).as_fd(), true).unwrap();
+        all_files.watch_files(open(place.path()).as_fd()).unwrap();
         let marker = files.marker().unwrap();
         marker.add(open(&marked).as_fd()).unwrap();
         let inode = |path: &Path| Some(rustix::fs::stat(path).unwrap().st_ino);
@@ -264,7 +266,7 @@ mod tests {
             assert_eq!(seen.iter().filter(is_it).count(), 1);
         }
         assert!(seen.iter().all(|event| !event.on_directory));
-        all_files.watch_files(open(place.path()).as_fd(), false).unwrap();
+        all_files.forget_file_systems();
         cat(&other.join("file"));
         assert!(taken(&mut all_files).is_empty());
         assert!(taken(&mut directories).iter().all(|event| event.on_directory));
