@@ -788,3 +788,37 @@ fn a_disk_that_sorts_its_queue_is_asked_sooner() {
     eprintln!("files opened before the first batch: {sorted}, and {one_by_one} where nothing is sorted");
     assert!(sorted * 4 <= one_by_one * 3, "{sorted} {one_by_one}");
 }
+
+/// Another program has opened a file by its path in the tree. Directories that a program lists are listed as ever; the
+/// one that was entered waits for more files.
+#[test]
+fn a_program_with_a_list_does_not_delay_one_that_lists() {
+    let node = |inode| Node { device: DeviceNo(1), inode };
+    let mut engine = Walks::new(Settings::default(), Arc::new(Flat));
+    let [bystander, lister] = [ProcessId(7), ProcessId(8)];
+    let entered = Event::DirectoryEntered { pid: bystander, directory: node(10), parent: Some(node(1)) };
+    let opened = Event::FileOpened { pid: bystander, directory: node(10), file: node(100) };
+    let directories = [(1, None), (2, Some(1)), (3, Some(1))].map(|(inode, parent)| Event::DirectoryOpened {
+        pid: lister,
+        directory: node(inode),
+        parent: parent.map(node),
+    });
+    let mut asked = Vec::new();
+    for (at, event) in [entered, opened].into_iter().chain(directories).enumerate() {
+        let mut out = Commands::new();
+        engine.on(Instant(at as u64 + 1), event, &mut out);
+        asked.extend(out.drain().filter_map(|command| match command {
+            Command::List { directory, condition } => Some((directory.node.inode, condition)),
+            _ => None,
+        }));
+    }
+    asked.sort_by_key(|it| it.0);
+    assert_eq!(asked.iter().map(|it| it.0).collect::<Vec<_>>(), [1, 2, 3]);
+    assert!(asked.iter().all(|it| it.1 != ListCondition::InMemory));
+    // It lists that one, too.
+    let mut out = Commands::new();
+    let event = Event::DirectoryOpened { pid: lister, directory: node(10), parent: Some(node(1)) };
+    engine.on(Instant(9), event, &mut out);
+    assert!(out.drain().any(|it| matches!(it, Command::List { directory, condition: ListCondition::Always }
+        if directory.node == node(10))));
+}
