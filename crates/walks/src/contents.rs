@@ -152,7 +152,7 @@ impl State {
             walk.price = Some(batch.price / count);
             walk.prepared = Nanos::ZERO;
         }
-        let fetch = self.start_fetch(at, FetchKind::Contents, batch.taken, batch.price);
+        let fetch = self.start_fetch(at, FetchKind::Contents, batch.taken, batch.price, Bytes::ZERO);
         self.outbox.push_back(Command::Fetch { fetch, parts });
         Stopped::No
     }

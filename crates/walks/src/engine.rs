@@ -10,39 +10,36 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Walks {
     state: State,
-    now: Instant,
 }
 
 impl Walks {
     /// An engine without walks. `costs`: the profile of the device.
     #[must_use]
     pub fn new(settings: Settings, costs: Arc<dyn DeviceCosts>) -> Self {
-        Self { state: State::new(settings, costs), now: Instant::ZERO }
+        Self { state: State::new(settings, costs) }
     }
 
     /// Handles an event. Adds the resulting commands to `out`, which the driver passes empty. Commands that do
     /// not fit follow at the next event, and until then [`deadline`](Self::deadline) is the present time.
     pub fn on(&mut self, now: Instant, event: Event<'_>, out: &mut Commands) {
-        self.now = self.now.max(now);
         let state = &mut self.state;
-        state.now = self.now;
+        let now = state.now.max(now);
+        state.now = now;
         match event {
             Event::DirectoryOpened { pid, directory, parent } => {
-                state.directory_opened(self.now, pid, directory, parent);
+                state.directory_opened(now, pid, directory, parent);
             }
             Event::DirectoryEntered { pid, directory, parent } => {
-                state.directory_entered(self.now, pid, directory, parent);
+                state.directory_entered(now, pid, directory, parent);
             }
-            Event::FileOpened { pid, directory, file } => state.file_opened(self.now, pid, directory, file),
-            Event::LookedUp { pid, directory, node } => state.looked_up(self.now, pid, directory, node),
+            Event::FileOpened { pid, directory, file } => state.file_opened(now, pid, directory, file),
+            Event::LookedUp { pid, directory, node } => state.looked_up(now, pid, directory, node),
             Event::Read { file, end } => state.read(file, end),
             Event::Listed { directory, entries, inodes } => state.listed(directory, entries, inodes),
             Event::BlocksRead { directory, blocks } => state.blocks_read(directory, blocks),
             Event::Unlistable { directory } => state.unlistable(directory),
             Event::Placed { files } => state.placed(files),
-            Event::Done { fetch, fetched_bytes, outcome } => {
-                state.done(self.now, fetch, fetched_bytes, outcome)
-            }
+            Event::Done { fetch, fetched_bytes, outcome } => state.done(now, fetch, fetched_bytes, outcome),
             Event::Changed { directory } => state.changed(directory),
             Event::Budget { bytes } => state.settings.budget = bytes,
             Event::Program { pid, name } => state.classes.runs(pid, name),
@@ -59,14 +56,15 @@ impl Walks {
     /// When the engine wants [`Event::Tick`]; a time in the past means at once.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        if self.state.outbox.is_empty() { self.state.deadline() } else { Some(self.now) }
+        if self.state.outbox.is_empty() { self.state.deadline() } else { Some(self.state.now) }
     }
 
     /// Whether programs walk whose files are all in memory, and no others within this time before the last event: events
     /// may wait.
     #[must_use]
     pub fn is_quiet(&self, within: Nanos) -> bool {
-        let mut walks = self.state.live().filter(|walk| walk.last + within >= self.now || walk.is_fetching());
+        let mut walks =
+            self.state.live().filter(|walk| walk.last + within >= self.state.now || walk.is_fetching());
         walks.next().is_some_and(|walk| walk.quiet.is_some()) && walks.all(|walk| walk.quiet.is_some())
     }
 
@@ -79,7 +77,7 @@ impl Walks {
     fn end_idle(&mut self) {
         for at in 0..WALKS_LIMIT {
             let idle = self.state.settings.idle;
-            if self.state.walks[at].as_ref().is_some_and(|walk| walk.last + idle <= self.now) {
+            if self.state.walks[at].as_ref().is_some_and(|walk| walk.last + idle <= self.state.now) {
                 self.state.end(at);
             }
         }

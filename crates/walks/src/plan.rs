@@ -473,10 +473,7 @@ impl State {
         self.mark(&taken, flag::INODE_ASKED);
         self.spent_on_metadata(at, charge);
         let least = self.least_read(&taken, &nodes);
-        let fetch = self.start_fetch(at, FetchKind::Inodes, taken, charge);
-        if let Some(flight) = self.in_flight.get_mut(&fetch) {
-            flight.least = least;
-        }
+        let fetch = self.start_fetch(at, FetchKind::Inodes, taken, charge, least);
         self.outbox.push_back(Command::FetchMetadata { fetch, nodes });
         true
     }
@@ -520,7 +517,7 @@ impl State {
         self.mark(&batch.taken, flag::FETCHED);
         self.spent_on_metadata(at, batch.price);
         let parts = self.parts(&batch.taken);
-        let fetch = self.start_fetch(at, FetchKind::Blocks, batch.taken, batch.price);
+        let fetch = self.start_fetch(at, FetchKind::Blocks, batch.taken, batch.price, Bytes::ZERO);
         self.outbox.push_back(Command::Fetch { fetch, parts });
         true
     }

@@ -151,6 +151,7 @@ impl State {
         kind: FetchKind,
         items: Vec<About>,
         charge: Nanos,
+        least: Bytes,
     ) -> FetchId {
         let fetch = FetchId(self.next_fetch);
         self.next_fetch += 1;
@@ -161,7 +162,7 @@ impl State {
                 FetchKind::Inodes | FetchKind::Blocks => walk.metadata = Some(fetch),
             }
         }
-        let (begun, least) = (self.now, Bytes::ZERO);
+        let begun = self.now;
         self.in_flight.insert(fetch, PendingFetch { walk: Some(at), kind, items, charge, begun, least });
         fetch
     }

@@ -251,6 +251,12 @@ struct Worst {
     all: f64,
 }
 
+impl Worst {
+    fn max(self, other: Self) -> Self {
+        Self { fetches: self.fetches.max(other.fetches), all: self.all.max(other.all) }
+    }
+}
+
 /// Checks the bound, and returns two ratios. One is the cost of fetches, less the allowance, to the optimum.
 /// The other is all device time, less the allowance, to that without an engine.
 fn judge(adversary: &Adversary, rho: f64) -> Result<Worst, String> {
@@ -303,8 +309,7 @@ fn play_with(
     for what in moves {
         adversary.make(*what);
         let now = judge(&adversary, rho)?;
-        worst.fetches = worst.fetches.max(now.fetches);
-        worst.all = worst.all.max(now.all);
+        worst = worst.max(now);
     }
     assert!(adversary.engine_world.most_held <= settings.budget);
     Ok(worst)
@@ -366,15 +371,19 @@ fn games(layouts: [Layout; 3]) -> Vec<Game> {
     games
 }
 
+/// The worst ratios of these games.
+fn worst_of(games: &[Game], disk: Disk, has_list: bool) -> Worst {
+    let play = |game| play_with(game, Settings::default(), disk, has_list);
+    games
+        .iter()
+        .map(play)
+        .fold(Worst::default(), |worst, game| worst.max(game.unwrap_or_else(|message| panic!("{message}"))))
+}
+
 /// Prints the worst ratios beyond the allowance as lines of JSON, as `benches/results/walks` has them.
 fn worst_ratios(disk: Disk) {
     for (layouts, places) in [(LAYOUTS, "known"), (UNPLACED, "unknown")] {
-        let mut worst = Worst::default();
-        for game in games(layouts) {
-            let game = play(&game, Settings::default(), disk).unwrap_or_else(|it| panic!("{it}"));
-            worst.fetches = worst.fetches.max(game.fetches);
-            worst.all = worst.all.max(game.all);
-        }
+        let worst = worst_of(&games(layouts), disk, false);
         eprintln!(
             "{{\"games\": 150, \"places_of_directories\": \"{places}\", \"device\": \"{}\", \"fetches_over_optimum\": {:.3}, \"all_over_stock\": {:.3}}}",
             disk.name(),
@@ -400,12 +409,7 @@ fn the_worst_ratios_are_within_the_bound_by_the_costs_of_a_profile() {
 #[test]
 fn the_worst_ratios_of_programs_with_a_list_of_files_are_within_the_bound() {
     for disk in Disk::ALL {
-        let mut worst = Worst::default();
-        for game in games(LAYOUTS).iter().chain(&games(UNPLACED)) {
-            let game = play_with(game, Settings::default(), disk, true).unwrap_or_else(|it| panic!("{it}"));
-            worst.fetches = worst.fetches.max(game.fetches);
-            worst.all = worst.all.max(game.all);
-        }
+        let worst = worst_of(&[games(LAYOUTS), games(UNPLACED)].concat(), disk, true);
         eprintln!(
             "{{\"games\": 300, \"by_a_list_of_files\": true, \"device\": \"{}\", \"fetches_over_optimum\": {:.3}, \"all_over_stock\": {:.3}}}",
             disk.name(),

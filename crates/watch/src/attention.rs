@@ -29,7 +29,7 @@ const LINGER: Nanos = Nanos::from_secs(5);
 const TRIAL: Nanos = Nanos::from_secs(10);
 /// More opens than this in a period are of files in memory: 4,000 a second.
 const OPENS_MOST: u64 = 1000;
-/// The first pause, and the longest: 20 s of every 10 minutes.
+/// The first pause, and the longest. A trial is then a sixtieth of the time.
 const PAUSE: Nanos = Nanos::from_secs(10);
 const PAUSE_MOST: Nanos = Nanos::from_secs(600);
 
@@ -83,9 +83,9 @@ impl Attention {
         self.opens += files;
     }
 
-    /// Looks at what the disk has done, and at how many files programs with a list of them have used that were read ahead.
-    /// `listed`: how much programs that list directories have opened; they are seen without this, and seeks are theirs while
-    /// they go on. Returns whether to observe all opens from now on.
+    /// Looks at the work of the disk. `used`: files that were read ahead for programs with a list, and that these have
+    /// opened. `listed`: files and directories that programs which list directories have opened. Seeks are theirs while
+    /// that grows. Returns whether to observe all opens from now on.
     pub(crate) fn look(&mut self, now: Instant, work: DiskWork, used: u64, listed: u64) -> bool {
         let before = self.last.replace((now, work));
         let opens = std::mem::take(&mut self.opens);

@@ -234,7 +234,7 @@ impl Directories {
         by: Arc<Credentials>,
         now: Instant,
     ) -> Arc<Directory> {
-        let directory = self.keep(node, handle, parent, now);
+        let directory = self.reached(node, handle, parent, now);
         directory.opened(by, now);
         directory
     }
@@ -255,10 +255,6 @@ impl Directories {
         parent: Option<Node>,
         now: Instant,
     ) -> Arc<Directory> {
-        self.keep(node, handle, parent, now)
-    }
-
-    fn keep(&self, node: Node, handle: FileHandle, parent: Option<Node>, now: Instant) -> Arc<Directory> {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         if table.directories.len() >= DIRECTORIES && !table.directories.contains_key(&node) {
             table.make_room(now);

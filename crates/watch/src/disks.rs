@@ -27,7 +27,7 @@ pub(crate) struct Disk {
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) shared: Arc<SharedDisk>,
     workers: Workers,
-    /// Whether all opens of files are observed; without a view of what the disk does they never are.
+    /// Whether all opens of files are observed; never if the kernel does not count the work of the disk.
     attention: Attention,
     load: Option<DiskLoad>,
     file_systems: FxHashSet<DeviceNo>,

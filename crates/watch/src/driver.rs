@@ -258,8 +258,11 @@ impl Driver {
     /// Starts and ends the observation of all opens on a disk.
     fn attend(&mut self) {
         let now = self.now();
-        let changed = self.disks.list.iter_mut().filter_map(|disk| disk.attend(now).then_some(())).count();
-        if changed > 0 {
+        let mut changed = false;
+        for disk in &mut self.disks.list {
+            changed |= disk.attend(now);
+        }
+        if changed {
             self.mark_all_files();
         }
     }
@@ -280,40 +283,29 @@ impl Driver {
         let mut all = Vec::new();
         let (processes, watching, shared) = (&mut self.processes, &self.watching, &self.shared);
         let disks = &mut self.disks;
-        let (mut more, mut any) = (false, false);
-        for _ in 0..BUFFERS {
-            more = self.all_files.take(|seen| {
-                any = true;
-                if !processes.counts(seen.process) {
-                    return shared.counters.passed_over.add(1);
-                }
-                let OpenEvent { process, process_fd, file_system, directory, name, .. } = seen;
-                let (Some(name), Some(file_system)) = (name, watching.by_id(file_system)) else { return };
-                disks.attended(file_system.number);
-                let node = directory.inode().map(|inode| file_system.node(inode));
-                let is_followed = node
-                    .and_then(|node| shared.directories.get(node))
-                    .is_some_and(|known| known.is_followed(Clock::now()));
-                if is_followed {
-                    return;
-                }
-                let Some(opener) = processes.opener(process, process_fd, Clock::now()) else {
-                    return shared.counters.gone.add(1);
-                };
-                if let Some((_, file)) = file_of(shared, file_system, &directory, name) {
-                    all.push(FileEntered {
-                        file_system: file_system.clone(),
-                        directory,
-                        file,
-                        process,
-                        opener,
-                    });
-                }
-            });
-            if !more {
-                break;
+        let mut any = false;
+        let more = take(&mut self.all_files, |seen| {
+            any = true;
+            if !processes.counts(seen.process) {
+                return shared.counters.passed_over.add(1);
             }
-        }
+            let OpenEvent { process, process_fd, file_system, directory, name, .. } = seen;
+            let (Some(name), Some(file_system)) = (name, watching.by_id(file_system)) else { return };
+            disks.attended(file_system.number);
+            let node = directory.inode().map(|inode| file_system.node(inode));
+            let is_followed = node
+                .and_then(|node| shared.directories.get(node))
+                .is_some_and(|known| known.is_followed(Clock::now()));
+            if is_followed {
+                return;
+            }
+            let Some(opener) = processes.opener(process, process_fd, Clock::now()) else {
+                return shared.counters.gone.add(1);
+            };
+            if let Some((_, file)) = file_of(shared, file_system, &directory, name) {
+                all.push(FileEntered { file_system: file_system.clone(), directory, file, process, opener });
+            }
+        });
         if any {
             self.last_read = Clock::now();
         }
@@ -349,31 +341,25 @@ impl Driver {
     fn take_directories(&mut self) -> (Vec<DirectoryOpened>, bool) {
         let mut all = Vec::new();
         let (processes, watching, shared) = (&mut self.processes, &self.watching, &self.shared);
-        let mut more = false;
-        for _ in 0..BUFFERS {
-            more = self.directories.take(|seen| {
-                if !processes.counts(seen.process) {
-                    return shared.counters.passed_over.add(1);
-                }
-                let OpenEvent { process, process_fd, file_system, directory, .. } = seen;
-                let Some(file_system) = watching.by_id(file_system) else { return };
-                let Some(opener) = processes.opener(process, process_fd, Clock::now()) else {
-                    if processes.counts(process) {
-                        file_system.volume.disk.missed_a_program();
-                    }
-                    return shared.counters.gone.add(1);
-                };
-                // Its own reads are no reason to hold back.
-                file_system.volume.disk.helps(process);
-                shared.counters.directories_opened.add(1);
-                if let Some(found) = find(file_system, directory) {
-                    all.push(DirectoryOpened { found, process, opener });
-                }
-            });
-            if !more {
-                break;
+        let more = take(&mut self.directories, |seen| {
+            if !processes.counts(seen.process) {
+                return shared.counters.passed_over.add(1);
             }
-        }
+            let OpenEvent { process, process_fd, file_system, directory, .. } = seen;
+            let Some(file_system) = watching.by_id(file_system) else { return };
+            let Some(opener) = processes.opener(process, process_fd, Clock::now()) else {
+                if processes.counts(process) {
+                    file_system.volume.disk.missed_a_program();
+                }
+                return shared.counters.gone.add(1);
+            };
+            // Its own reads are no reason to hold back.
+            file_system.volume.disk.helps(process);
+            shared.counters.directories_opened.add(1);
+            if let Some(found) = find(file_system, directory) {
+                all.push(DirectoryOpened { found, process, opener });
+            }
+        });
         (all, more)
     }
 
@@ -390,23 +376,17 @@ impl Driver {
     fn take_files(&mut self) -> (Vec<FileOpened>, bool) {
         let mut all = Vec::new();
         let (processes, watching, shared) = (&mut self.processes, &self.watching, &self.shared);
-        let mut more = false;
-        for _ in 0..BUFFERS {
-            more = self.files.take(|seen| {
-                if !processes.counts(seen.process) {
-                    return shared.counters.passed_over.add(1);
-                }
-                let Some(name) = seen.name else { return };
-                let Some(file_system) = watching.by_id(seen.file_system) else { return };
-                file_system.volume.disk.helps(seen.process);
-                if let Some((directory, file)) = file_of(shared, file_system, &seen.directory, name) {
-                    all.push(FileOpened { process: seen.process, directory, file });
-                }
-            });
-            if !more {
-                break;
+        let more = take(&mut self.files, |seen| {
+            if !processes.counts(seen.process) {
+                return shared.counters.passed_over.add(1);
             }
-        }
+            let Some(name) = seen.name else { return };
+            let Some(file_system) = watching.by_id(seen.file_system) else { return };
+            file_system.volume.disk.helps(seen.process);
+            if let Some((directory, file)) = file_of(shared, file_system, &seen.directory, name) {
+                all.push(FileOpened { process: seen.process, directory, file });
+            }
+        });
         (all, more)
     }
 
@@ -455,6 +435,11 @@ impl Driver {
         let (directories, entries) = self.shared.directories.counts();
         (status.known_directories, status.known_entries) = (directories as u64, entries as u64);
     }
+}
+
+/// Reads some buffers of events; returns whether there may be more.
+fn take(group: &mut Group, mut each: impl FnMut(OpenEvent<'_>)) -> bool {
+    (0..BUFFERS).all(|_| group.take(&mut each))
 }
 
 /// A directory that was opened, and the one above it.

@@ -21,13 +21,13 @@ use crate::reach::{Opened, Reach, TOGETHER};
 use crate::unused::Unused;
 use crate::wake::Wake;
 use foreseek_places::Cached::LeftOut;
-use foreseek_places::{Map, Metadata, OrderBy, SharedDisk, entries_of, placed};
+use foreseek_places::{
+    Map, Metadata, OrderBy, SharedDisk, blocks_of, entries_of, extents_of_directory, placed,
+};
 use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_storage::fanotify::Marker;
-use foreseek_storage::{
-    HostFd, Layout, LowIoPriority, batch_scheduling, reclaimed, thread_reads, xfs_directory,
-};
-use foreseek_units::{ByteSpan, Bytes, Lba, Pages, Sectors};
+use foreseek_storage::{HostFd, LowIoPriority, batch_scheduling, reclaimed, thread_reads, xfs_directory};
+use foreseek_units::{ByteSpan, Bytes, Lba, Pages};
 use foreseek_walks::{DeviceNo, InDirectory, InodeFetch, Kind, ListCondition, Node, Outcome, Part};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::OFlags;
@@ -55,8 +55,6 @@ const QUEUE: usize = 1024;
 const PLACED: usize = 256;
 /// Files that the fetching thread keeps open, for files whose pieces lie among those of others.
 pub(crate) const OPEN: usize = 64;
-/// Extents of one directory: 4,096 blocks hold a million names.
-const EXTENTS_A_DIRECTORY: usize = 4096;
 /// The block device is closed after this time without work.
 const IDLE: Duration = Duration::from_secs(2);
 /// The time between two looks who else reads while there is nothing to fetch. A look takes 0.05 ms, and what was read
@@ -262,12 +260,6 @@ fn give<T>(to: Option<&SyncSender<T>>, job: T) -> bool {
     })
 }
 
-/// The blocks of an open directory.
-fn extents_of(directory: BorrowedFd<'_>) -> Option<Vec<Extent>> {
-    let fd = HostFd::new(directory.as_raw_fd())?;
-    Some(Layout::exactly(fd, Sectors::ZERO, EXTENTS_A_DIRECTORY).ok()?.extents)
-}
-
 fn without_place(file: Node) -> PlacedFile {
     PlacedFile {
         file,
@@ -424,19 +416,9 @@ impl Worker {
             placed.length = Bytes(blocks.max(u64::try_from(stat.st_size).unwrap_or(0)));
             return placed;
         }
-        let index = index_of(file_system);
-        let reads = || {
-            let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
-            tables.reads(index, &file_system.volume)
-        };
-        if !reads() {
-            return placed;
-        }
-        let Ok((_, fd)) = self.shared.reach(file_system).directory(which) else { return placed };
-        let tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
-        for extent in extents_of(fd.as_fd()).into_iter().flatten() {
+        for (extent, held) in self.blocks_of(file_system, which, tables).unwrap_or_default() {
             placed.length += extent.pages.bytes();
-            if tables.holds(index, ByteSpan::at(extent.lba.offset(), extent.pages.bytes())) {
+            if held {
                 placed.resident += extent.pages;
             } else {
                 placed.missing.push(Extent { lba: extent.lba + file_system.volume.backing.start, ..extent });
@@ -445,24 +427,34 @@ impl Worker {
         placed
     }
 
+    /// The blocks of a directory of ext4, and whether each extent is in memory; `None` if the device or the directory cannot
+    /// be read.
+    fn blocks_of(
+        &self,
+        file_system: &FileSystem,
+        which: InDirectory,
+        tables: &Mutex<Metadata>,
+    ) -> Option<Vec<(Extent, bool)>> {
+        let index = index_of(file_system);
+        let tables = || tables.lock().unwrap_or_else(PoisonError::into_inner);
+        if !tables().reads(index, &file_system.volume) {
+            return None;
+        }
+        let (_, fd) = self.shared.reach(file_system).directory(which).ok()?;
+        let extents = extents_of_directory(fd.as_fd());
+        let tables = tables();
+        Some(extents.into_iter().map(|it| (it, tables.holds(index, blocks_of(&it)))).collect())
+    }
+
     /// Whether to list a directory reads nothing from the device. Elsewhere than on ext4 that is visible only of one that
     /// is kept in its inode.
     fn is_in_memory(&self, file_system: &FileSystem, which: InDirectory, tables: &Mutex<Metadata>) -> bool {
-        let index = index_of(file_system);
-        let reads = || {
-            let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
-            tables.reads(index, &file_system.volume)
-        };
-        let reach = self.shared.reach(file_system);
-        if file_system.inodes.is_some() || !reads() {
-            return reach.stat_directory(which.node).is_ok_and(|stat| stat.st_blocks == 0);
+        let blocks = file_system.inodes.is_none().then(|| self.blocks_of(file_system, which, tables));
+        if let Some(blocks) = blocks.flatten().filter(|blocks| !blocks.is_empty()) {
+            return blocks.iter().all(|(_, held)| *held);
         }
-        let Ok((_, fd)) = reach.directory(which) else { return false };
-        let extents = extents_of(fd.as_fd());
-        let tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
-        let held =
-            |extent: Extent| tables.holds(index, ByteSpan::at(extent.lba.offset(), extent.pages.bytes()));
-        extents.is_some_and(|extents| extents.into_iter().all(held))
+        let stat = self.shared.reach(file_system).stat_directory(which.node);
+        stat.is_ok_and(|stat| stat.st_blocks == 0)
     }
 
     /// Counts failures other than those with their own counter, and other than a file without blocks.

@@ -220,12 +220,8 @@ fn beside_others(disk: &Disk) -> Option<String> {
 }
 
 fn order(walk: &Walk) -> String {
-    let order = walk.order.clone().unwrap_or_default();
-    if walk.has_list {
-        format!("{order}, by a list of files").trim_start_matches(", ").to_owned()
-    } else {
-        order
-    }
+    let list = walk.has_list.then_some("by a list of files");
+    walk.order.as_deref().into_iter().chain(list).collect::<Vec<_>>().join(", ")
 }
 
 fn walks_table(walks: &[Walk]) -> String {
