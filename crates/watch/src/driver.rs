@@ -10,24 +10,18 @@
 use crate::Result;
 use crate::budget::{Budget, window_of};
 use crate::disks::Disks;
-use crate::file_system::FileSystem;
+use crate::handles::{Found, file_of, find, path_of};
 use crate::processes::{Opener, Processes};
 use crate::status::{Disk as DiskStatus, WatchStatus, Watched};
 use crate::watched::{Changes, Watching};
 use crate::work::Shared;
 use foreseek_seam::ProcessId;
-use foreseek_storage::FileHandle;
 use foreseek_storage::fanotify::{Group, OpenEvent};
 use foreseek_units::{Bytes, Instant};
-use foreseek_walks::{Entered, Event, Node, Opened};
+use foreseek_walks::{Entered, Event, Node};
 use rustc_hash::FxHashMap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
-use rustix::io::Errno;
 use std::fs::File;
-use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant as Clock};
@@ -44,12 +38,6 @@ const ANSWERS: usize = 64;
 const PAUSE: Duration = Duration::from_millis(2);
 /// The same while programs find everything in memory. They open a hundred directories in this time.
 const QUIET_PAUSE: Duration = Duration::from_millis(10);
-/// Files after which the reads of a program that has a list of them are no reason to hold back: from then on it is read
-/// ahead of. A database opens few files.
-const HELPED_FROM: u64 = 8;
-/// Directories above a file that are looked at: real trees are not deeper, and the search ends here in a loop of a damaged
-/// file system.
-const ABOVE: usize = 64;
 /// How often the status is updated while there are events.
 const STATUS: Duration = Duration::from_millis(100);
 
@@ -76,14 +64,6 @@ pub(crate) struct Driver {
     pub(crate) window: Bytes,
 }
 
-/// A directory that a program opened.
-struct Found {
-    file_system: Arc<FileSystem>,
-    node: Node,
-    parent: Option<Node>,
-    handle: FileHandle,
-}
-
 /// An event of the group of directories.
 struct DirectoryOpened {
     found: Found,
@@ -92,23 +72,14 @@ struct DirectoryOpened {
 }
 
 /// An event of the group of files.
-struct FileOpened {
-    process: u32,
-    directory: Node,
-    file: Node,
-}
-
-/// An event of the group of all files.
-struct FileEntered {
-    file_system: Arc<FileSystem>,
-    directory: FileHandle,
-    file: Node,
-    process: u32,
-    opener: Opener,
+pub(crate) struct FileOpened {
+    pub(crate) process: u32,
+    pub(crate) directory: Node,
+    pub(crate) file: Node,
 }
 
 impl Driver {
-    fn now(&self) -> Instant {
+    pub(crate) fn now(&self) -> Instant {
         Instant(u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
@@ -210,12 +181,7 @@ impl Driver {
     }
 
     fn handle_overflow(&mut self) {
-        if self.all_files.overflows() > self.lost_opens {
-            // Programs that list are seen without these.
-            self.lost_opens = self.all_files.overflows();
-            self.disks.attend_no_more(self.now());
-            self.mark_all_files();
-        }
+        self.handle_lost_opens();
         let overflows = self.directories.overflows() + self.files.overflows();
         if overflows > self.overflows {
             self.shared.counters.overflows.add(overflows - self.overflows);
@@ -253,89 +219,6 @@ impl Driver {
         // Last: what is reported otherwise is known by now.
         let more_entered = self.take_entered();
         more_files || more_directories || more_entered
-    }
-
-    /// Starts and ends the observation of all opens on a disk.
-    fn attend(&mut self) {
-        let now = self.now();
-        let mut changed = false;
-        for disk in &mut self.disks.list {
-            changed |= disk.attend(now);
-        }
-        if changed {
-            self.mark_all_files();
-        }
-    }
-
-    /// Has opens of all files reported on the disks on which they are observed, and on no others.
-    fn mark_all_files(&self) {
-        self.all_files.forget_file_systems();
-        let on = self.disks.list.iter().filter(|disk| disk.observes_all());
-        for file_system in on.flat_map(|disk| self.watching.iter().filter(|it| disk.holds(it.number))) {
-            // It may be unmounted by now.
-            let _ = file_system.view().and_then(|view| self.all_files.watch_files(view.root()));
-        }
-    }
-
-    /// Reads opens of all files, and passes those on that are not reported otherwise: of programs that have a list of
-    /// files. Returns whether there may be more.
-    fn take_entered(&mut self) -> bool {
-        let mut all = Vec::new();
-        let (processes, watching, shared) = (&mut self.processes, &self.watching, &self.shared);
-        let disks = &mut self.disks;
-        let mut any = false;
-        let more = take(&mut self.all_files, |seen| {
-            any = true;
-            if !processes.counts(seen.process) {
-                return shared.counters.passed_over.add(1);
-            }
-            let OpenEvent { process, process_fd, file_system, directory, name, .. } = seen;
-            let (Some(name), Some(file_system)) = (name, watching.by_id(file_system)) else { return };
-            disks.attended(file_system.number);
-            let node = directory.inode().map(|inode| file_system.node(inode));
-            let is_followed = node
-                .and_then(|node| shared.directories.get(node))
-                .is_some_and(|known| known.is_followed(Clock::now()));
-            if is_followed {
-                return;
-            }
-            let Some(opener) = processes.opener(process, process_fd, Clock::now()) else {
-                return shared.counters.gone.add(1);
-            };
-            if let Some((_, file)) = file_of(shared, file_system, &directory, name) {
-                all.push(FileEntered { file_system: file_system.clone(), directory, file, process, opener });
-            }
-        });
-        if any {
-            self.last_read = Clock::now();
-        }
-        all.into_iter().for_each(|opened| self.file_entered(opened));
-        more
-    }
-
-    /// A program opened a file in a directory that is not followed.
-    fn file_entered(&mut self, opened: FileEntered) {
-        let FileEntered { file_system, directory, file, process, opener } = opened;
-        let (pid, now, at) = (ProcessId(process), self.now(), Clock::now());
-        let directories = above(&file_system, directory);
-        let Some((first, _)) = directories.first().cloned() else { return };
-        for (which, (node, handle)) in directories.iter().enumerate() {
-            let parent = directories.get(which + 1).map(|above| above.0);
-            self.shared.directories.reached(*node, handle.clone(), parent, at);
-        }
-        let directories: Vec<Node> = directories.iter().map(|it| it.0).collect();
-        let Opened { visited, files } = self.entered.opened(pid, &directories);
-        if files >= HELPED_FROM {
-            file_system.volume.disk.helps(process);
-        }
-        if let Some(name) = opener.name {
-            self.disks.notify(file_system.number, now, Event::Program { pid, name: &name });
-        }
-        for (directory, parent) in visited {
-            self.shared.directories.entered(directory, opener.credentials.clone(), at);
-            self.disks.notify(file_system.number, now, Event::DirectoryEntered { pid, directory, parent });
-        }
-        self.file_opened(&FileOpened { process, directory: first, file });
     }
 
     fn take_directories(&mut self) -> (Vec<DirectoryOpened>, bool) {
@@ -390,7 +273,7 @@ impl Driver {
         (all, more)
     }
 
-    fn file_opened(&mut self, opened: &FileOpened) {
+    pub(crate) fn file_opened(&mut self, opened: &FileOpened) {
         let FileOpened { process, directory, file } = *opened;
         self.shared.counters.files_opened.add(1);
         if let Some(bytes) = self.shared.unused().used(file) {
@@ -438,78 +321,6 @@ impl Driver {
 }
 
 /// Reads some buffers of events; returns whether there may be more.
-fn take(group: &mut Group, mut each: impl FnMut(OpenEvent<'_>)) -> bool {
+pub(crate) fn take(group: &mut Group, mut each: impl FnMut(OpenEvent<'_>)) -> bool {
     (0..BUFFERS).all(|_| group.take(&mut each))
-}
-
-/// A directory that was opened, and the one above it.
-fn find(file_system: &Arc<FileSystem>, handle: FileHandle) -> Option<Found> {
-    let look = |parent: bool| {
-        let flags = OFlags::PATH | OFlags::DIRECTORY;
-        let fd = file_system.view().ok()?.open(&handle, flags).ok()?;
-        let path = if parent { ".." } else { "." };
-        let stat = rustix::fs::statat(&fd, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        let device = foreseek_storage::DeviceNumber::from_raw(stat.st_dev);
-        (device == file_system.volume.device).then_some(stat.st_ino)
-    };
-    let inode = handle.inode().or_else(|| look(false))?;
-    let node = file_system.node(inode);
-    // Looked up each time: it may have been moved.
-    let above = look(true).map(|inode| file_system.node(inode));
-    // The root of a file system is its own parent.
-    let parent = above.filter(|parent| *parent != node);
-    Some(Found { file_system: file_system.clone(), node, parent, handle })
-}
-
-/// A directory and those above it, up to the root of its file system; none if that is not to be seen.
-fn above(file_system: &FileSystem, handle: FileHandle) -> Vec<(Node, FileHandle)> {
-    let look = || -> Result<Vec<(Node, FileHandle)>, Errno> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut at = file_system.view()?.open(&handle, flags)?;
-        let mut all: Vec<(Node, FileHandle)> = Vec::new();
-        while all.len() < ABOVE {
-            let stat = rustix::fs::fstat(&at)?;
-            let node = file_system.node(stat.st_ino);
-            let is_other = foreseek_storage::DeviceNumber::from_raw(stat.st_dev) != file_system.volume.device;
-            // The root of a file system is its own parent.
-            if is_other || all.last().is_some_and(|(below, _)| *below == node) {
-                return Ok(all);
-            }
-            all.push((node, FileHandle::of(at.as_fd())?));
-            at = rustix::fs::openat(&at, "..", flags, Mode::empty())?;
-        }
-        Err(Errno::LOOP)
-    };
-    look().unwrap_or_default()
-}
-
-/// The node of a file by its name in a directory, and the directory's.
-fn file_of(
-    shared: &Shared,
-    file_system: &FileSystem,
-    directory: &FileHandle,
-    name: &[u8],
-) -> Option<(Node, Node)> {
-    let above = file_system.node(directory.inode()?);
-    if let Some(listing) = shared.directories.get(above).and_then(|known| known.listing())
-        && let Some((inode, _)) = listing.inode_of(name)
-    {
-        return Some((above, file_system.node(inode)));
-    }
-    let fd = file_system.view().ok()?.open(directory, OFlags::PATH | OFlags::DIRECTORY).ok()?;
-    let stat = rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    is_file.then(|| (above, file_system.node(stat.st_ino)))
-}
-
-/// The path of a directory, for root.
-fn path_of(shared: &Shared, node: Node) -> Option<PathBuf> {
-    let known = shared.directories.get(node)?;
-    let file_system = shared.file_system(node.device)?;
-    let fd = file_system.view().ok()?.open(&known.handle, OFlags::PATH | OFlags::DIRECTORY).ok()?;
-    let within =
-        std::fs::read_link(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&fd))).ok()?;
-    let below = within.as_os_str().as_bytes();
-    let below = below.strip_prefix(b"/").unwrap_or(below);
-    Some(file_system.mount.join(std::ffi::OsStr::from_bytes(below)))
 }

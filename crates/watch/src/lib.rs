@@ -10,7 +10,8 @@
 //! | file | what |
 //! |---|---|
 //! | `driver` | one thread that receives opens, passes them on, and has commands carried out |
-//! | `attention` | when opens of all files are observed |
+//! | `attention`, `all_opens` | when opens of all files are observed, and what is made of them |
+//! | `handles` | nodes and paths of the directories that events name |
 //! | `processes`, `directories` | the processes, their rights and opens; the listings of directories |
 //! | `mounts`, `watched`, `file_system` | the watched file systems, and access to their files |
 //! | `reach`, `leases` | opening only files that a walker could open itself |
@@ -26,6 +27,7 @@
 //! - *It leaves nothing behind*: marks are removed with the process.
 #![forbid(unsafe_code)]
 
+mod all_opens;
 mod attention;
 mod budget;
 mod counters;
@@ -36,6 +38,7 @@ mod driver;
 mod engine;
 mod error;
 mod file_system;
+mod handles;
 mod leases;
 mod mounts;
 mod options;
