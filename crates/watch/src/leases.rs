@@ -4,22 +4,48 @@
 //! Source: `/proc/locks` (fs/locks.c, `lock_get_status`): number, kind (`LEASE`, `DELEG`), state, access, process,
 //! `major:minor:inode` with hexadecimal device numbers, range.
 //!
-//! Limit: a lease that is taken between the check and the open is broken; the open does not wait for it
+//! To read it makes the kernel wait for all processors, a millisecond, and stops everyone who locks a file meanwhile. It is
+//! therefore read every [`RENEWED`] at most.
+//!
+//! Limit: a lease that is taken between the read and the open is broken; the open does not wait for it
 //! (`O_NONBLOCK`).
 
 use foreseek_storage::DeviceNumber;
 use rustc_hash::FxHashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The longest time between a read of the leases and an open: a disk serves two requests in it.
+const RENEWED: Duration = Duration::from_millis(20);
 
 /// The files under leases at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Leases(FxHashSet<(DeviceNumber, u64)>);
 
-impl Leases {
-    /// The present leases. `None` if they cannot be read; then nothing may be opened.
-    pub(crate) fn now() -> Option<Self> {
-        Some(Self::parse(&std::fs::read_to_string("/proc/locks").ok()?))
+/// The leases as they were read last, for all threads.
+#[derive(Debug, Default)]
+pub(crate) struct LastLeases(Mutex<Option<(Instant, Arc<Leases>)>>);
+
+impl LastLeases {
+    /// The leases of the last [`RENEWED`]. `None` if they cannot be read; then nothing may be opened.
+    pub(crate) fn present(&self) -> Option<Arc<Leases>> {
+        self.read_by(Instant::now(), || std::fs::read_to_string("/proc/locks").ok())
     }
 
+    fn read_by(&self, now: Instant, read: impl FnOnce() -> Option<String>) -> Option<Arc<Leases>> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, leases)) = &*last
+            && now.saturating_duration_since(*at) < RENEWED
+        {
+            return Some(leases.clone());
+        }
+        let leases = Arc::new(Leases::parse(&read()?));
+        *last = Some((now, leases.clone()));
+        Some(leases)
+    }
+}
+
+impl Leases {
     fn parse(text: &str) -> Self {
         Self(text.lines().filter_map(leased).collect())
     }
@@ -57,5 +83,21 @@ mod tests {
         assert!(leases.hold(on(0xfd, 11), 131) && leases.hold(on(8, 1), 99) && leases.hold(on(8, 1), 100));
         assert!(!leases.hold(on(0, 0x1a), 1150));
         assert_eq!(leases.0.len(), 3);
+    }
+
+    #[test]
+    fn leases_are_read_again_after_a_time_and_after_a_failure() {
+        let (last, begin) = (LastLeases::default(), Instant::now());
+        let text = |inode| Some(format!("1: LEASE ACTIVE READ 7 08:01:{inode} 0 EOF\n"));
+        let disk = DeviceNumber { major: 8, minor: 1 };
+        let held = |at, text: Option<String>| {
+            let leases = last.read_by(begin + at, || text)?;
+            Some([1, 2].map(|inode| leases.hold(disk, inode)))
+        };
+        assert_eq!(held(Duration::ZERO, None), None);
+        assert_eq!(held(Duration::ZERO, text(1)), Some([true, false]));
+        assert_eq!(held(RENEWED / 2, text(2)), Some([true, false]), "read too often");
+        assert_eq!(held(RENEWED, text(2)), Some([false, true]));
+        assert_eq!(held(RENEWED * 3, None), None, "an old one instead of none");
     }
 }

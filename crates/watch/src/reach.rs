@@ -15,7 +15,7 @@
 use crate::counters::Counters;
 use crate::directories::{Directories, Directory, Listing, Rights};
 use crate::file_system::{FileSystem, View};
-use crate::leases::Leases;
+use crate::leases::{LastLeases, Leases};
 use foreseek_storage::{DeviceNumber, FileHandle, may};
 use foreseek_walks::{InDirectory, Node};
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
@@ -32,6 +32,7 @@ pub(crate) const TOGETHER: usize = 32;
 pub(crate) struct Reach<'a> {
     pub(crate) file_system: &'a FileSystem,
     pub(crate) directories: &'a Directories,
+    pub(crate) leases: &'a LastLeases,
     pub(crate) counters: &'a Counters,
 }
 
@@ -133,7 +134,7 @@ impl Reach<'_> {
         let known = self.directories.get(directory).ok_or(Errno::STALE)?;
         let listing = known.listing().ok_or(Errno::STALE)?;
         let rights = self.rights(directory)?;
-        let leases = Leases::now().ok_or(Errno::ACCESS)?;
+        let leases = self.leases.present().ok_or(Errno::ACCESS)?;
         let view: Arc<View> = self.file_system.view()?;
         let above = view.open(&known.handle, PLACE | OFlags::DIRECTORY)?;
         let further = self.above(&view, &known, &above, &rights)?;
@@ -293,8 +294,14 @@ mod tests {
             return;
         };
         let file_system = FileSystem::at(&mount.point, DeviceNo(0), foreseek_places::Volume::of).unwrap();
-        let (directories, counters) = (Directories::default(), Counters::default());
-        let reach = Reach { file_system: &file_system, directories: &directories, counters: &counters };
+        let (directories, leases, counters) =
+            (Directories::default(), LastLeases::default(), Counters::default());
+        let reach = Reach {
+            file_system: &file_system,
+            directories: &directories,
+            leases: &leases,
+            counters: &counters,
+        };
         let node = |path: &Path| file_system.node(rustix::fs::stat(path).unwrap().st_ino);
         let status = "Uid:\t0\t0\t0\t65534\nGid:\t0\t0\t0\t65534\nGroups:\t\nCapEff:\t0\n";
         let other_user = Arc::new(Credentials::parse(status, true).unwrap());

@@ -16,6 +16,7 @@
 use crate::counters::Counters;
 use crate::directories::{Directories, Listing};
 use crate::file_system::FileSystem;
+use crate::leases::LastLeases;
 use crate::processes;
 use crate::reach::{Opened, Reach, TOGETHER};
 use crate::unused::Unused;
@@ -66,6 +67,7 @@ const LOOK: Duration = Duration::from_millis(5);
 pub(crate) struct Shared {
     pub(crate) directories: Directories,
     pub(crate) counters: Counters,
+    leases: LastLeases,
     pub(crate) file_systems: RwLock<FxHashMap<DeviceNo, Arc<FileSystem>>>,
     pub(crate) unused: Mutex<Unused>,
     /// The most unused bytes that may be read for one user.
@@ -88,7 +90,7 @@ impl Shared {
     }
 
     fn reach<'a>(&'a self, file_system: &'a FileSystem) -> Reach<'a> {
-        Reach { file_system, directories: &self.directories, counters: &self.counters }
+        Reach { file_system, directories: &self.directories, leases: &self.leases, counters: &self.counters }
     }
 }
 
