@@ -100,6 +100,8 @@ pub struct Entry<'a> {
     /// The address of the inode itself, if the driver can compute it without reading (ext4: group and table;
     /// xfs: the inode number). Inodes that the device reads together have one address. `None` otherwise.
     pub inode_at: Option<Lba>,
+    /// Whether the inode is known to be in memory, or on its way there.
+    pub inode_in_memory: bool,
 }
 
 #[cfg(test)]

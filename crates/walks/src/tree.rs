@@ -28,7 +28,7 @@ pub(crate) const EXTENTS_LIMIT: usize = 16;
 pub(crate) mod flag {
     /// A program opened it.
     pub(crate) const OPENED: u16 = 1;
-    /// Its inode is in memory: a program looked it up, or it was fetched.
+    /// Its inode is in memory: a program looked it up, it was fetched, or it was there when it was listed.
     pub(crate) const INODE_IN: u16 = 1 << 1;
     /// Its inode is in flight, or was fetched.
     pub(crate) const INODE_ASKED: u16 = 1 << 2;
@@ -361,7 +361,7 @@ fn item(entry: &Entry<'_>, class: u8) -> Item {
         inode_rank: 0,
         name_rank: 0,
         pieces: NO_PIECES,
-        flags: 0,
+        flags: if entry.inode_in_memory { flag::INODE_IN } else { 0 },
         class,
         kind: entry.kind,
     }
@@ -544,7 +544,7 @@ mod tests {
             names.sort_by_key(|(name, _)| name.bytes().fold(seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)));
             let entries: Vec<Entry<'_>> = names
                 .iter()
-                .map(|(name, inode)| Entry { node: node(*inode), kind: Kind::File, name: name.as_bytes(), inode_at: None })
+                .map(|(name, inode)| Entry { node: node(*inode), kind: Kind::File, name: name.as_bytes(), inode_at: None, inode_in_memory: false })
                 .collect();
             let mut tree = Tree::default();
             let key = tree.add(node(0), None, 0);

@@ -235,7 +235,13 @@ impl Driver {
             .iter()
             .map(|(inode, name, kind)| {
                 let inode_at = (inode % 3 > 0).then(|| Lba(4096 + inode / 16 * 8));
-                Entry { node: node(*inode), kind: *kind, name: name.as_bytes(), inode_at }
+                Entry {
+                    node: node(*inode),
+                    kind: *kind,
+                    name: name.as_bytes(),
+                    inode_at,
+                    inode_in_memory: *inode % 5 == 0,
+                }
             })
             .collect();
         self.notify(Event::Listed { directory: node(directory), entries: &entries, inodes: InodeReads::EXT4 })

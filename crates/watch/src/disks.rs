@@ -218,7 +218,13 @@ impl Disk {
                 let entries: Vec<Entry<'_>> = listing
                     .iter()
                     .zip(places)
-                    .map(|((name, kind, inode), inode_at)| Entry { node: node(inode), kind, name, inode_at })
+                    .map(|((name, kind, inode), place)| Entry {
+                        node: node(inode),
+                        kind,
+                        name,
+                        inode_at: place.at,
+                        inode_in_memory: place.in_memory,
+                    })
                     .collect();
                 let file_system = shared.file_system(directory.device);
                 let inodes = file_system.map_or(InodeReads::EXT4, |it| it.inode_reads);

@@ -4,19 +4,21 @@
 //! Source: `/proc/locks` (fs/locks.c, `lock_get_status`): number, kind (`LEASE`, `DELEG`), state, access, process,
 //! `major:minor:inode` with hexadecimal device numbers, range.
 //!
-//! To read it makes the kernel wait for all processors, a millisecond, and stops everyone who locks a file meanwhile. It is
-//! therefore read every [`RENEWED`] at most.
+//! To read it takes some 10 ms, in which the kernel waits for all processors. A thread of its own does that while files
+//! are opened, every [`RENEWED`] at most. Files are opened by what it has read in the last [`OLDEST`].
 //!
 //! Limit: a lease that is taken between the read and the open is broken; the open does not wait for it
 //! (`O_NONBLOCK`).
 
 use foreseek_storage::DeviceNumber;
 use rustc_hash::FxHashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The longest time between a read of the leases and an open: a disk serves two requests in it.
+/// The least time between two reads, unless there is none of the last [`OLDEST`].
 const RENEWED: Duration = Duration::from_millis(20);
+/// The longest time between a read and an open: a disk serves ten requests in it.
+const OLDEST: Duration = Duration::from_millis(100);
 
 /// The files under leases at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,28 +26,65 @@ pub(crate) struct Leases(FxHashSet<(DeviceNumber, u64)>);
 
 /// The leases as they were read last, for all threads.
 #[derive(Debug, Default)]
-pub(crate) struct LastLeases(Mutex<Option<(Instant, Arc<Leases>)>>);
+pub(crate) struct LastLeases(Mutex<Last>);
 
-impl LastLeases {
-    /// The leases of the last [`RENEWED`]. `None` if they cannot be read; then nothing may be opened.
-    pub(crate) fn present(&self) -> Option<Arc<Leases>> {
-        self.read_by(Instant::now(), || std::fs::read_to_string("/proc/locks").ok())
+#[derive(Debug, Default)]
+struct Last {
+    /// With the time at which the read began.
+    leases: Option<(Instant, Arc<Leases>)>,
+    /// A thread reads them.
+    reading: bool,
+}
+
+impl Last {
+    fn read(&mut self, begun: Instant, leases: Option<Leases>) -> Option<Arc<Leases>> {
+        self.leases = leases.map(|leases| (begun, Arc::new(leases)));
+        self.leases.as_ref().map(|(_, leases)| leases.clone())
     }
 
-    fn read_by(&self, now: Instant, read: impl FnOnce() -> Option<String>) -> Option<Arc<Leases>> {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((at, leases)) = &*last
-            && now.saturating_duration_since(*at) < RENEWED
-        {
-            return Some(leases.clone());
+    /// Those of the last [`OLDEST`], and whether it is time to read them again.
+    fn present(&self, now: Instant) -> Option<(Arc<Leases>, bool)> {
+        let (begun, leases) = self.leases.as_ref()?;
+        let age = now.saturating_duration_since(*begun);
+        (age <= OLDEST).then(|| (leases.clone(), age >= RENEWED && !self.reading))
+    }
+}
+
+impl LastLeases {
+    /// The leases of the last [`OLDEST`]; if there are none, it waits for a read. `None` if they cannot be read; then
+    /// nothing may be opened.
+    pub(crate) fn present(self: &Arc<Self>) -> Option<Arc<Leases>> {
+        let mut last = self.last();
+        let now = Instant::now();
+        let Some((present, is_due)) = last.present(now) else {
+            // Other threads wait for the same read.
+            return last.read(now, Leases::now());
+        };
+        if is_due {
+            let all = self.clone();
+            let thread = std::thread::Builder::new().name("watch-leases".to_owned());
+            last.reading = thread.spawn(move || all.renew()).is_ok();
         }
-        let leases = Arc::new(Leases::parse(&read()?));
-        *last = Some((now, leases.clone()));
-        Some(leases)
+        Some(present)
+    }
+
+    fn renew(&self) {
+        let (begun, leases) = (Instant::now(), Leases::now());
+        let mut last = self.last();
+        last.reading = false;
+        last.read(begun, leases);
+    }
+
+    fn last(&self) -> MutexGuard<'_, Last> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Leases {
+    fn now() -> Option<Self> {
+        Some(Self::parse(&std::fs::read_to_string("/proc/locks").ok()?))
+    }
+
     fn parse(text: &str) -> Self {
         Self(text.lines().filter_map(leased).collect())
     }
@@ -86,18 +125,27 @@ mod tests {
     }
 
     #[test]
-    fn leases_are_read_again_after_a_time_and_after_a_failure() {
-        let (last, begin) = (LastLeases::default(), Instant::now());
-        let text = |inode| Some(format!("1: LEASE ACTIVE READ 7 08:01:{inode} 0 EOF\n"));
-        let disk = DeviceNumber { major: 8, minor: 1 };
-        let held = |at, text: Option<String>| {
-            let leases = last.read_by(begin + at, || text)?;
-            Some([1, 2].map(|inode| leases.hold(disk, inode)))
-        };
-        assert_eq!(held(Duration::ZERO, None), None);
-        assert_eq!(held(Duration::ZERO, text(1)), Some([true, false]));
-        assert_eq!(held(RENEWED / 2, text(2)), Some([true, false]), "read too often");
-        assert_eq!(held(RENEWED, text(2)), Some([false, true]));
-        assert_eq!(held(RENEWED * 3, None), None, "an old one instead of none");
+    fn leases_are_read_again_in_time_and_old_ones_do_not_count() {
+        let (mut last, begin) = (Last::default(), Instant::now());
+        assert_eq!(last.present(begin), None);
+        last.read(begin, Some(Leases::default()));
+        let is_due = |last: &Last, age| last.present(begin + age).map(|(_, is_due)| is_due);
+        let ages = [Duration::ZERO, RENEWED, OLDEST, OLDEST + Duration::from_millis(1)];
+        assert_eq!(ages.map(|age| is_due(&last, age)), [Some(false), Some(true), Some(true), None]);
+        last.reading = true;
+        assert_eq!(is_due(&last, RENEWED), Some(false), "two read at a time");
+        last.read(begin, None);
+        assert_eq!(last.present(begin), None, "those of before a failure");
+    }
+
+    #[test]
+    fn a_thread_reads_them_while_they_are_asked_for() {
+        let leases = Arc::new(LastLeases::default());
+        let first = leases.present().expect("/proc/locks");
+        let until = Instant::now() + Duration::from_secs(10);
+        while Arc::ptr_eq(&leases.present().expect("/proc/locks"), &first) {
+            assert!(Instant::now() < until, "never read again");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }

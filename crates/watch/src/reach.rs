@@ -32,7 +32,7 @@ pub(crate) const TOGETHER: usize = 32;
 pub(crate) struct Reach<'a> {
     pub(crate) file_system: &'a FileSystem,
     pub(crate) directories: &'a Directories,
-    pub(crate) leases: &'a LastLeases,
+    pub(crate) leases: &'a Arc<LastLeases>,
     pub(crate) counters: &'a Counters,
 }
 
@@ -294,8 +294,7 @@ mod tests {
             return;
         };
         let file_system = FileSystem::at(&mount.point, DeviceNo(0), foreseek_places::Volume::of).unwrap();
-        let (directories, leases, counters) =
-            (Directories::default(), LastLeases::default(), Counters::default());
+        let (directories, leases, counters) = (Directories::default(), Arc::default(), Counters::default());
         let reach = Reach {
             file_system: &file_system,
             directories: &directories,

@@ -28,7 +28,7 @@ use foreseek_places::{
 use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_storage::fanotify::Marker;
 use foreseek_storage::{HostFd, LowIoPriority, batch_scheduling, reclaimed, thread_reads, xfs_directory};
-use foreseek_units::{ByteSpan, Bytes, Lba, Pages};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes, Lba, Pages};
 use foreseek_walks::{DeviceNo, InDirectory, InodeFetch, Kind, ListCondition, Node, Outcome, Part};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::OFlags;
@@ -67,7 +67,7 @@ const LOOK: Duration = Duration::from_millis(5);
 pub(crate) struct Shared {
     pub(crate) directories: Directories,
     pub(crate) counters: Counters,
-    leases: LastLeases,
+    leases: Arc<LastLeases>,
     pub(crate) file_systems: RwLock<FxHashMap<DeviceNo, Arc<FileSystem>>>,
     pub(crate) unused: Mutex<Unused>,
     /// The most unused bytes that may be read for one user.
@@ -104,11 +104,18 @@ pub(crate) struct PlacedFile {
     pub(crate) missing: Vec<Extent>,
 }
 
+/// Where an inode is, as far as that is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct InodePlace {
+    pub(crate) at: Option<Lba>,
+    pub(crate) in_memory: bool,
+}
+
 /// The result of a job.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// A directory's entries, with the address of each inode if it is known.
-    Listed(Node, Arc<Listing>, Vec<Option<Lba>>),
+    /// A directory's entries, and where the inode of each is.
+    Listed(Node, Arc<Listing>, Vec<InodePlace>),
     Unlistable(Node),
     /// The blocks of a directory that had to be read to list it.
     BlocksRead(Node, Vec<Extent>),
@@ -748,27 +755,29 @@ fn index_of(file_system: &FileSystem) -> u16 {
     u16::try_from(file_system.number.0).unwrap_or(u16::MAX)
 }
 
-/// The addresses of a listing's inodes, on ext4 and xfs.
+/// Where a listing's inodes are: the address on ext4 and xfs, on ext4 also whether it is in memory.
 fn places_of_inodes(
     file_system: &FileSystem,
     listing: &Listing,
     tables: &Mutex<Metadata>,
-) -> Vec<Option<Lba>> {
+) -> Vec<InodePlace> {
     let index = index_of(file_system);
     let start = file_system.volume.backing.start;
+    let inodes = listing.iter().map(|(_, _, inode)| inode);
     if let Some(geometry) = &file_system.inodes {
         let place = |inode| Some(geometry.cluster_of(inode)?.start.lba() + start);
-        return listing.iter().map(|(_, _, inode)| place(inode)).collect();
+        return inodes.map(|inode| InodePlace { at: place(inode), in_memory: false }).collect();
     }
     let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
     if !tables.reads(index, &file_system.volume) {
-        return vec![None; listing.len()];
+        return vec![InodePlace::default(); listing.len()];
     }
-    listing
-        .iter()
-        .map(|(_, _, inode)| {
-            let block = tables.address_of(index, inode)?;
-            Some(block.start.lba() + start)
-        })
-        .collect()
+    // Most of a directory lie in a few blocks.
+    let mut held: FxHashMap<ByteOffset, bool> = FxHashMap::default();
+    let mut place = |inode| {
+        let block = tables.address_of(index, inode)?;
+        let in_memory = *held.entry(block.start).or_insert_with(|| tables.holds(index, block));
+        Some(InodePlace { at: Some(block.start.lba() + start), in_memory })
+    };
+    inodes.map(|inode| place(inode).unwrap_or_default()).collect()
 }

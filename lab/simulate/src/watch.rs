@@ -346,6 +346,7 @@ impl Worker {
                 kind: *kind,
                 name,
                 inode_at: tree.page(*is).map(|page| foreseek_units::Lba(page.get() * SECTORS_PER_PAGE)),
+                inode_in_memory: false,
             })
             .collect();
         let inodes = InodeReads { together: tree.metadata.read_together(), ..InodeReads::EXT4 };

@@ -824,6 +824,7 @@ impl World {
                 kind,
                 name: name.as_bytes(),
                 inode_at: Some(Lba(self.inode_blocks(inode).0)),
+                inode_in_memory: self.memory.contains(&self.inode_blocks(inode).0),
             })
             .collect();
         self.pass_event(engine, Event::Listed { directory, entries: &entries, inodes: self.inodes }, out);
