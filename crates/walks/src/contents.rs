@@ -40,6 +40,11 @@ pub(crate) trait Manner {
         true
     }
 
+    /// Whether half of a batch is to be used before the next one.
+    fn waits_for_use(&self) -> bool {
+        true
+    }
+
     /// Whether directories and inodes are to wait for these contents.
     fn saves_for(&self, _state: &State, _at: usize, _files: &[About]) -> bool {
         false

@@ -32,7 +32,7 @@ const UNKNOWN_LIMIT: u64 = 16;
 /// How much cheaper a file may be than in the last round, for the range of a look.
 const OPTIMISM: u64 = 16;
 /// If more than an eighth of the expected entries is unknown, a pass over all of them cannot be priced.
-const KNOWN_SHARE: u64 = 8;
+pub(crate) const KNOWN_SHARE: u64 = 8;
 
 /// Opens follow an order.
 pub(crate) struct InOrder;
@@ -89,6 +89,10 @@ impl Manner for InOrder {
     fn obstacle(&self, state: &State, walk: &Walk) -> Option<Stopped> {
         let cursor = walk.cursor.and_then(|cursor| state.tree.get(cursor));
         if cursor.is_some_and(|it| it.listing == Listing::Known && walk.order(it).is_none()) {
+            return Some(Stopped::NoOrder);
+        }
+        // It may turn out that there is none.
+        if !walk.jumps.are_few() {
             return Some(Stopped::NoOrder);
         }
         walk.selects().then_some(Stopped::Selective)

@@ -15,7 +15,7 @@
 //! When nothing of these is left, it fetches contents, as [`crate::ordered`] or [`crate::random`] plans them. The
 //! next batch is made when so many files were used or passed as half of those that the last one fetched in the
 //! expected order, so that a few large batches follow one another without a pause. It is made sooner if the program
-//! opens many files that the last one has left out.
+//! opens many files that the last one has left out, and at once if the files are opened in random order.
 //!
 //! All that is one *round*. In a round that is to fetch contents, half of the allowance is for directories and
 //! inodes. They are fetched if that takes at most a quarter of the time that the program takes for their files
@@ -173,7 +173,8 @@ impl State {
             // is used.
             let alone = walk.files.saturating_sub(walk.used + walk.files_at_batch);
             let has_gaps = alone > GAPS_FIRST + walk.batch / GAPS_SHARE;
-            if walk.contents.is_some() || (walk.batch_left() * 2 > walk.batch && !has_gaps) {
+            let is_early = walk.batch_left() * 2 > walk.batch && !has_gaps;
+            if walk.contents.is_some() || (is_early && walk.manner().waits_for_use()) {
                 return Err(Stopped::No);
             }
         }

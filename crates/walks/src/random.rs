@@ -2,7 +2,7 @@
 //!
 //! Training jobs shuffle their files, and programs that look for duplicates open files of one length, wherever
 //! they lie. No order predicts the next file. But each file of the tree is as likely as any other, so that what
-//! pays is one pass over all of them, in disk order, as large as memory allows.
+//! pays is a pass over all of them, in disk order, as large as memory allows.
 //!
 //! *Recognition.* Directories have ranks, in the order in which programs opened them. A program in some order
 //! moves in one direction, and hardly ever back to a directory that it has left before its last file. In random
@@ -12,14 +12,16 @@
 //! count towards the direction. In a tree of few directories the votes of siblings ([`crate::order`]) show the same.
 //!
 //! *The rule.* Rent or buy: the pass is made once the walk has cost as much, by the limit of every fetch
-//! ([`crate::ledger`]). No part of it is fetched sooner. A part of the files serves the same part of the opens,
-//! and would have to be paid for beside the rest.
+//! ([`crate::ledger`]). A part of the pass is made once that is allowed: the files of one region of the disk, so that all
+//! parts together cost hardly more than one pass. It serves the same part of the opens. Smaller parts than a quarter of
+//! what is left would cost mostly the ways to their regions and back.
 //!
 //! *Selection.* Nothing is passed in random order. A class of files is fetched if at least a quarter as many of
 //! it were opened as of all files, in proportion. Nothing is fetched for a program whose walks have ended before
 //! a quarter of what is left now was opened: a server that opens a file now and then.
 
 use crate::contents::{Batch, Manner};
+use crate::ordered::KNOWN_SHARE;
 use crate::plan::{Found, VISITS_LIMIT};
 use crate::state::{About, State};
 use crate::tree::{Item, Key, Tree, flag};
@@ -34,6 +36,8 @@ const WORTH: u64 = 4;
 /// A pass over files of which fewer than this part fits into memory is not made: a half. The pages would wait
 /// through most of the program's own reads, and the kernel would drop them.
 const FITTING_SHARE: usize = 2;
+/// The least part of a pass that is made at a time: a quarter.
+const PARTS: u64 = 4;
 
 /// Opens after which a program is still at work in a directory: two for each of eight threads.
 const AT_WORK: u64 = 16;
@@ -70,7 +74,7 @@ impl Jumps {
         self.balance >= MANY
     }
 
-    fn are_few(self) -> bool {
+    pub(crate) fn are_few(self) -> bool {
         self.balance <= 0
     }
 
@@ -131,7 +135,12 @@ impl Manner for InRandomOrder {
         VISITS_LIMIT
     }
 
-    /// One pass over all files that are known and fit into memory, or nothing.
+    /// What was fetched shows nothing about the next files: another part may follow at once.
+    fn waits_for_use(&self) -> bool {
+        false
+    }
+
+    /// A pass over the known files that fit into memory, or over those of one region.
     fn fetch(&self, state: &mut State, at: usize, found: Found) -> Stopped {
         if state.is_to_stop(at, found.files.len() as u64) {
             return Stopped::Selective;
@@ -142,7 +151,10 @@ impl Manner for InRandomOrder {
         if batch.all * FITTING_SHARE < files.len() {
             return Stopped::Memory;
         }
-        if batch.taken.len() < batch.all || found.unknown > batch.all as u64 {
+        // A part is chosen among nearly all.
+        let is_part = batch.taken.len() < batch.all;
+        let unknown = if is_part { found.unknown * KNOWN_SHARE } else { found.unknown };
+        if batch.price * PARTS < batch.whole || unknown > batch.all as u64 {
             return Stopped::Allowance;
         }
         if batch.taken.is_empty() {

@@ -402,6 +402,8 @@ pub(crate) struct World {
     opened_since: u32,
     /// Whether the driver tells where the blocks of a directory lay when it has read them.
     pub(crate) tells: bool,
+    /// Whether the driver tells of a listing which inodes are in memory.
+    pub(crate) tells_inodes: bool,
     /// Blocks of 4 KiB in memory, by their first sector. Contents, inodes and directories alike.
     memory: BTreeSet<u64>,
     /// Those that were there to begin with.
@@ -466,6 +468,7 @@ impl World {
             opened_since: 0,
             blind: false,
             tells: false,
+            tells_inodes: true,
             directories,
             files,
             attended: BTreeSet::new(),
@@ -824,7 +827,7 @@ impl World {
                 kind,
                 name: name.as_bytes(),
                 inode_at: Some(Lba(self.inode_blocks(inode).0)),
-                inode_in_memory: self.memory.contains(&self.inode_blocks(inode).0),
+                inode_in_memory: self.tells_inodes && self.memory.contains(&self.inode_blocks(inode).0),
             })
             .collect();
         self.pass_event(engine, Event::Listed { directory, entries: &entries, inodes: self.inodes }, out);
