@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod addresses;
+mod ahead;
 mod command;
 mod error;
 mod fetch;

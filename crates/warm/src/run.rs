@@ -5,34 +5,31 @@
 //! 2. Fetch the inodes of all files.
 //! 3. Find the addresses of all pages that are not in memory.
 //! 4. Cut these into batches by the order in which they will be read ([`crate::window`]).
-//! 5. Fetch the first batch in disk order, then start the program.
-//! 6. Fetch each further batch when there is room for it.
+//! 5. Fetch the first batch in disk order, and each further one when there is room for it, ahead of the program
+//!    ([`crate::ahead`]).
 //!
-//! If all pages fit into the share of memory, they are one batch, and the program starts when it has been
-//! fetched.
+//! If all pages fit into the share of memory, they are one batch.
 //!
 //! Limits: without a program, files beyond the share of memory are skipped, with a message. If not everything
 //! fits, at most a quarter of the window is fetched of each file. The rest of such a long file is read in
 //! sequence, where the kernel's own read-ahead is good.
 
 use crate::addresses::{Piece, TreeAddresses};
-use crate::command::{LOOK, Running, status_of, wait_for_end};
+use crate::command::LOOK;
 use crate::error::Result;
 use crate::fetch::{self, Fetched};
-use crate::follow::{Follower, ReadOrder, with_descendants};
 use crate::halt::Halt;
 use crate::tree::{Limits, Reading, Tree};
 use crate::trouble::ReadErrors;
 use crate::window::{Window, batches};
 use crate::{Work, parallel};
 use foreseek_places::{Cached, DiskPosition, Metadata, OrderBy, Stop, c_look};
-use foreseek_storage::{LowIoPriority, OpenWatch, SideCosts, SignalQueue, available};
+use foreseek_storage::{LowIoPriority, SideCosts, SignalQueue, available};
 use foreseek_units::Bytes;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
 use std::time::Instant;
 
 /// The divisor for the part of the window that one file may take if not everything fits.
@@ -120,7 +117,7 @@ pub struct Report {
     pub list_seconds: f64,
     /// Seconds for finding addresses.
     pub map_seconds: f64,
-    /// Seconds for reading, before the program started.
+    /// Seconds for reading the first batch.
     pub read_seconds: f64,
     /// Run time of the program in seconds.
     pub command_seconds: Option<f64>,
@@ -263,7 +260,7 @@ pub fn warm(
     });
     let prepared = prepared?;
     if let Some(command) = &options.command {
-        follow(prepared, command, signals, &work, &mut report)?;
+        crate::ahead::run(prepared, command, signals, &work, &mut report)?;
     }
     let costs = SideCosts::now().since(before);
     report.processor_seconds = costs.processor.as_secs_f64();
@@ -298,16 +295,16 @@ impl Drop for SetWhenDropped<'_> {
     }
 }
 
-/// A listed and placed source, with its first batch in memory.
-struct Prepared {
-    tree: Tree,
-    order: Vec<u32>,
-    sizes: Vec<Bytes>,
-    bytes_of: Vec<Bytes>,
-    batch_of: Vec<u32>,
+/// A listed and placed source.
+pub(crate) struct Prepared {
+    pub(crate) tree: Tree,
+    pub(crate) order: Vec<u32>,
+    pub(crate) sizes: Vec<Bytes>,
+    pub(crate) bytes_of: Vec<Bytes>,
+    pub(crate) batch_of: Vec<u32>,
     /// The pieces of each batch, in order.
-    pieces: Vec<Vec<Piece>>,
-    window: Window,
+    pub(crate) pieces: Vec<Vec<Piece>>,
+    pub(crate) window: Window,
 }
 
 fn prepare(
@@ -345,14 +342,16 @@ fn prepare(
     report_errors(errors, report);
     report_places(&places, report);
     let mut prepared = plan(tree, places, options, report);
-    let begun = Instant::now();
-    if let Some(first) = prepared.window.next() {
-        let fetched = prepared.fetch(first, work, report.wanted_bytes);
+    if options.command.is_none()
+        && let Some(all) = prepared.window.next()
+    {
+        let begun = Instant::now();
+        let fetched = prepared.fetch(all, work, report.wanted_bytes);
         work.check()?;
-        prepared.window.fetched(first, fetched.asked);
+        prepared.window.fetched(all, fetched.asked);
         report_fetched(fetched, report);
+        report.read_seconds = begun.elapsed().as_secs_f64();
     }
-    report.read_seconds = begun.elapsed().as_secs_f64();
     report.held_back_seconds = prepared.tree.volumes.held_back().as_secs_f64();
     Ok(Some(prepared))
 }
@@ -399,13 +398,13 @@ fn report_places(places: &TreeAddresses, report: &mut Report) {
     }
 }
 
-fn report_fetched(fetched: Fetched, report: &mut Report) {
+pub(crate) fn report_fetched(fetched: Fetched, report: &mut Report) {
     report.fetched_bytes += fetched.asked.get();
     report.evicted_bytes += fetched.lost.get();
     report_errors(fetched.errors, report);
 }
 
-fn bytes_in(pieces: &[Piece]) -> Bytes {
+pub(crate) fn bytes_in(pieces: &[Piece]) -> Bytes {
     pieces.iter().map(|piece| piece.pages.len().bytes()).sum()
 }
 
@@ -458,7 +457,8 @@ fn plan(tree: Tree, places: TreeAddresses, options: &Options, report: &mut Repor
 }
 
 impl Prepared {
-    fn fetch(&self, batch: usize, work: &Work<'_>, all: u64) -> Fetched {
+    /// Fetches a batch.
+    pub(crate) fn fetch(&self, batch: usize, work: &Work<'_>, all: u64) -> Fetched {
         let begun = Instant::now();
         let before: u64 = self.pieces[..batch].iter().map(|batch| bytes_in(batch).get()).sum();
         let report = |asked: Bytes| {
@@ -468,116 +468,4 @@ impl Prepared {
         };
         fetch::fetch(&self.tree, &self.pieces[batch], work, &report)
     }
-}
-
-/// Starts the program and keeps the window ahead of it.
-fn follow(
-    prepared: Option<Prepared>,
-    words: &[OsString],
-    signals: &SignalQueue,
-    work: &Work<'_>,
-    report: &mut Report,
-) -> Result<()> {
-    let begun = Instant::now();
-    let Some(mut prepared) = prepared.filter(|prepared| prepared.pieces.len() > 1) else {
-        let mut running = Running::start(words, signals)?;
-        let status = wait_for_end(&mut running, signals, &mut || ())?;
-        return conclude(status, begun, report);
-    };
-    let watch = watch_of(&prepared.tree);
-    let mut running = Running::start(words, signals)?;
-    let mut window = prepared.window.clone();
-    let order = std::mem::take(&mut prepared.order);
-    let read_order = ReadOrder {
-        tree: &prepared.tree,
-        order: &order,
-        batch_of: &prepared.batch_of,
-        bytes_of: &prepared.bytes_of,
-        sizes: &prepared.sizes,
-    };
-    let command = running.id();
-    let mut follower = match watch {
-        Ok(watch) => Follower::by_opens(read_order, watch),
-        Err(error) => {
-            report.notes.push(format!(
-                "which files the command reads is not visible (fanotify: {error}): its progress is taken from \
-                 /proc/PID/io; as root it is visible"
-            ));
-            Follower::by_account(read_order, command)
-        }
-    };
-    let (ask, asked) = mpsc::sync_channel::<usize>(1);
-    let (results, done) = mpsc::channel();
-    let silent = Work { stop: work.stop, progress: &|_, _| () };
-    let status = std::thread::scope(|scope| {
-        let prepared = &prepared;
-        scope.spawn(move || {
-            // The program's own reads are urgent, and what is read here is for later.
-            let _low = LowIoPriority::begin();
-            for batch in asked {
-                let fetched = prepared.fetch(batch, &silent, 0);
-                if results.send((batch, fetched)).is_err() {
-                    return;
-                }
-            }
-        });
-        let mut busy = false;
-        let status = wait_for_end(&mut running, signals, &mut || {
-            if let Ok((batch, fetched)) = done.try_recv() {
-                window.fetched(batch, fetched.asked);
-                report_fetched(fetched, report);
-                busy = false;
-            }
-            follower.look(&mut window);
-            if !busy && let Some(next) = window.next() {
-                busy = ask.try_send(next).is_ok();
-            }
-            if busy {
-                // Its own reads are no reason to hold back.
-                for process in with_descendants(command) {
-                    prepared.tree.volumes.iter().for_each(|(_, volume)| volume.disk.helps(process));
-                }
-            }
-        });
-        // The program has ended: the rest is not needed.
-        work.stop.end();
-        drop(ask);
-        status
-    })?;
-    follower.look(&mut window);
-    report.used_files = Some(follower.used());
-    report.held_back_seconds = prepared.tree.volumes.held_back().as_secs_f64();
-    if follower.overflows() > 0 {
-        report
-            .notes
-            .push(format!("the kernel lost events {} times: some files were missed", follower.overflows()));
-    }
-    let left: Bytes = (0..prepared.pieces.len())
-        .filter(|batch| !window.is_fetched(*batch))
-        .map(|batch| bytes_in(&prepared.pieces[batch]))
-        .sum();
-    report.skipped_bytes += left.get();
-    conclude(status, begun, report)
-}
-
-fn conclude(status: std::process::ExitStatus, begun: Instant, report: &mut Report) -> Result<()> {
-    report.command = Some(Ended { status: status_of(status) });
-    report.command_seconds = Some(begun.elapsed().as_secs_f64());
-    Ok(())
-}
-
-/// A watch over the file systems of a tree.
-fn watch_of(tree: &Tree) -> std::result::Result<OpenWatch, rustix::io::Errno> {
-    let watch = OpenWatch::new()?;
-    let mut watched = false;
-    for (index, volume) in tree.volumes.iter() {
-        if volume.by == OrderBy::None {
-            continue;
-        }
-        if let Some(place) = tree.somewhere_on(index) {
-            watch.add(std::os::fd::AsFd::as_fd(&place))?;
-            watched = true;
-        }
-    }
-    if watched { Ok(watch) } else { Err(rustix::io::Errno::NOENT) }
 }
