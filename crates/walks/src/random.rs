@@ -11,10 +11,10 @@
 //! since every walk makes them. Moves to a directory of which a file was opened a moment ago, which threads make, only
 //! count towards the direction. In a tree of few directories the votes of siblings ([`crate::order`]) show the same.
 //!
-//! *The rule.* Rent or buy: the pass is made once the walk has cost as much, by the limit of every fetch
-//! ([`crate::ledger`]). A part of the pass is made once that is allowed: the files of one region of the disk, so that all
-//! parts together cost hardly more than one pass. It serves the same part of the opens. Smaller parts than a quarter of
-//! what is left would cost mostly the ways to their regions and back.
+//! *The rule.* Rent or buy: the pass is made once the walk has cost as much by itself. A part of it is made once the walk has
+//! cost as much as all parts with this one: the files of one region of the disk, so that all parts together cost hardly
+//! more than one pass. It serves the same part of the opens. Smaller parts than a quarter of what is left would cost
+//! mostly the ways to their regions and back. The limit of every fetch ([`crate::ledger`]) holds as well.
 //!
 //! *Selection.* Nothing is passed in random order. A class of files is fetched if at least a quarter as many of
 //! it were opened as of all files, in proportion. Nothing is fetched for a program whose walks have ended before
@@ -160,6 +160,9 @@ impl Manner for InRandomOrder {
         if batch.taken.is_empty() {
             return Stopped::Complete;
         }
+        if !state.has_cost_as_much(at, batch.price) {
+            return Stopped::Allowance;
+        }
         batch.alone = state.alone_in_any_order(&batch);
         if !state.pays_for(at, batch.taken.len() as u64, batch.price, batch.alone) {
             return Stopped::NoGain;
@@ -205,6 +208,12 @@ impl State {
                 directory.take_back_passed();
             }
         }
+    }
+
+    /// Whether the walk would have cost without fetches what all of them cost, with one more.
+    fn has_cost_as_much(&self, at: usize, price: Nanos) -> bool {
+        let account = self.walks[at].as_ref().map(|walk| walk.account).unwrap_or_default();
+        self.speed.time_of(account.spent + price) <= account.own + account.alone
     }
 
     /// The least that a pass over the known files can cost: a block of each.

@@ -294,8 +294,11 @@ impl Directory {
         }
     }
 
-    /// What was in memory is asked for again.
+    /// What was in memory is asked for again. So are inodes that were neither fetched nor used.
     pub(crate) fn forget_residents(&mut self) {
+        for item in self.items.iter_mut().filter(|item| !item.is(flag::INODE_ASKED | flag::INODE_USED)) {
+            item.flags &= !flag::INODE_IN;
+        }
         for item in self.items.iter_mut().filter(|item| item.is(flag::RESIDENT) && !item.is(flag::OPENED)) {
             item.flags &= !(flag::PLACED | flag::PLACE_ASKED | flag::RESIDENT);
         }

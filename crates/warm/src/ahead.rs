@@ -23,7 +23,7 @@ use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
 
 /// The divisor for the part of the first batch that is requested before the program starts: a half.
@@ -43,9 +43,11 @@ pub(crate) fn run(
     report: &mut Report,
 ) -> Result<()> {
     let Some(prepared) = prepared.filter(|prepared| !prepared.pieces.is_empty()) else {
+        check_signals(signals, work)?;
         let begun = Instant::now();
         let status = wait_for_end(&mut Running::start(words, signals)?, signals, &mut || ())?;
-        return conclude(status, begun, report);
+        conclude(status, begun, report);
+        return Ok(());
     };
     let prepared = &prepared;
     let wanted = report.wanted_bytes;
@@ -60,9 +62,15 @@ pub(crate) fn run(
     let silent = Work { stop: work.stop, progress: &progress };
     let (ask, asked) = mpsc::sync_channel::<usize>(1);
     let (results, done) = mpsc::channel();
-    let mut fetches =
-        Fetches { window: prepared.window.clone(), ask: Some(ask), done, busy: false, begun: Instant::now() };
-    let (status, begun) = std::thread::scope(|scope| {
+    let fetches = std::thread::scope(|scope| {
+        // It is dropped on a panic as well: the thread ends in any case.
+        let mut fetches = Fetches {
+            window: prepared.window.clone(),
+            ask: Some(ask),
+            done,
+            busy: false,
+            begun: Instant::now(),
+        };
         scope.spawn(move || {
             // The program's own reads are urgent, and what is read here is for later.
             let _low = LowIoPriority::begin();
@@ -81,8 +89,9 @@ pub(crate) fn run(
         // What is left is not needed.
         work.stop.end();
         fetches.ask = None;
-        ended
-    })?;
+        ended.map(|()| fetches)
+    });
+    let mut fetches = fetches?;
     let unfetched = (0..prepared.pieces.len()).filter(|batch| !fetches.window.is_fetched(*batch));
     let skipped = unfetched.map(|batch| bytes_in(&prepared.pieces[batch])).sum::<Bytes>().get();
     let before = report.fetched_bytes;
@@ -90,7 +99,18 @@ pub(crate) fn run(
     fetches.take_finished(report);
     report.skipped_bytes += skipped.saturating_sub(report.fetched_bytes - before);
     report.held_back_seconds = prepared.tree.volumes.held_back().as_secs_f64();
-    conclude(status, begun, report)
+    Ok(())
+}
+
+/// Takes the signals that have come.
+///
+/// # Errors
+/// One has come.
+fn check_signals(signals: &SignalQueue, work: &Work<'_>) -> Result<()> {
+    while let Some(signal) = signals.next() {
+        work.stop.by(signal.number);
+    }
+    work.check()
 }
 
 /// The fetches of batches by another thread.
@@ -105,13 +125,18 @@ struct Fetches {
 
 impl Fetches {
     fn take_finished(&mut self, report: &mut Report) {
-        if let Ok((batch, fetched)) = self.done.try_recv() {
-            self.window.fetched(batch, fetched.asked);
-            report_fetched(fetched, report);
-            if batch == 0 {
-                report.read_seconds = self.begun.elapsed().as_secs_f64();
+        match self.done.try_recv() {
+            Ok((batch, fetched)) => {
+                self.window.fetched(batch, fetched.asked);
+                report_fetched(fetched, report);
+                if batch == 0 {
+                    report.read_seconds = self.begun.elapsed().as_secs_f64();
+                }
+                self.busy = false;
             }
-            self.busy = false;
+            // The thread has panicked, which ends this one as well once the program has ended.
+            Err(TryRecvError::Disconnected) => self.busy = false,
+            Err(TryRecvError::Empty) => {}
         }
     }
 
@@ -135,29 +160,29 @@ impl Fetches {
     ) -> Result<()> {
         self.advance(report);
         while self.busy && !is_enough() {
-            while let Some(signal) = signals.next() {
-                work.stop.by(signal.number);
-            }
-            work.check()?;
+            check_signals(signals, work)?;
             std::thread::sleep(CHECK);
             self.take_finished(report);
         }
-        Ok(())
+        check_signals(signals, work)
     }
 
-    /// Starts the program and fetches ahead of it until it ends. Returns its status, and when it was started.
+    /// Starts the program and fetches ahead of it until it ends.
     fn follow(
         &mut self,
         prepared: &Prepared,
         words: &[OsString],
         signals: &SignalQueue,
         report: &mut Report,
-    ) -> Result<(ExitStatus, Instant)> {
+    ) -> Result<()> {
         // One batch needs no window.
         let watch = (prepared.pieces.len() > 1).then(|| watch_of(&prepared.tree));
         let begun = Instant::now();
         let mut running = Running::start(words, signals)?;
         let command = running.id();
+        // Its own reads are no reason to hold back.
+        let helps = |process| prepared.tree.volumes.iter().for_each(|(_, volume)| volume.disk.helps(process));
+        helps(command);
         let mut follower = watch.map(|watch| follower_of(prepared, watch, command, report));
         let mut look = |fetches: &mut Self, report: &mut Report| {
             if let Some(follower) = &mut follower {
@@ -165,13 +190,11 @@ impl Fetches {
             }
             fetches.advance(report);
             if fetches.busy {
-                // Its own reads are no reason to hold back.
-                for process in with_descendants(command) {
-                    prepared.tree.volumes.iter().for_each(|(_, volume)| volume.disk.helps(process));
-                }
+                with_descendants(command).into_iter().for_each(helps);
             }
         };
         let status = wait_for_end(&mut running, signals, &mut || look(self, report))?;
+        conclude(status, begun, report);
         if let Some(follower) = &mut follower {
             follower.look(&mut self.window);
             report.used_files = Some(follower.used());
@@ -182,14 +205,13 @@ impl Fetches {
                 ));
             }
         }
-        Ok((status, begun))
+        Ok(())
     }
 }
 
-fn conclude(status: ExitStatus, begun: Instant, report: &mut Report) -> Result<()> {
+fn conclude(status: ExitStatus, begun: Instant, report: &mut Report) {
     report.command = Some(Ended { status: status_of(status) });
     report.command_seconds = Some(begun.elapsed().as_secs_f64());
-    Ok(())
 }
 
 /// By a watch from before the program's start, or by its count of read bytes.

@@ -17,7 +17,7 @@ use crate::trouble::ReadErrors;
 use crate::{Work, parallel};
 use foreseek_places::{DiskPosition, Stop, Volumes, c_look};
 use foreseek_storage::{DeviceNumber, HostFd, Residency};
-use foreseek_units::{ByteOffset, Bytes, PageIndex, Pages, Span};
+use foreseek_units::{ByteOffset, Bytes, PageIndex, Pages, Position, Span};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -29,6 +29,9 @@ const OPEN: usize = 64;
 /// How often a piece is waited for: once for each of its requests. A piece seldom has more of them in flight at
 /// a time than the disk's queue holds.
 const WAITS: usize = 128;
+
+/// How much is requested before it is looked whether to go on: a tenth of a second of a disk.
+const PART: Pages = Pages(4096);
 
 /// Up to one in so many pieces may be requested a second time.
 const LITTLE: usize = 16;
@@ -86,9 +89,6 @@ pub(crate) fn disks_of(volumes: &Volumes) -> Vec<(u16, DeviceNumber)> {
 /// Pages that were evicted before the pass ended (kernels with DAMON reclaim pages that look idle) are
 /// requested once more if they are few. If they are many, memory is short, and more requests would evict other
 /// pages.
-///
-/// What was evicted before the pass ended (kernels with DAMON page out what looks idle) is asked for
-/// once more, if it is little: more of it means that memory is short, and asking would push out others.
 pub(crate) fn fetch(
     tree: &Tree,
     pieces: &[Piece],
@@ -116,16 +116,30 @@ fn request(tree: &Tree, pieces: &[Piece], work: &Work<'_>, report: &(dyn Fn(Byte
             scope.spawn(move || {
                 let mut files = Files::new(tree);
                 for piece in part {
-                    if work.is_stopped() {
-                        break;
+                    for part in parts_of(piece) {
+                        if work.is_stopped() {
+                            return;
+                        }
+                        let bytes = files.request(&part);
+                        report(Bytes(asked.fetch_add(bytes.get(), Ordering::Relaxed)) + bytes);
                     }
-                    let bytes = files.request(piece);
-                    report(Bytes(asked.fetch_add(bytes.get(), Ordering::Relaxed)) + bytes);
                 }
             });
         }
     });
     Bytes(asked.into_inner())
+}
+
+/// A piece in parts of [`PART`].
+fn parts_of(piece: &Piece) -> impl Iterator<Item = Piece> + '_ {
+    let mut start = piece.pages.start;
+    std::iter::from_fn(move || {
+        let (pages, _) = Span::new(start, piece.pages.end).split(start.after(PART));
+        let part =
+            Piece { pages, lba: piece.lba.map(|lba| lba + (start - piece.pages.start).sectors()), ..*piece };
+        start = pages.end;
+        (!pages.is_empty()).then_some(part)
+    })
 }
 
 /// The files that a thread has open.

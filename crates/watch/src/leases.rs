@@ -72,7 +72,10 @@ impl LastLeases {
         let (begun, leases) = (Instant::now(), Leases::now());
         let mut last = self.last();
         last.reading = false;
-        last.read(begun, leases);
+        // Another thread may have read them meanwhile.
+        if last.leases.as_ref().is_none_or(|(at, _)| *at < begun) {
+            last.read(begun, leases);
+        }
     }
 
     fn last(&self) -> MutexGuard<'_, Last> {

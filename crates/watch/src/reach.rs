@@ -15,7 +15,7 @@
 use crate::counters::Counters;
 use crate::directories::{Directories, Directory, Listing, Rights};
 use crate::file_system::{FileSystem, View};
-use crate::leases::{LastLeases, Leases};
+use crate::leases::LastLeases;
 use foreseek_storage::{DeviceNumber, FileHandle, may};
 use foreseek_walks::{InDirectory, Node};
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
@@ -134,12 +134,20 @@ impl Reach<'_> {
         let known = self.directories.get(directory).ok_or(Errno::STALE)?;
         let listing = known.listing().ok_or(Errno::STALE)?;
         let rights = self.rights(directory)?;
-        let leases = self.leases.present().ok_or(Errno::ACCESS)?;
         let view: Arc<View> = self.file_system.view()?;
         let above = view.open(&known.handle, PLACE | OFlags::DIRECTORY)?;
         let further = self.above(&view, &known, &above, &rights)?;
         let mut places: Vec<Result<(OwnedFd, Stat), Errno>> =
-            files.iter().map(|file| self.place(above.as_fd(), &listing, *file, &leases)).collect();
+            files.iter().map(|file| self.place(above.as_fd(), &listing, *file)).collect();
+        // As late as possible: nothing is read from the disk between this and the opens.
+        let leases = self.leases.present().ok_or(Errno::ACCESS)?;
+        for place in &mut places {
+            if place.as_ref().is_ok_and(|(_, stat)| leases.hold(self.file_system.volume.device, stat.st_ino))
+            {
+                self.counters.leased.add(1);
+                *place = Err(Errno::AGAIN);
+            }
+        }
         let mut permitted = vec![true; files.len()];
         all(&rights, || {
             let searches = may_search_all(&further)? && may(above.as_fd(), Access::EXEC_OK)?;
@@ -164,13 +172,7 @@ impl Reach<'_> {
     }
 
     /// Opens a file without access, and checks that it is the listed one.
-    fn place(
-        self,
-        above: BorrowedFd<'_>,
-        listing: &Listing,
-        file: Node,
-        leases: &Leases,
-    ) -> Result<(OwnedFd, Stat), Errno> {
+    fn place(self, above: BorrowedFd<'_>, listing: &Listing, file: Node) -> Result<(OwnedFd, Stat), Errno> {
         let (name, _) = listing.find(file.inode).ok_or(Errno::STALE)?;
         let place = place_in(above, name, OFlags::empty())?;
         let stat = rustix::fs::fstat(&place)?;
@@ -180,10 +182,6 @@ impl Reach<'_> {
         }
         if stat.st_blocks == 0 {
             return Err(Errno::NODATA);
-        }
-        if leases.hold(self.file_system.volume.device, stat.st_ino) {
-            self.counters.leased.add(1);
-            return Err(Errno::AGAIN);
         }
         Ok((place, stat))
     }
