@@ -326,7 +326,7 @@ fn a_walk_that_leaves_memory_is_prefetched_again() {
     for (tells_inodes, least) in [(false, 3.0), (true, 10.0)] {
         let world = run_warm(&tree, &acts, first, tells_inodes);
         let gain = stock.own.time.get() as f64 / (world.own.time + world.fetches.time).get() as f64;
-        let known = if tells_inodes { ", known inodes" } else { "" };
+        let known = if tells_inodes { " with known inodes" } else { "" };
         eprintln!("{{\"walk\": \"the first third in memory{known}\", \"gain\": {gain:.3}}}");
         assert!(gain > least, "{gain}");
         // A trial comes at the latest after 32 directories, of the 350 that are not in memory. Where inodes are known to
