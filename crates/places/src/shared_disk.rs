@@ -42,8 +42,8 @@ const THREADS: usize = 8;
 /// When requests hold back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldBack {
-    /// When others are likely to read: all helped programs are known before they read, and most of it is read ahead
-    /// before they begin.
+    /// When others are likely to read: helped programs are known as they start, and half of it is read ahead before
+    /// they begin.
     Likely,
     /// When others read for certain: helped programs are found by their opens.
     Proven,

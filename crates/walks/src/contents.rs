@@ -9,6 +9,9 @@ use crate::{Command, PARTS_LIMIT, Part, Stopped};
 use foreseek_seam::Extent;
 use foreseek_units::{Bytes, Lba, Nanos, PageSpan, Position, Span};
 
+/// If more than an eighth of the expected entries is unknown, a pass over all of them cannot be priced.
+pub(crate) const KNOWN_SHARE: u64 = 8;
+
 /// Whether a pass is cheaper than single reads by a quarter. A smaller gain is not certain, and small batches
 /// would consume the allowance of a better larger one.
 pub(crate) fn pays(price: Nanos, alone: Nanos) -> bool {

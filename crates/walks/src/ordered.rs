@@ -14,7 +14,7 @@
 //! than the program's own reads in their order, or than the program's time for them at its pace. Or a pass over all
 //! that is expected is allowed soon. Directories and inodes then wait as well: they would take what is saved.
 
-use crate::contents::{Batch, Manner};
+use crate::contents::{Batch, KNOWN_SHARE, Manner};
 use crate::order::{By, Order, SLACK};
 use crate::plan::Found;
 use crate::state::{About, State};
@@ -31,8 +31,6 @@ const HORIZON_LEAST: u64 = 32;
 const UNKNOWN_LIMIT: u64 = 16;
 /// How much cheaper a file may be than in the last round, for the range of a look.
 const OPTIMISM: u64 = 16;
-/// If more than an eighth of the expected entries is unknown, a pass over all of them cannot be priced.
-pub(crate) const KNOWN_SHARE: u64 = 8;
 
 /// Opens follow an order.
 pub(crate) struct InOrder;

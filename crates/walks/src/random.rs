@@ -20,8 +20,7 @@
 //! it were opened as of all files, in proportion. Nothing is fetched for a program whose walks have ended before
 //! a quarter of what is left now was opened: a server that opens a file now and then.
 
-use crate::contents::{Batch, Manner};
-use crate::ordered::KNOWN_SHARE;
+use crate::contents::{Batch, KNOWN_SHARE, Manner};
 use crate::plan::{Found, VISITS_LIMIT};
 use crate::state::{About, State};
 use crate::tree::{Item, Key, Tree, flag};

@@ -51,18 +51,18 @@ pub(crate) fn run(
     };
     let prepared = &prepared;
     let wanted = report.wanted_bytes;
-    let (share, has_started) = (AtomicU64::new(0), AtomicBool::new(false));
-    let progress = |of_all: f64, what: &str| {
-        share.store((of_all * wanted as f64) as u64, Ordering::Relaxed);
+    let (requested, has_started) = (AtomicU64::new(0), AtomicBool::new(false));
+    let progress = |share: f64, what: &str| {
+        requested.store((share * wanted as f64) as u64, Ordering::Relaxed);
         // From then on the terminal is the program's.
         if !has_started.load(Ordering::Relaxed) {
-            work.report(of_all, what);
+            work.report(share, what);
         }
     };
-    let silent = Work { stop: work.stop, progress: &progress };
+    let fetching = Work { stop: work.stop, progress: &progress };
     let (ask, asked) = mpsc::sync_channel::<usize>(1);
     let (results, done) = mpsc::channel();
-    let fetches = std::thread::scope(|scope| {
+    let mut fetches = std::thread::scope(|scope| {
         // It is dropped on a panic as well: the thread ends in any case.
         let mut fetches = Fetches {
             window: prepared.window.clone(),
@@ -75,13 +75,13 @@ pub(crate) fn run(
             // The program's own reads are urgent, and what is read here is for later.
             let _low = LowIoPriority::begin();
             for batch in asked {
-                if results.send((batch, prepared.fetch(batch, &silent, wanted))).is_err() {
+                if results.send((batch, prepared.fetch(batch, &fetching, wanted))).is_err() {
                     return;
                 }
             }
         });
         let enough = bytes_in(&prepared.pieces[0]).get() / STARTED_AT;
-        let is_enough = || share.load(Ordering::Relaxed) >= enough;
+        let is_enough = || requested.load(Ordering::Relaxed) >= enough;
         let ended = fetches.begin(&is_enough, signals, work, report).and_then(|()| {
             has_started.store(true, Ordering::Relaxed);
             fetches.follow(prepared, words, signals, report)
@@ -90,8 +90,7 @@ pub(crate) fn run(
         work.stop.end();
         fetches.ask = None;
         ended.map(|()| fetches)
-    });
-    let mut fetches = fetches?;
+    })?;
     let unfetched = (0..prepared.pieces.len()).filter(|batch| !fetches.window.is_fetched(*batch));
     let skipped = unfetched.map(|batch| bytes_in(&prepared.pieces[batch])).sum::<Bytes>().get();
     let before = report.fetched_bytes;

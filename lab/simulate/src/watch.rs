@@ -346,6 +346,7 @@ impl Worker {
                 kind: *kind,
                 name,
                 inode_at: tree.page(*is).map(|page| foreseek_units::Lba(page.get() * SECTORS_PER_PAGE)),
+                // A list of the simulator does not look into the cache.
                 inode_in_memory: false,
             })
             .collect();

@@ -402,7 +402,7 @@ pub(crate) struct World {
     opened_since: u32,
     /// Whether the driver tells where the blocks of a directory lay when it has read them.
     pub(crate) tells: bool,
-    /// Whether the driver tells of a listing which inodes are in memory.
+    /// Whether a listing shows which inodes are in memory.
     pub(crate) tells_inodes: bool,
     /// Blocks of 4 KiB in memory, by their first sector. Contents, inodes and directories alike.
     memory: BTreeSet<u64>,
