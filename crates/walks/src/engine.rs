@@ -1,6 +1,7 @@
 //! The engine: it is given events and the time, and returns a bounded number of commands.
 
 use crate::state::{State, WALKS_LIMIT};
+use crate::walk::Walk;
 use crate::{Commands, Event, Settings, Status};
 use foreseek_units::{DeviceCosts, Instant, Nanos};
 use std::fmt;
@@ -66,6 +67,20 @@ impl Walks {
         let mut walks =
             self.state.live().filter(|walk| walk.last + within >= self.state.now || walk.is_fetching());
         walks.next().is_some_and(|walk| walk.quiet.is_some()) && walks.all(|walk| walk.quiet.is_some())
+    }
+
+    /// Whether opens may wait while the device reads nothing: no program that opened something within this time has
+    /// anything to use of what was fetched.
+    #[must_use]
+    pub fn is_at_rest(&self, now: Instant, within: Nanos) -> bool {
+        let is_idle = |walk: &Walk| walk.waiting() == 0 || walk.last + within < now;
+        self.state.live().all(|walk| walk.is_over() || (!walk.is_fetching() && is_idle(walk)))
+    }
+
+    /// Whether each walk goes on in memory, or has used all that there is.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.state.live().all(Walk::is_over)
     }
 
     /// The present status.

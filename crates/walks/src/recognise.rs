@@ -18,7 +18,7 @@ const LISTED_FIRST: u64 = 16;
 const LISTED_SHARE: u64 = 8;
 /// A walk is over if its top is opened again when no more than this part of it is left: a sixteenth. Programs leave
 /// some files out, and the last opens may not be reported yet. As much of the walk must pass between two checks.
-const OVER: u64 = 16;
+pub(crate) const OVER: u64 = 16;
 /// Files whose reads are followed at a time: threads, and their read-ahead.
 const READINGS_LIMIT: usize = 256;
 

@@ -11,6 +11,7 @@ use crate::ordered::InOrder;
 use crate::pace::Pace;
 use crate::quiet::{Quiet, Sample};
 use crate::random::{InRandomOrder, Jumps};
+use crate::recognise::OVER;
 use crate::tree::{Directory, Item, Key, Tree, flag};
 use crate::unplaced::Unplaced;
 use crate::{Kind, Stopped};
@@ -387,6 +388,12 @@ impl Walk {
     /// Fetched files that were neither used nor passed yet.
     pub(crate) fn waiting(&self) -> u64 {
         self.fetched.saturating_sub(self.done())
+    }
+
+    /// Whether it goes on in memory, or all was fetched and nearly all used: a program leaves some files out.
+    pub(crate) fn is_over(&self) -> bool {
+        let used = self.stopped == Stopped::Complete && self.waiting() * OVER <= self.fetched;
+        !self.is_fetching() && (self.quiet.is_some() || used)
     }
 
     /// How many of the last batch are left, if each file that was used or passed since is one of those that were expected

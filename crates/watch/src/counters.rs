@@ -48,6 +48,8 @@ macro_rules! counters {
 counters! {
     /// Opens of directories.
     directories_opened,
+    /// Those of them that were not examined, since the disk read nothing meanwhile.
+    unexamined,
     /// Opens of files in directories of walks.
     files_opened,
     /// Ignored events: the daemon's own and those of other processes of this program.

@@ -300,7 +300,8 @@ impl Directories {
         true
     }
 
-    /// Drops the listing of a directory, unless a program has opened it since. Returns whether it did not.
+    /// Drops the listing of a directory, unless a program has opened it since. Returns whether reports of its files are to
+    /// end.
     pub(crate) fn forget(&self, node: Node, since: Instant) -> bool {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let known = table.directories.get(&node).cloned();
@@ -308,13 +309,10 @@ impl Directories {
             return false;
         }
         // The record stays: its openers count for the directories below.
-        let listing = known.and_then(|known| {
-            let mut state = known.state();
-            state.reported = false;
-            state.listing.take()
-        });
-        table.entries = table.entries.saturating_sub(listing.map_or(0, |listing| listing.len()));
-        true
+        let Some(known) = known else { return false };
+        let mut state = known.state();
+        table.entries = table.entries.saturating_sub(state.listing.take().map_or(0, |listing| listing.len()));
+        std::mem::take(&mut state.reported)
     }
 
     /// No opens of files are reported any more.

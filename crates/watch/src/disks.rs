@@ -4,6 +4,8 @@ use crate::attention::Attention;
 use crate::engine::MakeEngine;
 use crate::error::{Error, Result};
 use crate::file_system::FileSystem;
+use crate::handles::DirectoryOpened;
+use crate::waiting::Waiting;
 use crate::work::{Answer, Shared, Workers};
 use crate::{Engine, Options};
 use foreseek_places::{SharedDisk, costs_of};
@@ -16,6 +18,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The most disks with an engine: each has ten threads.
 pub(crate) const DISKS: usize = 16;
@@ -30,6 +33,8 @@ pub(crate) struct Disk {
     /// Whether all opens of files are observed; never if the kernel does not count the work of the disk.
     attention: Attention,
     load: Option<DiskLoad>,
+    /// Opens of directories that wait until it reads.
+    pub(crate) waiting: Waiting<DirectoryOpened>,
     file_systems: FxHashSet<DeviceNo>,
 }
 
@@ -79,7 +84,16 @@ impl Disks {
             })?;
         let file_systems = FxHashSet::from_iter([file_system.number]);
         let (attention, load) = (Attention::default(), DiskLoad::of(backing.disk));
-        self.list.push(Disk { number: backing.disk, engine, shared, workers, attention, load, file_systems });
+        self.list.push(Disk {
+            number: backing.disk,
+            engine,
+            shared,
+            workers,
+            attention,
+            load,
+            waiting: Waiting::default(),
+            file_systems,
+        });
         Ok(())
     }
 
@@ -103,6 +117,52 @@ impl Disks {
         let found = self.list.iter_mut().find(|disk| disk.file_systems.contains(&number));
         if let Some(disk) = found {
             disk.notify(now, event, &self.shared, self.marker.as_deref());
+        }
+    }
+
+    /// A directory was opened. Returns it unless it waits.
+    pub(crate) fn waits(&mut self, now: Instant, opened: DirectoryOpened) -> Option<DirectoryOpened> {
+        let number = opened.file_system.number;
+        match self.list.iter_mut().find(|disk| disk.holds(number)) {
+            Some(disk) if disk.waiting.rests() => {
+                let dropped = disk.waiting.push(now, opened);
+                self.shared.counters.unexamined.add(u64::from(dropped.is_some()));
+                None
+            }
+            _ => Some(opened),
+        }
+    }
+
+    /// Looks which disks read, and returns the opens that have waited for that.
+    pub(crate) fn look(&mut self, now: Instant) -> Vec<DirectoryOpened> {
+        let mut all = Vec::new();
+        for disk in &mut self.list {
+            let load = disk.load.as_ref();
+            let reads = || load.and_then(|load| Some([load.work()?.reads, load.reads_in_flight()?]));
+            disk.waiting.look(now, disk.engine.is_at_rest(now), reads);
+            self.shared.counters.unexamined.add(disk.waiting.expire(now) as u64);
+            if !disk.waiting.rests() {
+                all.extend(disk.waiting.take());
+            }
+        }
+        all
+    }
+
+    /// When to look next even if there is no event until then.
+    pub(crate) fn next_look(&self, now: Instant) -> Option<Duration> {
+        self.list.iter().filter_map(|disk| disk.waiting.next_look(now)).min()
+    }
+
+    /// Whether opens of directories on the disk of a file system were missed lately.
+    pub(crate) fn was_away(&self, number: DeviceNo, now: Instant) -> bool {
+        self.list.iter().any(|disk| disk.holds(number) && disk.waiting.was_away(now))
+    }
+
+    /// Ends walks of which nothing is left to do, and reports of opened files.
+    pub(crate) fn end_walks(&mut self, now: Instant) {
+        if self.list.iter().all(|disk| disk.engine.is_over()) {
+            self.end_reports();
+            self.notify_all(now, Event::Overflow);
         }
     }
 
@@ -150,19 +210,22 @@ impl Disks {
     /// Ends reports of opened files if there are no walks.
     pub(crate) fn rest(&mut self) {
         let walks = self.list.iter().any(|disk| !disk.engine.status().walks.is_empty());
-        if self.reporting
-            && !walks
-            && let Some(marker) = &self.marker
-        {
-            marker.flush();
-            self.shared.directories.end_reports();
+        if self.reporting && !walks {
+            self.end_reports();
         }
         self.reporting = walks;
     }
 
+    fn end_reports(&self) {
+        if let Some(marker) = &self.marker {
+            marker.flush();
+            self.shared.directories.end_reports();
+        }
+    }
+
     /// Whether events may wait: wherever programs walk, they find everything in memory.
     pub(crate) fn are_quiet(&self) -> bool {
-        self.list.iter().all(|disk| disk.engine.is_quiet())
+        self.list.iter().all(|disk| disk.engine.is_quiet() || !disk.waiting.is_empty())
     }
 
     /// The time of the next tick.

@@ -5,13 +5,14 @@
 //! and answers.
 //!
 //! At rest, each directory that a program opens costs one event, one look-up of the process every 100 ms, and
-//! one of the directory above (by handle, without a listing).
+//! one of the directory above (by handle, without a listing). While the disk reads nothing there are no look-ups of
+//! directories, and soon no events ([`crate::rest`]).
 
 use crate::Result;
 use crate::budget::{Budget, window_of};
 use crate::disks::Disks;
-use crate::handles::{Found, file_of, find, path_of};
-use crate::processes::{Opener, Processes};
+use crate::handles::{DirectoryOpened, file_of, path_of};
+use crate::processes::Processes;
 use crate::status::{Disk as DiskStatus, WatchStatus, Watched};
 use crate::watched::{Changes, Watching};
 use crate::work::Shared;
@@ -64,13 +65,6 @@ pub(crate) struct Driver {
     pub(crate) window: Bytes,
 }
 
-/// An event of the group of directories.
-struct DirectoryOpened {
-    found: Found,
-    process: u32,
-    opener: Opener,
-}
-
 /// An event of the group of files.
 pub(crate) struct FileOpened {
     pub(crate) process: u32,
@@ -119,7 +113,9 @@ impl Driver {
                 tracing::warn!("{error}");
             }
             self.shared.wake.take();
+            self.look();
             let more = self.read_events();
+            self.look_away();
             self.attend();
             self.handle_overflow();
             let now = self.now();
@@ -141,7 +137,8 @@ impl Driver {
             .disks
             .deadline()
             .map(|deadline| Duration::from_nanos((deadline.get()).saturating_sub(self.now().get())));
-        let mut wait = if busy { Duration::ZERO } else { until.unwrap_or(REST_PERIOD).min(STATUS) };
+        let next_look = self.disks.next_look(self.now()).unwrap_or(STATUS);
+        let mut wait = if busy { Duration::ZERO } else { until.unwrap_or(REST_PERIOD).min(next_look) };
         let mut ready = vec![PollFd::new(&self.mounts, PollFlags::PRI)];
         let pause = if self.disks.are_quiet() { QUIET_PAUSE } else { PAUSE };
         let pause = pause.saturating_sub(self.last_read.elapsed());
@@ -203,19 +200,19 @@ impl Driver {
         }
         let mut first: FxHashMap<Node, usize> = FxHashMap::default();
         for (at, opened) in directories.iter().enumerate() {
-            first.entry(opened.found.node).or_insert(at);
+            opened.node().map(|node| first.entry(node).or_insert(at));
         }
         let mut directories = directories.into_iter();
         let mut passed = 0;
         for file in files {
             let until = first.get(&file.directory).map_or(0, |at| at + 1);
             for directory in directories.by_ref().take(until.saturating_sub(passed)) {
-                self.directory_opened(directory);
+                self.directory_opened_or_waits(directory);
             }
             passed = passed.max(until);
             self.file_opened(&file);
         }
-        directories.for_each(|directory| self.directory_opened(directory));
+        directories.for_each(|directory| self.directory_opened_or_waits(directory));
         // Last: what is reported otherwise is known by now.
         let more_entered = self.take_entered();
         more_files || more_directories || more_entered
@@ -228,9 +225,10 @@ impl Driver {
             if !processes.counts(seen.process) {
                 return shared.counters.passed_over.add(1);
             }
-            let OpenEvent { process, process_fd, file_system, directory, .. } = seen;
-            let Some(file_system) = watching.by_id(file_system) else { return };
-            let Some(opener) = processes.opener(process, process_fd, Clock::now()) else {
+            let OpenEvent { process, process_fd, file_system, directory: handle, .. } = seen;
+            let Some(file_system) = watching.by_id(file_system).cloned() else { return };
+            let at = Clock::now();
+            let Some(opener) = processes.opener(process, process_fd, at) else {
                 if processes.counts(process) {
                     file_system.volume.disk.missed_a_program();
                 }
@@ -239,16 +237,24 @@ impl Driver {
             // Its own reads are no reason to hold back.
             file_system.volume.disk.helps(process);
             shared.counters.directories_opened.add(1);
-            if let Some(found) = find(file_system, directory) {
-                all.push(DirectoryOpened { found, process, opener });
-            }
+            all.push(DirectoryOpened { file_system, handle, process, opener, at });
         });
         (all, more)
     }
 
-    fn directory_opened(&mut self, opened: DirectoryOpened) {
-        let DirectoryOpened { found: Found { file_system, node, parent, handle }, process, opener } = opened;
-        self.shared.directories.opened(node, handle, parent, opener.credentials, Clock::now());
+    fn directory_opened_or_waits(&mut self, opened: DirectoryOpened) {
+        if let Some(opened) = self.disks.waits(self.now(), opened) {
+            self.directory_opened(opened);
+        }
+    }
+
+    pub(crate) fn directory_opened(&mut self, opened: DirectoryOpened) {
+        let Some((node, parent)) = opened.find() else { return };
+        if self.disks.was_away(opened.file_system.number, self.now()) {
+            self.find_missed(&opened, parent);
+        }
+        let DirectoryOpened { file_system, handle, process, opener, at } = opened;
+        self.shared.directories.opened(node, handle, parent, opener.credentials, at);
         let (pid, now) = (ProcessId(process), self.now());
         if let Some(name) = opener.name {
             self.disks.notify(file_system.number, now, Event::Program { pid, name: &name });

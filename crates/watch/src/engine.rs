@@ -15,12 +15,22 @@ pub trait Engine: Send + Debug {
     fn is_quiet(&self) -> bool {
         false
     }
+    /// Whether it needs to know of no opens while its disk reads nothing.
+    fn is_at_rest(&self, _now: Instant) -> bool {
+        false
+    }
+    /// Whether each walk goes on in memory, or has used all that there is.
+    fn is_over(&self) -> bool {
+        false
+    }
     /// Its status.
     fn status(&self) -> Status;
 }
 
 /// The time in which a program that reads from a disk opens something.
 const LATELY: Nanos = Nanos::from_millis(100);
+/// Most programs that read go on within this time after a pause of their own.
+const PAUSES: Nanos = Nanos::from_secs(1);
 
 impl Engine for Walks {
     fn on(&mut self, now: Instant, event: Event<'_>) -> Vec<Command> {
@@ -35,6 +45,14 @@ impl Engine for Walks {
 
     fn is_quiet(&self) -> bool {
         Walks::is_quiet(self, LATELY)
+    }
+
+    fn is_at_rest(&self, now: Instant) -> bool {
+        Walks::is_at_rest(self, now, PAUSES)
+    }
+
+    fn is_over(&self) -> bool {
+        Walks::is_over(self)
     }
 
     fn status(&self) -> Status {

@@ -1,6 +1,7 @@
 //! Nodes and paths of the directories whose handles events name.
 
 use crate::file_system::FileSystem;
+use crate::processes::Opener;
 use crate::work::Shared;
 use foreseek_storage::{DeviceNumber, FileHandle};
 use foreseek_walks::Node;
@@ -11,6 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 const FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// Directories above a file that are looked at: real trees are not deeper, and the search ends here in a loop of a damaged
@@ -18,11 +20,34 @@ const FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLL
 const ABOVE: usize = 64;
 
 /// A directory that a program opened.
-pub(crate) struct Found {
+#[derive(Debug)]
+pub(crate) struct DirectoryOpened {
     pub(crate) file_system: Arc<FileSystem>,
-    pub(crate) node: Node,
-    pub(crate) parent: Option<Node>,
     pub(crate) handle: FileHandle,
+    pub(crate) process: u32,
+    pub(crate) opener: Opener,
+    pub(crate) at: Instant,
+}
+
+impl DirectoryOpened {
+    /// Its node, if its handle tells that.
+    pub(crate) fn node(&self) -> Option<Node> {
+        self.handle.inode().map(|inode| self.file_system.node(inode))
+    }
+
+    /// Its node and that of the directory above it; `None` if it is gone.
+    pub(crate) fn find(&self) -> Option<(Node, Option<Node>)> {
+        let look = |parent: bool| {
+            let fd = open(&self.file_system, &self.handle).ok()?;
+            let path = if parent { ".." } else { "." };
+            let stat = rustix::fs::statat(&fd, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+            let device = DeviceNumber::from_raw(stat.st_dev);
+            (device == self.file_system.volume.device).then(|| self.file_system.node(stat.st_ino))
+        };
+        let node = self.node().or_else(|| look(false))?;
+        // Looked up each time: it may have been moved. The root of a file system is its own parent.
+        Some((node, look(true).filter(|parent| *parent != node)))
+    }
 }
 
 /// A file that a program opened, and the directories above it, from the nearest one up to the root of its file system.
@@ -33,24 +58,6 @@ pub(crate) struct EnteredFile {
 
 fn open(file_system: &FileSystem, handle: &FileHandle) -> Result<OwnedFd, Errno> {
     file_system.view()?.open(handle, FLAGS)
-}
-
-/// A directory that was opened, and the one above it.
-pub(crate) fn find(file_system: &Arc<FileSystem>, handle: FileHandle) -> Option<Found> {
-    let look = |parent: bool| {
-        let fd = open(file_system, &handle).ok()?;
-        let path = if parent { ".." } else { "." };
-        let stat = rustix::fs::statat(&fd, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        let device = DeviceNumber::from_raw(stat.st_dev);
-        (device == file_system.volume.device).then_some(stat.st_ino)
-    };
-    let inode = handle.inode().or_else(|| look(false))?;
-    let node = file_system.node(inode);
-    // Looked up each time: it may have been moved.
-    let above = look(true).map(|inode| file_system.node(inode));
-    // The root of a file system is its own parent.
-    let parent = above.filter(|parent| *parent != node);
-    Some(Found { file_system: file_system.clone(), node, parent, handle })
 }
 
 /// A file by its name in a directory, and the directory.
@@ -86,6 +93,15 @@ fn file_in(file_system: &FileSystem, directory: BorrowedFd<'_>, name: &[u8]) -> 
     let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     is_file.then(|| file_system.node(stat.st_ino))
+}
+
+/// The directories above one, up to the root of its file system; none if these are not to be seen.
+pub(crate) fn directories_above(
+    file_system: &FileSystem,
+    handle: &FileHandle,
+) -> Option<Vec<(Node, FileHandle)>> {
+    let fd = open(file_system, handle).ok()?;
+    above(file_system, rustix::fs::openat(&fd, "..", FLAGS, Mode::empty()).ok()?).ok()
 }
 
 /// A directory and those above it, up to the root of its file system.

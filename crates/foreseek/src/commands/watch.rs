@@ -140,8 +140,12 @@ fn rows(status: &WatchStatus) -> Vec<(&'static str, String)> {
             .map(|it| ("watched", format!("{} ({}, device {})", it.mount.display(), it.kind, it.device))),
     );
     let opened = format!(
-        "{} directories, {} files in walks; {} by processes that had ended; {} of this program",
-        counted.directories_opened, counted.files_opened, counted.gone, counted.passed_over
+        "{} directories ({} while the disk read nothing), {} files in walks; {} by processes that had ended; {} of this program",
+        counted.directories_opened,
+        counted.unexamined,
+        counted.files_opened,
+        counted.gone,
+        counted.passed_over
     );
     let read = format!(
         "{} of inodes and directories, {} of contents",

@@ -130,8 +130,17 @@ impl Setup {
 
     /// The same with these options.
     pub(crate) fn watch_with(&self, options: Options) -> Watcher {
+        self.start(options, false)
+    }
+
+    /// The same with an engine that needs to know of nothing while its disk reads nothing.
+    pub(crate) fn watch_at_rest(&self) -> Watcher {
+        self.start(Options::default(), true)
+    }
+
+    fn start(&self, options: Options, at_rest: bool) -> Watcher {
         let options = Options { paths: vec![self.point.clone()], ..options };
-        let make = |_, _| -> Box<dyn Engine> { Box::new(Eager::default()) };
+        let make = move |_, _| -> Box<dyn Engine> { Box::new(Eager { at_rest, ..Eager::default() }) };
         Watcher::start_with(&options, Box::new(make)).expect("it starts")
     }
 }
@@ -181,6 +190,8 @@ for line in sys.stdin.buffer:
     try:
         if verb == b"list":
             result = str(len(os.listdir(path)))
+        elif verb == b"tree":
+            result = str(sum(len(files) for _, _, files in os.walk(path)))
         elif verb == b"read":
             with open(path, "rb") as file:
                 result = str(len(file.read()))
@@ -270,6 +281,7 @@ pub(crate) struct Eager {
     known: BTreeSet<Node>,
     fetches: u64,
     waiting: BTreeMap<Node, InDirectory>,
+    at_rest: bool,
 }
 
 impl Eager {
@@ -348,6 +360,10 @@ impl Engine for Eager {
 
     fn deadline(&self) -> Option<Instant> {
         None
+    }
+
+    fn is_at_rest(&self, _: Instant) -> bool {
+        self.at_rest
     }
 
     fn status(&self) -> Status {
