@@ -363,6 +363,27 @@ fn the_exit_status_is_the_commands_and_signals_are_passed_on() {
     }
 }
 
+#[test]
+fn a_command_starts_at_half_of_the_batch_and_what_is_left_at_its_end_is_not_read() {
+    let Some(setup) = Setup::ext4() else { return };
+    fill(&setup.tree, 1500);
+    setup.cold();
+    // The queue of the disk is full all the time.
+    setup.lab.must(&["set", "walk", "--delays", "on", "--time-scale", "30"]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+    command.args(["warm", "--format", "json"]).arg(&setup.tree).args(["--then", "--", "true"]);
+    let ended = setup.lab.run(&mut command);
+    setup.lab.must(&["set", "walk", "--delays", "off"]);
+    assert_eq!(ended.status, Some(0), "{ended:?}");
+    let report: Value = serde_json::from_str(&ended.err).expect("JSON");
+    let bytes = |name: &str| report[name].as_u64().expect("a number");
+    let [wanted, fetched, skipped] = ["wanted_bytes", "fetched_bytes", "skipped_bytes"].map(bytes);
+    assert_eq!(report["batches"], 1, "{report}");
+    assert!(fetched >= wanted / 2 && skipped > wanted / 8, "{report}");
+    assert_eq!(fetched + skipped, wanted, "{report}");
+    setup.end();
+}
+
 /// A shell sees by the exit status that a signal ended it.
 #[test]
 fn a_signal_that_ends_the_reading_is_the_exit_status() {

@@ -1,7 +1,7 @@
 //! What a whole disk reads, for all programs together, as sysfs counts it.
 //!
 //! `stat` has the sectors of completed reads, and `inflight` how many reads the driver has at present
-//! (Documentation/ABI/stable/sysfs-block). Both descriptors stay open: a look is a read of some hundred bytes.
+//! (Documentation/ABI/stable/sysfs-block). The descriptors stay open: a look is a read of some hundred bytes.
 //!
 //! Limits: a request that waits in an I/O scheduler is not in `inflight`, unless the driver is idle: then the
 //! scheduler has passed it on. Disks that do not count (`queue/iostats` 0) cannot be observed.
@@ -32,6 +32,8 @@ pub struct DiskWork {
 pub struct DiskLoad {
     stat: OwnedFd,
     in_flight: OwnedFd,
+    /// Whether it counts: that can be changed at any time.
+    counts: OwnedFd,
 }
 
 impl DiskLoad {
@@ -48,7 +50,9 @@ impl DiskLoad {
         let open = |name: &str| {
             rustix::fs::open(folder.join(name), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
         };
-        if counts { Some(Self { stat: open("stat")?, in_flight: open("inflight")? }) } else { None }
+        let all = || Some([open("stat")?, open("inflight")?, open("queue/iostats")?]);
+        let [stat, in_flight, counts] = if counts { all()? } else { return None };
+        Some(Self { stat, in_flight, counts })
     }
 
     /// What it has read since the system was started, by requests that are over.
@@ -57,9 +61,10 @@ impl DiskLoad {
         field(&self.stat, 2).map(|sectors| Sectors(sectors).bytes())
     }
 
-    /// What it has done since the system was started.
+    /// What it has done since the system was started; `None` if it does not count any more.
     #[must_use]
     pub fn work(&self) -> Option<DiskWork> {
+        field(&self.counts, 0).filter(|counts| *counts != 0)?;
         let [reads, sectors, busy] = fields(&self.stat, [0, 2, 9])?;
         Some(DiskWork { reads, bytes: Sectors(sectors).bytes(), busy: Nanos::from_millis(busy) })
     }
@@ -111,7 +116,10 @@ mod tests {
         assert_eq!(observed.read(), Some(Bytes(3008 * 512)), "it is read anew");
         fs::write(folder.join("inflight"), "").unwrap();
         assert_eq!(observed.reads_in_flight(), None);
+        fs::write(folder.join("stat"), "1 2 3008 4 5 6 7 8 9 10\n").unwrap();
+        assert!(observed.work().is_some());
         fs::write(folder.join("queue/iostats"), "0\n").unwrap();
         assert!(load().is_none());
+        assert_eq!(observed.work(), None, "it does not count any more");
     }
 }

@@ -73,14 +73,8 @@ impl Walks {
     /// anything to use of what was fetched.
     #[must_use]
     pub fn is_at_rest(&self, now: Instant, within: Nanos) -> bool {
-        let is_idle = |walk: &Walk| walk.waiting() == 0 || walk.last + within < now;
-        self.state.live().all(|walk| walk.is_over() || (!walk.is_fetching() && is_idle(walk)))
-    }
-
-    /// Whether each walk goes on in memory, or has used all that there is.
-    #[must_use]
-    pub fn is_over(&self) -> bool {
-        self.state.live().all(Walk::is_over)
+        let uses = |walk: &Walk| walk.last + within >= now && !walk.has_used_all();
+        self.state.live().all(|walk| !walk.is_fetching() && !uses(walk))
     }
 
     /// The present status.

@@ -390,10 +390,10 @@ impl Walk {
         self.fetched.saturating_sub(self.done())
     }
 
-    /// Whether it goes on in memory, or all was fetched and nearly all used: a program leaves some files out.
-    pub(crate) fn is_over(&self) -> bool {
-        let used = self.stopped == Stopped::Complete && self.waiting() * OVER <= self.fetched;
-        !self.is_fetching() && (self.quiet.is_some() || used)
+    /// Whether it goes on in memory, or has used what was fetched. Of all that there is, a program leaves some files out.
+    pub(crate) fn has_used_all(&self) -> bool {
+        let all = if self.stopped == Stopped::Complete { self.fetched } else { 0 };
+        self.quiet.is_some() || self.waiting() * OVER <= all
     }
 
     /// How many of the last batch are left, if each file that was used or passed since is one of those that were expected

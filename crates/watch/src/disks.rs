@@ -34,7 +34,7 @@ pub(crate) struct Disk {
     attention: Attention,
     load: Option<DiskLoad>,
     /// Opens of directories that wait until it reads.
-    pub(crate) waiting: Waiting<DirectoryOpened>,
+    waiting: Waiting<DirectoryOpened>,
     file_systems: FxHashSet<DeviceNo>,
 }
 
@@ -133,37 +133,24 @@ impl Disks {
         }
     }
 
-    /// Looks which disks read, and returns the opens that have waited for that.
-    pub(crate) fn look(&mut self, now: Instant) -> Vec<DirectoryOpened> {
-        let mut all = Vec::new();
+    /// Looks which disks read.
+    pub(crate) fn look(&mut self, now: Instant) {
         for disk in &mut self.list {
             let load = disk.load.as_ref();
             let reads = || load.and_then(|load| Some([load.work()?.reads, load.reads_in_flight()?]));
-            disk.waiting.look(now, disk.engine.is_at_rest(now), reads);
+            disk.waiting.look(now, || disk.engine.is_at_rest(now), reads);
             self.shared.counters.unexamined.add(disk.waiting.expire(now) as u64);
-            if !disk.waiting.rests() {
-                all.extend(disk.waiting.take());
-            }
         }
-        all
+    }
+
+    /// The opens that have waited until their disks read.
+    pub(crate) fn take_waiting(&mut self) -> Vec<DirectoryOpened> {
+        self.list.iter_mut().flat_map(|disk| disk.waiting.take()).collect()
     }
 
     /// When to look next even if there is no event until then.
     pub(crate) fn next_look(&self, now: Instant) -> Option<Duration> {
         self.list.iter().filter_map(|disk| disk.waiting.next_look(now)).min()
-    }
-
-    /// Whether opens of directories on the disk of a file system were missed lately.
-    pub(crate) fn was_away(&self, number: DeviceNo, now: Instant) -> bool {
-        self.list.iter().any(|disk| disk.holds(number) && disk.waiting.was_away(now))
-    }
-
-    /// Ends walks of which nothing is left to do, and reports of opened files.
-    pub(crate) fn end_walks(&mut self, now: Instant) {
-        if self.list.iter().all(|disk| disk.engine.is_over()) {
-            self.end_reports();
-            self.notify_all(now, Event::Overflow);
-        }
     }
 
     /// A file was opened while all opens on a disk are observed.
@@ -200,7 +187,7 @@ impl Disks {
                     break;
                 }
             }
-            if disk.engine.deadline().is_some_and(|deadline| deadline <= now) {
+            if disk.deadline().is_some_and(|deadline| deadline <= now) {
                 disk.notify(now, Event::Tick, &self.shared, self.marker.as_deref());
             }
         }
@@ -210,17 +197,14 @@ impl Disks {
     /// Ends reports of opened files if there are no walks.
     pub(crate) fn rest(&mut self) {
         let walks = self.list.iter().any(|disk| !disk.engine.status().walks.is_empty());
-        if self.reporting && !walks {
-            self.end_reports();
-        }
-        self.reporting = walks;
-    }
-
-    fn end_reports(&self) {
-        if let Some(marker) = &self.marker {
+        if self.reporting
+            && !walks
+            && let Some(marker) = &self.marker
+        {
             marker.flush();
             self.shared.directories.end_reports();
         }
+        self.reporting = walks;
     }
 
     /// Whether events may wait: wherever programs walk, they find everything in memory.
@@ -230,11 +214,16 @@ impl Disks {
 
     /// The time of the next tick.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.list.iter().filter_map(|disk| disk.engine.deadline()).min()
+        self.list.iter().filter_map(Disk::deadline).min()
     }
 }
 
 impl Disk {
+    /// The time of its next tick. A walk whose opens wait is not over.
+    fn deadline(&self) -> Option<Instant> {
+        self.engine.deadline().filter(|_| self.waiting.is_empty())
+    }
+
     /// Whether a file system lies on it.
     pub(crate) fn holds(&self, number: DeviceNo) -> bool {
         self.file_systems.contains(&number)

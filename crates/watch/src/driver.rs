@@ -6,7 +6,7 @@
 //!
 //! At rest, each directory that a program opens costs one event, one look-up of the process every 100 ms, and
 //! one of the directory above (by handle, without a listing). While the disk reads nothing there are no look-ups of
-//! directories, and soon no events ([`crate::rest`]).
+//! directories ([`crate::waiting`]).
 
 use crate::Result;
 use crate::budget::{Budget, window_of};
@@ -113,9 +113,11 @@ impl Driver {
                 tracing::warn!("{error}");
             }
             self.shared.wake.take();
-            self.look();
+            self.disks.look(self.now());
+            for opened in self.disks.take_waiting() {
+                self.directory_opened(opened);
+            }
             let more = self.read_events();
-            self.look_away();
             self.attend();
             self.handle_overflow();
             let now = self.now();
@@ -227,8 +229,7 @@ impl Driver {
             }
             let OpenEvent { process, process_fd, file_system, directory: handle, .. } = seen;
             let Some(file_system) = watching.by_id(file_system).cloned() else { return };
-            let at = Clock::now();
-            let Some(opener) = processes.opener(process, process_fd, at) else {
+            let Some(opener) = processes.opener(process, process_fd, Clock::now()) else {
                 if processes.counts(process) {
                     file_system.volume.disk.missed_a_program();
                 }
@@ -237,7 +238,7 @@ impl Driver {
             // Its own reads are no reason to hold back.
             file_system.volume.disk.helps(process);
             shared.counters.directories_opened.add(1);
-            all.push(DirectoryOpened { file_system, handle, process, opener, at });
+            all.push(DirectoryOpened { file_system, handle, process, opener });
         });
         (all, more)
     }
@@ -248,13 +249,11 @@ impl Driver {
         }
     }
 
-    pub(crate) fn directory_opened(&mut self, opened: DirectoryOpened) {
+    fn directory_opened(&mut self, opened: DirectoryOpened) {
         let Some((node, parent)) = opened.find() else { return };
-        if self.disks.was_away(opened.file_system.number, self.now()) {
-            self.find_missed(&opened, parent);
-        }
-        let DirectoryOpened { file_system, handle, process, opener, at } = opened;
-        self.shared.directories.opened(node, handle, parent, opener.credentials, at);
+        let DirectoryOpened { file_system, handle, process, opener } = opened;
+        // It counts as opened now, however long it has waited: its opener is among those whose rights limit what is read.
+        self.shared.directories.opened(node, handle, parent, opener.credentials, Clock::now());
         let (pid, now) = (ProcessId(process), self.now());
         if let Some(name) = opener.name {
             self.disks.notify(file_system.number, now, Event::Program { pid, name: &name });

@@ -19,10 +19,6 @@ pub trait Engine: Send + Debug {
     fn is_at_rest(&self, _now: Instant) -> bool {
         false
     }
-    /// Whether each walk goes on in memory, or has used all that there is.
-    fn is_over(&self) -> bool {
-        false
-    }
     /// Its status.
     fn status(&self) -> Status;
 }
@@ -49,10 +45,6 @@ impl Engine for Walks {
 
     fn is_at_rest(&self, now: Instant) -> bool {
         Walks::is_at_rest(self, now, PAUSES)
-    }
-
-    fn is_over(&self) -> bool {
-        Walks::is_over(self)
     }
 
     fn status(&self) -> Status {

@@ -12,7 +12,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
 const FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// Directories above a file that are looked at: real trees are not deeper, and the search ends here in a loop of a damaged
@@ -26,7 +25,6 @@ pub(crate) struct DirectoryOpened {
     pub(crate) handle: FileHandle,
     pub(crate) process: u32,
     pub(crate) opener: Opener,
-    pub(crate) at: Instant,
 }
 
 impl DirectoryOpened {
@@ -37,16 +35,15 @@ impl DirectoryOpened {
 
     /// Its node and that of the directory above it; `None` if it is gone.
     pub(crate) fn find(&self) -> Option<(Node, Option<Node>)> {
-        let look = |parent: bool| {
-            let fd = open(&self.file_system, &self.handle).ok()?;
-            let path = if parent { ".." } else { "." };
+        let fd = open(&self.file_system, &self.handle).ok()?;
+        let look = |path: &str| {
             let stat = rustix::fs::statat(&fd, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
             let device = DeviceNumber::from_raw(stat.st_dev);
             (device == self.file_system.volume.device).then(|| self.file_system.node(stat.st_ino))
         };
-        let node = self.node().or_else(|| look(false))?;
+        let node = self.node().or_else(|| look("."))?;
         // Looked up each time: it may have been moved. The root of a file system is its own parent.
-        Some((node, look(true).filter(|parent| *parent != node)))
+        Some((node, look("..").filter(|parent| *parent != node)))
     }
 }
 
@@ -93,15 +90,6 @@ fn file_in(file_system: &FileSystem, directory: BorrowedFd<'_>, name: &[u8]) -> 
     let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     is_file.then(|| file_system.node(stat.st_ino))
-}
-
-/// The directories above one, up to the root of its file system; none if these are not to be seen.
-pub(crate) fn directories_above(
-    file_system: &FileSystem,
-    handle: &FileHandle,
-) -> Option<Vec<(Node, FileHandle)>> {
-    let fd = open(file_system, handle).ok()?;
-    above(file_system, rustix::fs::openat(&fd, "..", FLAGS, Mode::empty()).ok()?).ok()
 }
 
 /// A directory and those above it, up to the root of its file system.

@@ -45,7 +45,6 @@ mod options;
 mod processes;
 mod reach;
 pub mod reported;
-mod rest;
 mod status;
 mod unused;
 mod waiting;

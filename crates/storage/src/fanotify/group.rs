@@ -83,16 +83,6 @@ impl Group {
         mark(&self.fd, on, libc::FAN_OPEN | libc::FAN_ONDIR, any)
     }
 
-    /// Ends these reports. Opens cost nothing then.
-    ///
-    /// # Errors
-    /// The kernel's error: ENOENT where there are none.
-    pub fn forget_directories(&self, any: BorrowedFd<'_>) -> Result<(), Errno> {
-        let off = libc::FAN_MARK_REMOVE | libc::FAN_MARK_FILESYSTEM;
-        mark(&self.fd, off, libc::FAN_OPEN | libc::FAN_ONDIR, any)?;
-        mark(&self.fd, off | libc::FAN_MARK_IGNORE_SURV, libc::FAN_OPEN, any)
-    }
-
     /// Reports each open of a file, by its name in its directory, on the file system of `any`.
     ///
     /// # Errors
