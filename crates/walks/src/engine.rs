@@ -74,7 +74,7 @@ impl Walks {
     #[must_use]
     pub fn is_at_rest(&self, now: Instant, within: Nanos) -> bool {
         let uses = |walk: &Walk| walk.last + within >= now && !walk.has_used_all();
-        self.state.live().all(|walk| !walk.is_fetching() && !uses(walk))
+        self.state.outbox.is_empty() && self.state.live().all(|walk| !walk.is_fetching() && !uses(walk))
     }
 
     /// The present status.

@@ -336,6 +336,29 @@ fn a_walk_that_leaves_memory_is_prefetched_again() {
     }
 }
 
+/// While files that were fetched wait for their use, each open may lead to the next fetch.
+#[test]
+fn opens_may_wait_only_while_nothing_fetched_waits_for_its_use() {
+    let tree = fresh();
+    let mut world = World::new(Arc::new(Flat), tree.clone(), Some(Settings::default()));
+    let second = Nanos::from_secs(1);
+    let (mut at_rest, mut in_use) = (0, 0);
+    for act in walk(&tree, Reading::Listing, false) {
+        world.act(act);
+        let engine = world.engine.as_ref().expect("an engine");
+        let status = engine.status();
+        let Some(of) = status.walks.first() else { continue };
+        let waiting = of.fetched - of.used - of.wasted;
+        let rests = engine.is_at_rest(world.now, second);
+        let few = of.stopped == Stopped::Complete && waiting * 16 <= of.fetched;
+        assert_eq!(rests, waiting == 0 || few, "{of:?}");
+        // Its program has paused for so long.
+        assert!(engine.is_at_rest(world.now + second * 2, second), "{of:?}");
+        *(if rests { &mut at_rest } else { &mut in_use }) += 1;
+    }
+    assert!(at_rest > 100 && in_use > 1000, "{at_rest} {in_use}");
+}
+
 /// Walks over the same tree without a pause: `grep -r` again and again.
 #[test]
 fn a_walk_over_what_the_last_one_has_read_is_not_reported() {

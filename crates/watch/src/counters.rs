@@ -48,7 +48,7 @@ macro_rules! counters {
 counters! {
     /// Opens of directories.
     directories_opened,
-    /// Those of them that were not examined, since the disk read nothing meanwhile.
+    /// Those of them that were never examined, since the disk read nothing for as long as their programs went on.
     unexamined,
     /// Opens of files in directories of walks.
     files_opened,

@@ -115,7 +115,7 @@ struct Openers {
 impl Openers {
     fn opened(&mut self, by: Arc<Credentials>, now: Instant) {
         if let Some(known) = self.list.iter_mut().find(|(known, _)| *known == by) {
-            known.1 = now;
+            known.1 = known.1.max(now);
             return;
         }
         self.list.retain(|(_, at)| now.duration_since(*at) < RECENT);
@@ -191,10 +191,10 @@ impl Directory {
         state.reported || state.listing.is_some() || state.openers.recent(now).next().is_some()
     }
 
-    fn opened(&self, by: Arc<Credentials>, now: Instant) {
+    fn opened(&self, by: Arc<Credentials>, at: Instant) {
         let mut state = self.state();
-        state.touched = Some(now);
-        state.openers.opened(by, now);
+        state.touched = Some(Instant::now());
+        state.openers.opened(by, at);
     }
 
     fn entered(&self, by: Arc<Credentials>, now: Instant) {
@@ -225,17 +225,17 @@ impl Directories {
         self.table.read().unwrap_or_else(PoisonError::into_inner).directories.get(&node).cloned()
     }
 
-    /// A process opened a directory.
+    /// A process opened a directory, maybe a few seconds ago.
     pub(crate) fn opened(
         &self,
         node: Node,
         handle: FileHandle,
         parent: Option<Node>,
         by: Arc<Credentials>,
-        now: Instant,
+        at: Instant,
     ) -> Arc<Directory> {
-        let directory = self.reached(node, handle, parent, now);
-        directory.opened(by, now);
+        let directory = self.reached(node, handle, parent, Instant::now());
+        directory.opened(by, at);
         directory
     }
 
@@ -386,15 +386,19 @@ impl Directories {
 }
 
 impl Table {
-    /// Drops directories that have no listing and were not opened recently. If that is not enough, drops all
-    /// without a listing, and then everything.
+    /// Drops directories that have no listing and no reports and were not opened recently. If that is not enough, drops all
+    /// without these, and then everything.
     fn make_room(&mut self, now: Instant) {
         let recent = |directory: &Directory| {
             directory.state().touched.is_some_and(|at| now.duration_since(at) < RECENT)
         };
-        self.directories.retain(|_, directory| directory.listing().is_some() || recent(directory));
+        let in_use = |directory: &Directory| {
+            let state = directory.state();
+            state.listing.is_some() || state.reported
+        };
+        self.directories.retain(|_, directory| in_use(directory) || recent(directory));
         if self.directories.len() >= DIRECTORIES {
-            self.directories.retain(|_, directory| directory.listing().is_some());
+            self.directories.retain(|_, directory| in_use(directory));
         }
         if self.directories.len() >= DIRECTORIES {
             self.directories.clear();

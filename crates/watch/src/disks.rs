@@ -125,8 +125,12 @@ impl Disks {
         let number = opened.file_system.number;
         match self.list.iter_mut().find(|disk| disk.holds(number)) {
             Some(disk) if disk.waiting.rests() => {
-                let dropped = disk.waiting.push(now, opened);
-                self.shared.counters.unexamined.add(u64::from(dropped.is_some()));
+                // Its opener limits from now on what is read.
+                if let Some(node) = opened.node() {
+                    let (handle, by) = (opened.handle.clone(), opened.opener.credentials.clone());
+                    self.shared.directories.opened(node, handle, None, by, opened.at);
+                }
+                disk.waiting.push(now, opened);
                 None
             }
             _ => Some(opened),

@@ -193,7 +193,7 @@ impl Driver {
     /// Reads the waiting events and passes them on; returns whether there may be more.
     ///
     /// The two groups have a queue each, and events have no time. Files are read first: the opens of their
-    /// directories, which came before, are then known or among those that are read next.
+    /// directories, which came before, are then known, or among those that are read next, or wait.
     fn read_events(&mut self) -> bool {
         let (files, more_files) = self.take_files();
         let (directories, more_directories) = self.take_directories();
@@ -229,7 +229,8 @@ impl Driver {
             }
             let OpenEvent { process, process_fd, file_system, directory: handle, .. } = seen;
             let Some(file_system) = watching.by_id(file_system).cloned() else { return };
-            let Some(opener) = processes.opener(process, process_fd, Clock::now()) else {
+            let at = Clock::now();
+            let Some(opener) = processes.opener(process, process_fd, at) else {
                 if processes.counts(process) {
                     file_system.volume.disk.missed_a_program();
                 }
@@ -238,7 +239,7 @@ impl Driver {
             // Its own reads are no reason to hold back.
             file_system.volume.disk.helps(process);
             shared.counters.directories_opened.add(1);
-            all.push(DirectoryOpened { file_system, handle, process, opener });
+            all.push(DirectoryOpened { file_system, handle, process, opener, at });
         });
         (all, more)
     }
@@ -251,9 +252,8 @@ impl Driver {
 
     fn directory_opened(&mut self, opened: DirectoryOpened) {
         let Some((node, parent)) = opened.find() else { return };
-        let DirectoryOpened { file_system, handle, process, opener } = opened;
-        // It counts as opened now, however long it has waited: its opener is among those whose rights limit what is read.
-        self.shared.directories.opened(node, handle, parent, opener.credentials, Clock::now());
+        let DirectoryOpened { file_system, handle, process, opener, at } = opened;
+        self.shared.directories.opened(node, handle, parent, opener.credentials, at);
         let (pid, now) = (ProcessId(process), self.now());
         if let Some(name) = opener.name {
             self.disks.notify(file_system.number, now, Event::Program { pid, name: &name });

@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 const FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// Directories above a file that are looked at: real trees are not deeper, and the search ends here in a loop of a damaged
@@ -25,6 +26,7 @@ pub(crate) struct DirectoryOpened {
     pub(crate) handle: FileHandle,
     pub(crate) process: u32,
     pub(crate) opener: Opener,
+    pub(crate) at: Instant,
 }
 
 impl DirectoryOpened {

@@ -5,21 +5,22 @@
 //! reads. So a walk that comes to the end of what is in memory is known from its top, and so is a program that lists a
 //! whole tree in memory before it reads files.
 //!
-//! Bounds: the [`FIRST`] opens, those of the tops of walks, and the last ones, [`MOST`] in all. None stays after
-//! [`RECENT`] without opens: the walks are over then.
+//! Bounds: with [`MOST`] of them all are passed on. So they are when the first one is [`LONGEST`] old: its opener still
+//! counts then ([`RECENT`](crate::directories::RECENT)), and the walk that it is part of is not over yet. If none came
+//! lately ([`PAUSE`]), they are dropped.
 //!
 //! Pure: its inputs are counts and times.
 
-use crate::directories::RECENT;
 use foreseek_units::{Instant, Nanos};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The first opens, which stay while others are dropped: more than there are directories above any.
-const FIRST: usize = 64;
-/// The most opens that wait: some 200 bytes each. To examine them takes as long as to read eight files.
+/// The most opens that wait, and those of one batch of events: some 200 bytes each. To examine them takes as long as to
+/// read eight files.
 const MOST: usize = 8192;
-const OVER: Nanos = Nanos::from_secs(RECENT.as_secs());
+const LONGEST: Nanos = Nanos::from_secs(8);
+/// A walk that goes on in memory opens something within this time.
+const PAUSE: Nanos = Nanos::from_secs(4);
 /// The time between two looks at a disk.
 const LOOK: Nanos = Nanos::from_millis(1);
 /// A disk without reads for this time rests: a program that reads from it starts the next read sooner. Requests in flight
@@ -65,7 +66,8 @@ impl<T> Waiting<T> {
             return;
         }
         self.looked = Some(now);
-        self.rests = may() && {
+        let is_due = self.list.front().is_some_and(|(first, _)| *first + LONGEST <= now);
+        self.rests = !is_due && self.list.len() < MOST && may() && {
             let reads = reads();
             let over = reads.map(|[over, _]| over);
             let in_flight = reads.is_none_or(|[_, in_flight]| in_flight > 0);
@@ -81,14 +83,12 @@ impl<T> Waiting<T> {
         self.rests
     }
 
-    /// A directory was opened. Returns an open that is dropped for it.
-    pub(crate) fn push(&mut self, now: Instant, opened: T) -> Option<T> {
+    /// A directory was opened.
+    pub(crate) fn push(&mut self, now: Instant, opened: T) {
         if self.list.back().is_none_or(|(last, _)| *last + GOES_ON <= now) {
             self.begun = now;
         }
-        let dropped = if self.list.len() >= MOST { self.list.remove(FIRST) } else { None };
         self.list.push_back((now, opened));
-        dropped.map(|(_, opened)| opened)
     }
 
     /// Whether none waits.
@@ -96,16 +96,18 @@ impl<T> Waiting<T> {
         self.list.is_empty()
     }
 
-    /// Drops opens of walks that are over; returns how many.
+    /// Drops opens of walks that are over; returns how many. Before [`take`](Self::take).
     pub(crate) fn expire(&mut self, now: Instant) -> usize {
-        if self.list.back().is_some_and(|(last, _)| *last + OVER <= now) {
+        let (first, last) = (self.list.front(), self.list.back());
+        let is_due = first.is_some_and(|(first, _)| *first + LONGEST <= now);
+        if is_due && last.is_some_and(|(last, _)| *last + PAUSE <= now) {
             std::mem::take(&mut self.list).len()
         } else {
             0
         }
     }
 
-    /// All of them, in their order, if the disk reads.
+    /// All of them, in their order, if the disk reads or they have waited for long.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = T> + use<T> {
         let taken = if self.rests { VecDeque::new() } else { std::mem::take(&mut self.list) };
         taken.into_iter().map(|(_, opened)| opened)
@@ -175,33 +177,42 @@ mod tests {
         assert_eq!(waiting.next_look(later), Some(OFTEN));
     }
 
-    proptest! {
-        /// The first and the last ones stay, in their order; what is dropped is counted.
-        #[test]
-        fn the_first_and_last_stay(opens in 0..3 * MOST as u32) {
-            let (mut waiting, now) = resting();
-            let dropped = (0..opens).filter(|opened| waiting.push(now, *opened).is_some()).count();
-            waiting.look(now + MS, || false, NONE);
-            let left: Vec<u32> = waiting.take().collect();
-            prop_assert_eq!(left.len() + dropped, opens as usize);
-            prop_assert!(left.len() <= MOST && left.is_sorted());
-            let first = FIRST.min(opens as usize);
-            prop_assert!(left[..first].iter().copied().eq(0..first as u32));
-            prop_assert_eq!(left.last().copied(), opens.checked_sub(1));
-        }
+    #[test]
+    fn too_many_are_passed_on_in_their_order() {
+        let (mut waiting, now) = resting();
+        (0..MOST as u32 - 1).for_each(|opened| waiting.push(now, opened));
+        waiting.look(now + MS, || true, NONE);
+        assert_eq!(waiting.take().count(), 0);
+        waiting.push(now, MOST as u32 - 1);
+        waiting.look(now + MS * 2, || true, NONE);
+        assert!(waiting.take().eq(0..MOST as u32));
+        waiting.look(now + MS * 3, || true, NONE);
+        assert!(waiting.rests());
+    }
 
-        /// Those of a walk stay while it goes on, and no longer.
+    proptest! {
+        /// Whatever the pauses, none waits for longer. All are passed on in their order, or dropped after a pause.
         #[test]
-        fn all_expire_together(pauses in prop::collection::vec(0..12_000_u64, 1..60)) {
+        fn none_waits_for_long(pauses in prop::collection::vec(0..5_000_u64, 1..60)) {
             let (mut waiting, mut now) = resting();
-            for pause in pauses {
-                now += MS * pause;
-                let before = waiting.list.len();
-                prop_assert_eq!(waiting.expire(now), if pause < 10_000 { 0 } else { before });
-                waiting.push(now, 0);
+            let mut opened: VecDeque<(Instant, u32)> = VecDeque::new();
+            for (number, pause) in pauses.into_iter().enumerate() {
+                for _ in 0..pause {
+                    now += MS;
+                    waiting.look(now, || true, NONE);
+                    let last = opened.back().map(|(at, _)| *at);
+                    let dropped = waiting.expire(now);
+                    prop_assert!(dropped == 0 || dropped == opened.len());
+                    prop_assert!(dropped == 0 || last.is_some_and(|last| last + PAUSE <= now));
+                    opened.drain(..dropped);
+                    for taken in waiting.take() {
+                        prop_assert_eq!(opened.pop_front().map(|(_, number)| number), Some(taken));
+                    }
+                    prop_assert!(opened.front().is_none_or(|(at, _)| now < *at + LONGEST));
+                }
+                waiting.push(now, number as u32);
+                opened.push_back((now, number as u32));
             }
-            waiting.expire(now + OVER);
-            prop_assert!(waiting.is_empty());
         }
     }
 }

@@ -140,7 +140,7 @@ fn rows(status: &WatchStatus) -> Vec<(&'static str, String)> {
             .map(|it| ("watched", format!("{} ({}, device {})", it.mount.display(), it.kind, it.device))),
     );
     let opened = format!(
-        "{} directories ({} while the disk read nothing), {} files in walks; {} by processes that had ended; {} of this program",
+        "{} directories ({} not examined, as the disk read nothing), {} files in walks; {} by processes that had ended; {} of this program",
         counted.directories_opened,
         counted.unexamined,
         counted.files_opened,

@@ -92,8 +92,9 @@ impl Setup {
     }
 
     pub(crate) fn mount(&self) {
-        let flags = MountFlags::empty();
-        mount(self.device.path(), &self.point, "ext4", flags, Some(c"")).expect("mounted");
+        // Otherwise the kernel reads bitmaps some seconds later.
+        let options = Some(c"no_prefetch_block_bitmaps");
+        mount(self.device.path(), &self.point, "ext4", MountFlags::empty(), options).expect("mounted");
     }
 
     /// The result of `umount`, without waiting.
