@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const DIRECTORIES: usize = 300;
+const ATTEMPTS: usize = 6;
 
 /// Files in directories below this one, each in one of its own.
 fn tree(top: &Path, count: usize) -> Vec<PathBuf> {
@@ -38,26 +39,46 @@ fn pause() {
     std::thread::sleep(Duration::from_secs(1));
 }
 
+/// The reads that a disk has made.
+fn reads(device: &Path) -> u64 {
+    let name = device.file_name().expect("a device").to_str().expect("plain");
+    let stat = fs::read_to_string(format!("/sys/block/{name}/stat")).expect("counted");
+    stat.split_whitespace().next().expect("a number").parse().expect("a number")
+}
+
 #[test]
 fn what_is_in_memory_is_not_examined_until_the_disk_reads() {
     let Some(setup) = Setup::new() else { return };
     let top = setup.path("tree");
     let files = tree(&top, DIRECTORIES);
-    setup.cold();
-    list(&top);
-    let watcher = setup.watch_at_rest();
-    let mut actor = Actor::new(0);
-    pause();
-    assert_eq!(actor.does("tree", &top), DIRECTORIES.to_string());
-    let counted = || watcher.counters().now();
     let opened = DIRECTORIES as u64 + 1;
-    assert!(until(|| counted().directories_opened == opened), "{:?}", counted());
-    assert_eq!((counted().listed, counted().placed), (0, 0), "{:?}", counted());
-    assert!(files.iter().all(|file| resident(file) == Pages(0)), "{:?}", counted());
-    // A program that lists a tree, and reads files only then.
-    assert_eq!(actor.does("read", &files[7]), "20000");
-    assert!(until(|| files.iter().all(|file| resident(file) == Pages(5))), "{:?}", watcher.status());
-    assert_eq!((counted().directories_opened, counted().unexamined), (opened, 0), "{:?}", counted());
+    // The kernel or a service may read from the disk meanwhile; then this shows nothing.
+    for _ in 0..ATTEMPTS {
+        setup.cold();
+        list(&top);
+        let watcher = setup.watch_at_rest();
+        let counted = || watcher.counters().now();
+        let mut actor = Actor::new(0);
+        pause();
+        let before = reads(&setup.device());
+        assert_eq!(actor.does("tree", &top), DIRECTORIES.to_string());
+        assert!(until(|| counted().directories_opened == opened), "{:?}", counted());
+        let examined = (counted().listed, counted().placed);
+        if reads(&setup.device()) != before {
+            continue;
+        }
+        assert_eq!(examined, (0, 0), "{:?}", counted());
+        // A program that lists a tree, and reads files only then.
+        assert_eq!(actor.does("read", &files[7]), "20000");
+        assert!(until(|| files.iter().all(|file| resident(file) == Pages(5))), "{:?}", watcher.status());
+        return assert_eq!(
+            (counted().directories_opened, counted().unexamined),
+            (opened, 0),
+            "{:?}",
+            counted()
+        );
+    }
+    panic!("the disk has read in each of {ATTEMPTS} attempts");
 }
 
 #[test]
