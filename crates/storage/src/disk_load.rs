@@ -7,7 +7,6 @@
 //! scheduler has passed it on. Disks that do not count (`queue/iostats` 0) cannot be observed.
 
 use crate::detect::DeviceNumber;
-use crate::small_file;
 use foreseek_units::{Bytes, Nanos, Sectors};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
@@ -46,13 +45,15 @@ impl DiskLoad {
     /// The same for the folder of a disk in sysfs.
     #[must_use]
     pub fn at(folder: &Path) -> Option<Self> {
-        let counts = small_file::read_number(&folder.join("queue/iostats"))? != 0;
         let open = |name: &str| {
             rustix::fs::open(folder.join(name), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
         };
-        let all = || Some([open("stat")?, open("inflight")?, open("queue/iostats")?]);
-        let [stat, in_flight, counts] = if counts { all()? } else { return None };
-        Some(Self { stat, in_flight, counts })
+        let load = Self { stat: open("stat")?, in_flight: open("inflight")?, counts: open("queue/iostats")? };
+        load.counts().then_some(load)
+    }
+
+    fn counts(&self) -> bool {
+        field(&self.counts, 0).is_some_and(|counts| counts != 0)
     }
 
     /// What it has read since the system was started, by requests that are over.
@@ -64,8 +65,7 @@ impl DiskLoad {
     /// What it has done since the system was started; `None` if it does not count any more.
     #[must_use]
     pub fn work(&self) -> Option<DiskWork> {
-        field(&self.counts, 0).filter(|counts| *counts != 0)?;
-        let [reads, sectors, busy] = fields(&self.stat, [0, 2, 9])?;
+        let [reads, sectors, busy] = fields(&self.stat, [0, 2, 9]).filter(|_| self.counts())?;
         Some(DiskWork { reads, bytes: Sectors(sectors).bytes(), busy: Nanos::from_millis(busy) })
     }
 

@@ -120,36 +120,30 @@ impl Disks {
         }
     }
 
-    /// A directory was opened. Returns it unless it waits.
-    pub(crate) fn waits(&mut self, now: Instant, opened: DirectoryOpened) -> Option<DirectoryOpened> {
+    /// Whether opens of directories on the disk of a file system wait.
+    pub(crate) fn rests(&self, number: DeviceNo) -> bool {
+        self.list.iter().any(|disk| disk.holds(number) && disk.waiting.rests())
+    }
+
+    /// An open waits until its disk reads.
+    pub(crate) fn wait(&mut self, now: Instant, opened: DirectoryOpened) {
         let number = opened.file_system.number;
-        match self.list.iter_mut().find(|disk| disk.holds(number)) {
-            Some(disk) if disk.waiting.rests() => {
-                // Its opener limits from now on what is read.
-                if let Some(node) = opened.node() {
-                    let (handle, by) = (opened.handle.clone(), opened.opener.credentials.clone());
-                    self.shared.directories.opened(node, handle, None, by, opened.at);
-                }
-                disk.waiting.push(now, opened);
-                None
-            }
-            _ => Some(opened),
+        if let Some(disk) = self.list.iter_mut().find(|disk| disk.holds(number)) {
+            disk.waiting.push(now, opened);
         }
     }
 
-    /// Looks which disks read.
-    pub(crate) fn look(&mut self, now: Instant) {
+    /// Looks which disks read, and returns the opens that have waited for that.
+    pub(crate) fn look(&mut self, now: Instant) -> Vec<DirectoryOpened> {
+        let mut all = Vec::new();
         for disk in &mut self.list {
             let load = disk.load.as_ref();
             let reads = || load.and_then(|load| Some([load.work()?.reads, load.reads_in_flight()?]));
             disk.waiting.look(now, || disk.engine.is_at_rest(now), reads);
             self.shared.counters.unexamined.add(disk.waiting.expire(now) as u64);
+            all.extend(disk.waiting.take());
         }
-    }
-
-    /// The opens that have waited until their disks read.
-    pub(crate) fn take_waiting(&mut self) -> Vec<DirectoryOpened> {
-        self.list.iter_mut().flat_map(|disk| disk.waiting.take()).collect()
+        all
     }
 
     /// When to look next even if there is no event until then.

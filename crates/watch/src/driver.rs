@@ -113,8 +113,7 @@ impl Driver {
                 tracing::warn!("{error}");
             }
             self.shared.wake.take();
-            self.disks.look(self.now());
-            for opened in self.disks.take_waiting() {
+            for opened in self.disks.look(self.now()) {
                 self.directory_opened(opened);
             }
             let more = self.read_events();
@@ -245,9 +244,15 @@ impl Driver {
     }
 
     fn directory_opened_or_waits(&mut self, opened: DirectoryOpened) {
-        if let Some(opened) = self.disks.waits(self.now(), opened) {
-            self.directory_opened(opened);
+        if !self.disks.rests(opened.file_system.number) {
+            return self.directory_opened(opened);
         }
+        // Its opener limits from now on what is read.
+        if let Some(node) = opened.node() {
+            let (handle, by) = (opened.handle.clone(), opened.opener.credentials.clone());
+            self.shared.directories.opened(node, handle, None, by, opened.at);
+        }
+        self.disks.wait(self.now(), opened);
     }
 
     fn directory_opened(&mut self, opened: DirectoryOpened) {

@@ -39,17 +39,18 @@ pub(crate) struct Waiting<T> {
     list: VecDeque<(Instant, T)>,
     /// The first open after a pause.
     begun: Instant,
-    /// Reads of the disk that were over at the last look, and when there was one last.
+    /// The last look at the disk, its reads that were over then, and whether it rested.
     looked: Option<Instant>,
     reads: Option<u64>,
-    read: Instant,
     rests: bool,
+    /// When it last read.
+    read: Instant,
 }
 
 impl<T> Default for Waiting<T> {
     fn default() -> Self {
         let never = Instant::ZERO;
-        Self { list: VecDeque::new(), begun: never, looked: None, reads: None, read: never, rests: false }
+        Self { list: VecDeque::new(), begun: never, looked: None, reads: None, rests: false, read: never }
     }
 }
 
@@ -66,8 +67,7 @@ impl<T> Waiting<T> {
             return;
         }
         self.looked = Some(now);
-        let is_due = self.list.front().is_some_and(|(first, _)| *first + LONGEST <= now);
-        self.rests = !is_due && self.list.len() < MOST && may() && {
+        self.rests = !self.are_due(now) && self.list.len() < MOST && may() && {
             let reads = reads();
             let over = reads.map(|[over, _]| over);
             let in_flight = reads.is_none_or(|[_, in_flight]| in_flight > 0);
@@ -98,13 +98,13 @@ impl<T> Waiting<T> {
 
     /// Drops opens of walks that are over; returns how many. Before [`take`](Self::take).
     pub(crate) fn expire(&mut self, now: Instant) -> usize {
-        let (first, last) = (self.list.front(), self.list.back());
-        let is_due = first.is_some_and(|(first, _)| *first + LONGEST <= now);
-        if is_due && last.is_some_and(|(last, _)| *last + PAUSE <= now) {
-            std::mem::take(&mut self.list).len()
-        } else {
-            0
-        }
+        let goes_on = self.list.back().is_some_and(|(last, _)| *last + PAUSE > now);
+        if goes_on || !self.are_due(now) { 0 } else { std::mem::take(&mut self.list).len() }
+    }
+
+    /// Whether the first of them has waited for long.
+    fn are_due(&self, now: Instant) -> bool {
+        self.list.front().is_some_and(|(first, _)| *first + LONGEST <= now)
     }
 
     /// All of them, in their order, if the disk reads or they have waited for long.

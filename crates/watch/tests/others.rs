@@ -4,11 +4,10 @@
 #[allow(dead_code, reason = "another test uses the rest")]
 mod common;
 
-use common::{Actor, Setup, until, write};
+use common::{Actor, Setup, until, wait_for_rest, write};
 use foreseek_watch::{Disk, Watcher};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 /// Directories with [`FILES`] files each: together a hundred bursts.
 const DIRECTORIES: usize = 200;
@@ -32,21 +31,6 @@ fn disk(watcher: &Watcher) -> Disk {
 
 fn walk(actor: &mut Actor, directory: &Path) {
     assert_eq!(actor.does("walk", directory), FILES.to_string());
-}
-
-/// Waits until nobody has read from a block device for a while: programs that examine new devices do.
-fn wait_for_rest(device: &Path) {
-    let name = device.file_name().expect("a device").to_string_lossy().into_owned();
-    let stat = || fs::read_to_string(format!("/sys/block/{name}/stat")).expect("it has counts");
-    let mut last = (stat(), Instant::now());
-    let rested = || {
-        let now = stat();
-        if now != last.0 {
-            last = (now, Instant::now());
-        }
-        last.1.elapsed() > Duration::from_millis(500)
-    };
-    assert!(until(rested), "its disk is read all the time");
 }
 
 #[test]

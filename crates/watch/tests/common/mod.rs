@@ -157,6 +157,25 @@ impl Drop for Setup {
     }
 }
 
+/// The counts of a block device, as sysfs has them: reads that are over come first.
+pub(crate) fn stat(device: &Path) -> String {
+    let name = device.file_name().expect("a device").to_string_lossy().into_owned();
+    fs::read_to_string(format!("/sys/block/{name}/stat")).expect("it has counts")
+}
+
+/// Waits until nobody has read from a block device for a while: programs that examine new devices do.
+pub(crate) fn wait_for_rest(device: &Path) {
+    let mut last = (stat(device), Clock::now());
+    let rested = || {
+        let now = stat(device);
+        if now != last.0 {
+            last = (now, Clock::now());
+        }
+        last.1.elapsed() > Duration::from_millis(500)
+    };
+    assert!(until(rested), "its disk is read all the time");
+}
+
 /// Writes a file of some length. After [`Setup::cold`] it is on the disk and not in memory.
 pub(crate) fn write(path: &Path, length: usize) {
     fs::write(path, vec![b'x'; length]).expect("written");

@@ -4,11 +4,10 @@
 #[allow(dead_code, reason = "other tests use the rest")]
 mod common;
 
-use common::{Actor, Setup, resident, until, write};
+use common::{Actor, Setup, resident, stat, until, wait_for_rest, write};
 use foreseek_units::Pages;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 const DIRECTORIES: usize = 300;
 const ATTEMPTS: usize = 6;
@@ -34,15 +33,9 @@ fn list(top: &Path) {
     }
 }
 
-/// The time for the watcher to see that the disk rests.
-fn pause() {
-    std::thread::sleep(Duration::from_secs(1));
-}
-
 /// The reads that a disk has made.
 fn reads(device: &Path) -> u64 {
-    let name = device.file_name().expect("a device").to_str().expect("plain");
-    let stat = fs::read_to_string(format!("/sys/block/{name}/stat")).expect("counted");
+    let stat = stat(device);
     stat.split_whitespace().next().expect("a number").parse().expect("a number")
 }
 
@@ -59,7 +52,7 @@ fn what_is_in_memory_is_not_examined_until_the_disk_reads() {
         let watcher = setup.watch_at_rest();
         let counted = || watcher.counters().now();
         let mut actor = Actor::new(0);
-        pause();
+        wait_for_rest(&setup.device());
         let before = reads(&setup.device());
         assert_eq!(actor.does("tree", &top), DIRECTORIES.to_string());
         assert!(until(|| counted().directories_opened == opened), "{:?}", counted());
@@ -87,7 +80,7 @@ fn opens_that_waited_are_forgotten_when_their_walk_is_over() {
     let top = setup.path("memory");
     tree(&top, 3);
     let watcher = setup.watch_at_rest();
-    pause();
+    wait_for_rest(&setup.device());
     let mut actor = Actor::new(0);
     assert_eq!(actor.does("tree", &top), "3");
     let counted = || watcher.counters().now();
