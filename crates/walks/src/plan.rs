@@ -5,10 +5,11 @@
 //! far as the allowed cost may reach. It requests what is needed to fetch them, in this order, each sorted by
 //! inode number or address:
 //!
-//! 1. listings of directories whose blocks are in memory, and addresses of files and directories whose inodes
-//!    are,
+//! 1. listings of directories whose blocks are in memory, and addresses of directories whose inodes are,
 //! 2. inodes,
 //! 3. blocks of directories, or listings of directories whose blocks have no known address ([`crate::unplaced`]).
+//!
+//! Addresses of files whose inodes are in memory are requested at the same time, and only contents wait for them.
 //!
 //! Entries expected later are fetched as well if they lie on the way: the pass reads or passes over them anyway.
 //!
@@ -81,7 +82,9 @@ pub(crate) struct Found {
     /// Directories whose blocks may have to be read, at an unknown address.
     unread: Vec<(InDirectory, About)>,
     inodes: Vec<About>,
-    places: Vec<About>,
+    /// Files, and directories, whose addresses are to be requested.
+    unplaced_files: Vec<About>,
+    unplaced_directories: Vec<About>,
     blocks: Vec<About>,
     pub(crate) files: Vec<About>,
     /// Expected files whose contents can, or may later, be fetched.
@@ -200,11 +203,13 @@ impl State {
         if for_contents && manner.saves_for(self, at, &found.files) {
             return Some(Stopped::Allowance);
         }
-        if self.ask(at, &found)
+        let waits = self.ask(at, &found)
             || self.fetch_inodes(at, aim, &found.inodes)
             || self.fetch_blocks(at, aim, &found.blocks)
-            || self.list_unplaced(at, aim, &found.unread)
-        {
+            || self.list_unplaced(at, aim, &found.unread);
+        // Directories and inodes do not wait for these: they take their time while the disk works.
+        self.ask_places(at, &found.unplaced_files);
+        if waits || self.walks[at].as_ref().is_some_and(|walk| walk.places > 0) {
             return None;
         }
         if let Some(walk) = self.walks[at].as_mut().filter(|_| sample.is_some() && !found.files.is_empty()) {
@@ -246,7 +251,7 @@ impl State {
                     found.inodes.push(about);
                     found.ahead += 1;
                 } else if aim == Aim::Files && !placed && !item.is(flag::PLACE_ASKED) && walk.holds(item) {
-                    found.places.push(about);
+                    found.unplaced_files.push(about);
                     found.ahead += 1;
                 }
             }
@@ -290,7 +295,7 @@ impl State {
             }
         } else if walk.holds(item) {
             if !item.is(flag::PLACE_ASKED) {
-                found.places.push(about);
+                found.unplaced_directories.push(about);
             }
         } else if !item.is(flag::INODE_ASKED) {
             found.inodes.push(about);
@@ -298,21 +303,22 @@ impl State {
         found.ahead += if aim == Aim::Directories { 1 } else { DIRECTORY_WORTH };
     }
 
-    /// Requests listings and addresses for which all data is in memory: they cost the device nothing.
+    /// Requests listings, and addresses of directories, for which all data is in memory: they cost the device nothing.
+    /// Returns whether any are awaited.
     fn ask(&mut self, at: usize, found: &Found) -> bool {
         for name in found.lists.iter().take(LISTS_LIMIT) {
             self.list_below(at, *name);
         }
-        self.ask_places(at, &found.places[..found.places.len().min(NODES_LIMIT)]);
+        self.ask_places(at, &found.unplaced_directories);
         let waits =
             |walk: &Walk| walk.places > 0 || walk.awaited > 0 || (walk.lists > 0 && !found.lists.is_empty());
         self.walks[at].as_ref().is_some_and(waits)
     }
 
-    /// Requests the addresses of these files.
+    /// Requests the addresses of these entries, or of as many of them as one command names.
     pub(crate) fn ask_places(&mut self, at: usize, entries: &[About]) {
         let mut files: Vec<(InDirectory, About)> =
-            entries.iter().filter_map(|about| Some((self.name(*about)?, *about))).collect();
+            entries.iter().take(NODES_LIMIT).filter_map(|about| Some((self.name(*about)?, *about))).collect();
         files.sort_unstable_by_key(|(name, _)| *name);
         let Some(walk) = &mut self.walks[at] else { return };
         for (name, about) in &files {
