@@ -1,6 +1,6 @@
 //! The driver's answers: listings, addresses, and completed fetches.
 
-use crate::state::{FetchKind, PendingFetch, State};
+use crate::state::{FetchKind, PendingFetch, PendingPlace, State};
 use crate::tree::{EXTENTS_LIMIT, Key, Listing, Pieces, flag};
 use crate::{Command, Entry, InodeReads, Kind, Node, Outcome, Placed};
 use foreseek_seam::{Extent, FetchId};
@@ -130,9 +130,12 @@ impl State {
     pub(crate) fn placed(&mut self, files: &[Placed<'_>]) {
         let mut last = None;
         for file in files {
-            let Some((at, about)) = self.asked.remove(&file.file) else { continue };
+            let Some(PendingPlace { walk: at, about, is_directory }) = self.asked.remove(&file.file) else {
+                continue;
+            };
             if let Some(walk) = &mut self.walks[at] {
                 walk.places = walk.places.saturating_sub(1);
+                walk.directory_places = walk.directory_places.saturating_sub(u32::from(is_directory));
             }
             if last.replace(at).is_some_and(|before| before != at) {
                 self.look(last.unwrap_or(at));

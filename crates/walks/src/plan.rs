@@ -23,7 +23,7 @@
 //! without prefetching ([`crate::pace`]). A round without result is repeated when the walk has cost an eighth
 //! more, so that the work of looks is a constant for each open.
 
-use crate::state::{About, FetchKind, State};
+use crate::state::{About, FetchKind, PendingPlace, State};
 use crate::sweep::Sweep;
 use crate::tree::{BLOCKS_LIMIT, CHAIN_LIMIT, Listing, flag};
 use crate::walk::{Walk, inode_block};
@@ -208,9 +208,14 @@ impl State {
             || self.fetch_blocks(at, aim, &found.blocks)
             || self.list_unplaced(at, aim, &found.unread);
         // Directories and inodes do not wait for these: they take their time while the disk works.
-        self.ask_places(at, &found.unplaced_files);
-        if waits || self.walks[at].as_ref().is_some_and(|walk| walk.places > 0) {
-            return None;
+        if self.walks[at].as_ref().is_some_and(|walk| walk.places == walk.directory_places) {
+            self.ask_places(at, &found.unplaced_files);
+        }
+        if let Some(walk) = &mut self.walks[at] {
+            walk.needs_places = !waits && walk.places > 0;
+            if waits || walk.needs_places {
+                return None;
+            }
         }
         if let Some(walk) = self.walks[at].as_mut().filter(|_| sample.is_some() && !found.files.is_empty()) {
             // The sample is far from the entries that are needed next.
@@ -310,8 +315,9 @@ impl State {
             self.list_below(at, *name);
         }
         self.ask_places(at, &found.unplaced_directories);
-        let waits =
-            |walk: &Walk| walk.places > 0 || walk.awaited > 0 || (walk.lists > 0 && !found.lists.is_empty());
+        let waits = |walk: &Walk| {
+            walk.directory_places > 0 || walk.awaited > 0 || (walk.lists > 0 && !found.lists.is_empty())
+        };
         self.walks[at].as_ref().is_some_and(waits)
     }
 
@@ -323,10 +329,16 @@ impl State {
         let Some(walk) = &mut self.walks[at] else { return };
         for (name, about) in &files {
             let item = self.tree.item_mut(about.directory, about.entry);
-            if item.is_some_and(|item| item.set(flag::PLACE_ASKED))
-                && self.asked.insert(name.node, (at, *about)).is_none()
+            let Some(item) = item else { continue };
+            let is_directory = item.kind == Kind::Directory;
+            if item.set(flag::PLACE_ASKED)
+                && self
+                    .asked
+                    .insert(name.node, PendingPlace { walk: at, about: *about, is_directory })
+                    .is_none()
             {
                 walk.places += 1;
+                walk.directory_places += u32::from(is_directory);
             }
         }
         if !files.is_empty() {

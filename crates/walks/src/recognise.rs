@@ -266,8 +266,8 @@ impl State {
             for flight in self.in_flight.values_mut().filter(|flight| flight.walk == Some(other)) {
                 flight.walk = Some(at);
             }
-            for (_, (walk, _)) in self.asked.iter_mut().filter(|(_, (walk, _))| *walk == other) {
-                *walk = at;
+            for asked in self.asked.values_mut().filter(|asked| asked.walk == other) {
+                asked.walk = at;
             }
             let quiet = walk.quiet.is_some();
             if let Some(above) = &mut self.walks[at] {
@@ -573,7 +573,7 @@ impl State {
         }
         self.held -= walk.held;
         self.totals[2] += walk.held;
-        self.asked.retain(|_, (of, _)| *of != at);
+        self.asked.retain(|_, asked| asked.walk != at);
         for (fetch, flight) in self.in_flight.iter_mut().filter(|(_, flight)| flight.walk == Some(at)) {
             flight.walk = None;
             self.outbox.push_back(Command::Cancel { fetch: *fetch });

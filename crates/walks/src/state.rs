@@ -41,6 +41,14 @@ pub(crate) struct About {
     pub(crate) inode: u64,
 }
 
+/// A request for the address of an entry that is not answered yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PendingPlace {
+    pub(crate) walk: usize,
+    pub(crate) about: About,
+    pub(crate) is_directory: bool,
+}
+
 /// A fetch that is not answered yet.
 #[derive(Clone, Debug)]
 pub(crate) struct PendingFetch {
@@ -81,8 +89,8 @@ pub(crate) struct State {
     pub(crate) walks: Vec<Option<Walk>>,
     pub(crate) in_flight: FxHashMap<FetchId, PendingFetch>,
     pub(crate) next_fetch: u64,
-    /// Files whose address was requested, and for which walk.
-    pub(crate) asked: FxHashMap<Node, (usize, About)>,
+    /// Entries whose addresses were requested.
+    pub(crate) asked: FxHashMap<Node, PendingPlace>,
     /// The last opened files, where reads are reported.
     pub(crate) readings: VecDeque<(Node, Reading)>,
     pub(crate) classes: Classes,

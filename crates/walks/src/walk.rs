@@ -100,8 +100,12 @@ pub(crate) struct Walk {
     pub(crate) unplaced: Unplaced,
     /// All requested listings.
     pub(crate) listed: u64,
-    /// Files whose addresses were requested.
+    /// Entries whose addresses were requested, and those of them that are directories.
     pub(crate) places: u32,
+    /// See above.
+    pub(crate) directory_places: u32,
+    /// The present round has nothing to do until the addresses of files are known.
+    pub(crate) needs_places: bool,
     /// Inodes or blocks of directories in flight.
     pub(crate) metadata: Option<FetchId>,
     /// Contents in flight.
@@ -180,6 +184,8 @@ impl Walk {
             unplaced: Unplaced::default(),
             listed: 0,
             places: 0,
+            directory_places: 0,
+            needs_places: false,
             metadata: None,
             contents: None,
             files_at_batch: 0,
@@ -240,6 +246,8 @@ impl Walk {
         self.unplaced.join(&other.unplaced);
         self.listed += other.listed;
         self.places += other.places;
+        self.directory_places += other.directory_places;
+        self.needs_places |= other.needs_places;
         self.metadata = self.metadata.or(other.metadata);
         self.contents = self.contents.or(other.contents);
         self.batch += other.batch;
@@ -372,12 +380,13 @@ impl Walk {
 
     /// Whether listings, addresses, inodes or directories that a round waits for are under way.
     pub(crate) fn is_asking(&self) -> bool {
-        self.awaited > 0 || self.places > 0 || self.metadata.is_some()
+        let awaited = if self.needs_places { self.places } else { self.directory_places };
+        self.awaited > 0 || awaited > 0 || self.metadata.is_some()
     }
 
     /// Whether anything that was requested for it is under way.
     pub(crate) fn is_fetching(&self) -> bool {
-        self.lists > 0 || self.is_asking() || self.contents.is_some()
+        self.lists > 0 || self.places > 0 || self.is_asking() || self.contents.is_some()
     }
 
     /// Fetched files that were used or passed.

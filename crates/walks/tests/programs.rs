@@ -176,6 +176,25 @@ fn rounds_do_not_wait_for_directories_that_another_program_opens() {
     assert!(with_engine < prompt.with_engine * 2 && prompt.gain() > 5.0, "{with_engine}");
 }
 
+/// A driver is slow to find the addresses of files: 32 opens a request. Directories and inodes do not wait for them.
+#[test]
+fn directories_do_not_wait_for_addresses_of_files() {
+    let tree = fresh();
+    let acts = walk(&tree, Reading::Listing, false);
+    let mut world = World::new(Arc::new(Flat), tree.clone(), Some(Settings::default()));
+    world.places_late = true;
+    for (nth, act) in acts.iter().enumerate() {
+        world.act(*act);
+        if nth % 32 == 0 {
+            world.answer_places();
+        }
+    }
+    let late = world.own.time + world.fetches.time;
+    let prompt = run(&tree, &acts);
+    eprintln!("late: {late} in batches {:?}; prompt {}", world.batches, prompt.with_engine);
+    assert!(late < prompt.with_engine * 2, "{late} and {}", prompt.with_engine);
+}
+
 /// A program has opened one directory far below the top, without a walk. Then another program walks the whole tree. It
 /// lists the directory above ahead of its program, and must not wait for the listing of what is another walk's.
 #[test]

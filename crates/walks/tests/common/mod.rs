@@ -9,8 +9,8 @@ use foreseek_units::{
     Bytes, DeviceCosts, Instant, Lba, Nanos, PageIndex, Pages, Rate, SECTORS_PER_PAGE, Sectors,
 };
 use foreseek_walks::{
-    Command, Commands, DeviceNo, Entered, Entry, Event, InodeFetch, InodeReads, Kind, ListCondition, Node,
-    Outcome, Placed, Settings, Walks,
+    Command, Commands, DeviceNo, Entered, Entry, Event, InDirectory, InodeFetch, InodeReads, Kind,
+    ListCondition, Node, Outcome, Placed, Settings, Walks,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -391,6 +391,9 @@ pub(crate) struct World {
     /// Directories are opened by a program of its own, and each one is listed when that has opened the next one, or the
     /// other program so many files: the driver waits for the block that the program reads.
     pub(crate) lists_late: bool,
+    /// Requests for the addresses of files wait for [`Self::answer_places`].
+    pub(crate) places_late: bool,
+    late_places: Vec<Vec<InDirectory>>,
     /// The disk sorts its queue: fetches take half of the time that one request after the other takes.
     pub(crate) sorts: bool,
     /// The files that were opened before the first fetch of contents.
@@ -461,6 +464,8 @@ impl World {
             inodes: InodeReads::EXT4,
             reads: None,
             lists_late: false,
+            places_late: false,
+            late_places: Vec::new(),
             sorts: false,
             first_batch_at: None,
             opened: None,
@@ -698,6 +703,18 @@ impl World {
         self.carry_all_out(engine, out);
     }
 
+    /// Answers the first of the late requests for addresses.
+    pub(crate) fn answer_places(&mut self) {
+        if self.late_places.is_empty() {
+            return;
+        }
+        let files = self.late_places.remove(0);
+        let Some(mut engine) = self.engine.take() else { return };
+        let mut out = Commands::new();
+        self.place(&mut engine, files.iter().map(|it| it.node), &mut out);
+        self.carry_all_out(engine, out);
+    }
+
     fn carry_all_out(&mut self, mut engine: Walks, mut out: Commands) {
         let mut queue: VecDeque<Command> = VecDeque::new();
         let mut answers = 0;
@@ -740,6 +757,11 @@ impl World {
                 let requests = self.fetches.requests - before;
                 let fetched_bytes = self.inodes.least.bytes() * requests;
                 self.pass_event(engine, Event::Done { fetch, fetched_bytes, outcome: Outcome::Arrived }, out);
+            }
+            Command::Place { files }
+                if self.places_late && files.iter().any(|it| self.files.contains_key(&it.node.inode)) =>
+            {
+                self.late_places.push(files);
             }
             Command::Place { files } => {
                 assert!(files.is_sorted());
