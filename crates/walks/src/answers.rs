@@ -137,8 +137,8 @@ impl State {
                 walk.places = walk.places.saturating_sub(1);
                 walk.directory_places = walk.directory_places.saturating_sub(u32::from(is_directory));
             }
-            if last.replace(at).is_some_and(|before| before != at) {
-                self.look(last.unwrap_or(at));
+            if let Some(before) = last.replace(at).filter(|before| *before != at) {
+                self.look(before);
             }
             let Some(item) = self.tree.item_mut(about.directory, about.entry) else { continue };
             if item.inode != about.inode || !item.set(flag::PLACED) || item.is(flag::OPENED) {

@@ -258,6 +258,9 @@ impl State {
                 } else if aim == Aim::Files && !placed && !item.is(flag::PLACE_ASKED) && walk.holds(item) {
                     found.unplaced_files.push(about);
                     found.ahead += 1;
+                } else {
+                    // Its address, or its inode, is under way.
+                    found.ahead += u64::from(item.is(flag::PLACE_ASKED) && !placed);
                 }
             }
             found.ahead < horizon && found.visits < VISITS_LIMIT
@@ -321,28 +324,26 @@ impl State {
         self.walks[at].as_ref().is_some_and(waits)
     }
 
-    /// Requests the addresses of these entries, or of as many of them as one command names.
+    /// Requests the addresses of these entries, or of as many of them as one command names. One that is under way already, by
+    /// another name or for another walk, is not requested: it is found again at the next look.
     pub(crate) fn ask_places(&mut self, at: usize, entries: &[About]) {
-        let mut files: Vec<(InDirectory, About)> =
+        let mut entries: Vec<(InDirectory, About)> =
             entries.iter().take(NODES_LIMIT).filter_map(|about| Some((self.name(*about)?, *about))).collect();
-        files.sort_unstable_by_key(|(name, _)| *name);
+        entries.sort_unstable_by_key(|(name, _)| *name);
         let Some(walk) = &mut self.walks[at] else { return };
-        for (name, about) in &files {
+        let mut files = Vec::with_capacity(entries.len());
+        for (name, about) in &entries {
             let item = self.tree.item_mut(about.directory, about.entry);
-            let Some(item) = item else { continue };
+            let Some(item) = item.filter(|_| !self.asked.contains_key(&name.node)) else { continue };
             let is_directory = item.kind == Kind::Directory;
-            if item.set(flag::PLACE_ASKED)
-                && self
-                    .asked
-                    .insert(name.node, PendingPlace { walk: at, about: *about, is_directory })
-                    .is_none()
-            {
+            if item.set(flag::PLACE_ASKED) {
+                self.asked.insert(name.node, PendingPlace { walk: at, about: *about, is_directory });
                 walk.places += 1;
                 walk.directory_places += u32::from(is_directory);
+                files.push(*name);
             }
         }
         if !files.is_empty() {
-            let files = files.into_iter().map(|(name, _)| name).collect();
             self.outbox.push_back(Command::Place { files });
         }
     }

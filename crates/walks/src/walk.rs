@@ -380,7 +380,9 @@ impl Walk {
 
     /// Whether listings, addresses, inodes or directories that a round waits for are under way.
     pub(crate) fn is_asking(&self) -> bool {
-        let awaited = if self.needs_places { self.places } else { self.directory_places };
+        // Before a round they may show that all is in memory.
+        let needs_files = self.needs_places || (self.round.is_none() && !self.missing);
+        let awaited = if needs_files { self.places } else { self.directory_places };
         self.awaited > 0 || awaited > 0 || self.metadata.is_some()
     }
 

@@ -192,6 +192,7 @@ fn directories_do_not_wait_for_addresses_of_files() {
     let late = world.own.time + world.fetches.time;
     let prompt = run(&tree, &acts);
     eprintln!("late: {late} in batches {:?}; prompt {}", world.batches, prompt.with_engine);
+    assert!(world.most_late > 1000, "requests for {} files waited", world.most_late);
     assert!(late < prompt.with_engine * 2, "{late} and {}", prompt.with_engine);
 }
 

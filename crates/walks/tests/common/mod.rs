@@ -394,6 +394,8 @@ pub(crate) struct World {
     /// Requests for the addresses of files wait for [`Self::answer_places`].
     pub(crate) places_late: bool,
     late_places: Vec<Vec<InDirectory>>,
+    /// The most files whose addresses were under way so.
+    pub(crate) most_late: usize,
     /// The disk sorts its queue: fetches take half of the time that one request after the other takes.
     pub(crate) sorts: bool,
     /// The files that were opened before the first fetch of contents.
@@ -466,6 +468,7 @@ impl World {
             lists_late: false,
             places_late: false,
             late_places: Vec::new(),
+            most_late: 0,
             sorts: false,
             first_batch_at: None,
             opened: None,
@@ -762,6 +765,7 @@ impl World {
                 if self.places_late && files.iter().any(|it| self.files.contains_key(&it.node.inode)) =>
             {
                 self.late_places.push(files);
+                self.most_late = self.most_late.max(self.late_places.iter().map(Vec::len).sum());
             }
             Command::Place { files } => {
                 assert!(files.is_sorted());
