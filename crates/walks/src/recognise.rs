@@ -313,7 +313,9 @@ impl State {
         let (Some(walk), Some(directory)) = (&mut self.walks[at], self.tree.get_mut(key)) else {
             return false;
         };
-        let may = directory.listing == Listing::None && directory.list_from <= walk.clock;
+        // The answer counts for the directory's walk.
+        let is_own = directory.walk as usize == at;
+        let may = is_own && directory.listing == Listing::None && directory.list_from <= walk.clock;
         if !may || walk.lists as usize >= LISTS_LIMIT {
             return false;
         }

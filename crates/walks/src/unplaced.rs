@@ -163,6 +163,8 @@ impl State {
             chosen.clear();
         }
         chosen.sort_unstable();
+        // One that was moved meanwhile is found in two directories.
+        chosen.dedup_by_key(|(name, _)| name.node);
         if let Some(walk) = &mut self.walks[at] {
             let unplaced = &mut walk.unplaced;
             (unplaced.chosen, unplaced.each) = (chosen.into(), price / count.max(1));

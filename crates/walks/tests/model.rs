@@ -95,6 +95,8 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
 const OPEN: Nanos = Nanos::from_millis(10);
 /// Files of a directory.
 const FILES: u64 = 150;
+/// A file in all directories.
+const LINKED: u64 = 9_000;
 
 /// File `nth` of a directory.
 fn file(directory: u64, nth: u64) -> u64 {
@@ -207,6 +209,25 @@ impl Driver {
         }
     }
 
+    /// Answers everything. Then nothing is under way.
+    fn answer_all(&mut self) -> Result<(), TestCaseError> {
+        for _ in 0..100_000 {
+            if self.asked.is_empty() {
+                self.notify(Event::Tick)?;
+            }
+            if self.asked.is_empty() {
+                break;
+            }
+            self.answer()?;
+        }
+        prop_assert!(
+            self.walks.is_at_rest(self.now + Nanos::from_secs(1000), Nanos(1)),
+            "{:?}",
+            self.walks.status()
+        );
+        Ok(())
+    }
+
     fn done(&mut self, fetch: FetchId, asked: Bytes) -> Result<(), TestCaseError> {
         let outcome = [Outcome::Arrived, Outcome::Arrived, Outcome::Partly, Outcome::Refused]
             [self.dice.roll(4) as usize];
@@ -230,6 +251,9 @@ impl Driver {
             .collect();
         entries.extend((1..12).map(|below| (below, format!("d{below}"), Kind::Directory)));
         entries.push((7777, "socket".into(), Kind::Other));
+        // A hard link in each directory, and two names in this one.
+        entries
+            .extend([(LINKED, "link".into(), Kind::File), (file(directory, 3), "second".into(), Kind::File)]);
         self.dice.shuffle(&mut entries);
         let entries: Vec<Entry<'_>> = entries
             .iter()
@@ -330,6 +354,7 @@ proptest! {
         for action in &actions {
             driver.make(action)?;
         }
+        driver.answer_all()?;
         driver.make(&Action::Overflow)?;
     }
 }
