@@ -82,9 +82,9 @@ pub(crate) struct Found {
     /// Directories whose blocks may have to be read, at an unknown address.
     unread: Vec<(InDirectory, About)>,
     inodes: Vec<About>,
-    /// Files, and directories, whose addresses are to be requested.
-    unplaced_files: Vec<About>,
-    unplaced_directories: Vec<About>,
+    /// Entries whose addresses are to be requested.
+    files_to_place: Vec<About>,
+    directories_to_place: Vec<About>,
     blocks: Vec<About>,
     pub(crate) files: Vec<About>,
     /// Expected files whose contents can, or may later, be fetched.
@@ -209,7 +209,7 @@ impl State {
             || self.list_unplaced(at, aim, &found.unread);
         // Directories and inodes do not wait for these: they take their time while the disk works.
         if self.walks[at].as_ref().is_some_and(|walk| walk.places == walk.directory_places) {
-            self.ask_places(at, &found.unplaced_files);
+            self.ask_places(at, &found.files_to_place);
         }
         if let Some(walk) = &mut self.walks[at] {
             walk.needs_places = !waits && walk.places > 0;
@@ -256,10 +256,10 @@ impl State {
                     found.inodes.push(about);
                     found.ahead += 1;
                 } else if aim == Aim::Files && !placed && !item.is(flag::PLACE_ASKED) && walk.holds(item) {
-                    found.unplaced_files.push(about);
+                    found.files_to_place.push(about);
                     found.ahead += 1;
                 } else {
-                    // Its address, or its inode, is under way.
+                    // Its address is under way.
                     found.ahead += u64::from(item.is(flag::PLACE_ASKED) && !placed);
                 }
             }
@@ -303,7 +303,7 @@ impl State {
             }
         } else if walk.holds(item) {
             if !item.is(flag::PLACE_ASKED) {
-                found.unplaced_directories.push(about);
+                found.directories_to_place.push(about);
             }
         } else if !item.is(flag::INODE_ASKED) {
             found.inodes.push(about);
@@ -317,7 +317,7 @@ impl State {
         for name in found.lists.iter().take(LISTS_LIMIT) {
             self.list_below(at, *name);
         }
-        self.ask_places(at, &found.unplaced_directories);
+        self.ask_places(at, &found.directories_to_place);
         let waits = |walk: &Walk| {
             walk.directory_places > 0 || walk.awaited > 0 || (walk.lists > 0 && !found.lists.is_empty())
         };
