@@ -134,8 +134,8 @@ impl State {
                 continue;
             };
             if let Some(walk) = &mut self.walks[at] {
-                walk.places = walk.places.saturating_sub(1);
-                walk.directory_places = walk.directory_places.saturating_sub(u32::from(is_directory));
+                let places = walk.places_mut(is_directory);
+                *places = places.saturating_sub(1);
             }
             if let Some(before) = last.replace(at).filter(|before| *before != at) {
                 self.look(before);

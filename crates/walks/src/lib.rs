@@ -25,8 +25,9 @@
 //!   them at any time, with the directories that it finds by [`Entered`].
 //! - It answers each [`Command::List`], [`Command::Place`], [`Command::FetchMetadata`] and [`Command::Fetch`],
 //!   in any order. Until then, the engine requests nothing more for that walk, other than listings of directories that
-//!   programs open. While addresses of files are under way, it goes on with directories and inodes. Requests that cannot be carried out are answered, too: by [`Event::Unlistable`], no extents,
-//!   [`Outcome::Partly`] or [`Outcome::Refused`].
+//!   programs open. While addresses of files are under way, it goes on with directories and inodes. Requests that cannot
+//!   be carried out are answered, too: by [`Event::Unlistable`], no extents, [`Outcome::Partly`] or
+//!   [`Outcome::Refused`].
 //! - It reads nothing that the walking program could not read itself. The engine names only entries of
 //!   directories that were listed.
 //! - It passes [`Event::Tick`] at the [`deadline`](Walks::deadline), also while there are commands that did not

@@ -208,11 +208,11 @@ impl State {
             || self.fetch_blocks(at, aim, &found.blocks)
             || self.list_unplaced(at, aim, &found.unread);
         // Directories and inodes do not wait for these: they take their time while the disk works.
-        if self.walks[at].as_ref().is_some_and(|walk| walk.places == walk.directory_places) {
+        if self.walks[at].as_ref().is_some_and(|walk| walk.file_places == 0) {
             self.ask_places(at, &found.files_to_place);
         }
         if let Some(walk) = &mut self.walks[at] {
-            walk.needs_places = !waits && walk.places > 0;
+            walk.needs_places = !waits && walk.file_places > 0;
             if waits || walk.needs_places {
                 return None;
             }
@@ -338,8 +338,7 @@ impl State {
             let is_directory = item.kind == Kind::Directory;
             if item.set(flag::PLACE_ASKED) {
                 self.asked.insert(name.node, PendingPlace { walk: at, about: *about, is_directory });
-                walk.places += 1;
-                walk.directory_places += u32::from(is_directory);
+                *walk.places_mut(is_directory) += 1;
                 files.push(*name);
             }
         }

@@ -110,7 +110,7 @@ impl State {
     pub(crate) fn consider(&mut self, at: usize) {
         let Some(walk) = &self.walks[at] else { return };
         let known = walk.quiet.is_some() || walk.sample.is_some() || walk.round.is_some() || walk.missing;
-        if walk.places == 0 && !known {
+        if walk.file_places == 0 && walk.directory_places == 0 && !known {
             self.conclude(at);
         }
     }

@@ -100,9 +100,9 @@ pub(crate) struct Walk {
     pub(crate) unplaced: Unplaced,
     /// All requested listings.
     pub(crate) listed: u64,
-    /// Entries whose addresses were requested, and those of them that are directories.
-    pub(crate) places: u32,
-    /// See above.
+    /// Files whose addresses were requested.
+    pub(crate) file_places: u32,
+    /// Directories whose addresses were requested.
     pub(crate) directory_places: u32,
     /// The present round has nothing to do until the addresses of files are known.
     pub(crate) needs_places: bool,
@@ -183,7 +183,7 @@ impl Walk {
             reader: None,
             unplaced: Unplaced::default(),
             listed: 0,
-            places: 0,
+            file_places: 0,
             directory_places: 0,
             needs_places: false,
             metadata: None,
@@ -245,7 +245,7 @@ impl Walk {
         self.reader = other.reader.or(self.reader);
         self.unplaced.join(&other.unplaced);
         self.listed += other.listed;
-        self.places += other.places;
+        self.file_places += other.file_places;
         self.directory_places += other.directory_places;
         self.needs_places |= other.needs_places;
         self.metadata = self.metadata.or(other.metadata);
@@ -378,17 +378,22 @@ impl Walk {
         item.is(flag::INODE_IN) || self.touched.contains(&inodes_of(item))
     }
 
+    /// The number of requested addresses of directories, or of files.
+    pub(crate) fn places_mut(&mut self, of_directories: bool) -> &mut u32 {
+        if of_directories { &mut self.directory_places } else { &mut self.file_places }
+    }
+
     /// Whether listings, addresses, inodes or directories that a round waits for are under way.
     pub(crate) fn is_asking(&self) -> bool {
         // Before a round they may show that all is in memory.
         let needs_files = self.needs_places || (self.round.is_none() && !self.missing);
-        let awaited = if needs_files { self.places } else { self.directory_places };
-        self.awaited > 0 || awaited > 0 || self.metadata.is_some()
+        let waits_for_files = needs_files && self.file_places > 0;
+        self.awaited > 0 || self.directory_places > 0 || waits_for_files || self.metadata.is_some()
     }
 
     /// Whether anything that was requested for it is under way.
     pub(crate) fn is_fetching(&self) -> bool {
-        self.lists > 0 || self.places > 0 || self.is_asking() || self.contents.is_some()
+        self.lists > 0 || self.file_places > 0 || self.is_asking() || self.contents.is_some()
     }
 
     /// Fetched files that were used or passed.
