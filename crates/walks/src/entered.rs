@@ -83,11 +83,6 @@ impl Entered {
         Opened { visited, files }
     }
 
-    /// The tops of a process's trees.
-    pub fn tops(&self, pid: ProcessId) -> impl Iterator<Item = Node> {
-        self.trees.iter().filter(move |tree| tree.pid == pid).map(|tree| tree.top)
-    }
-
     fn keep(&mut self, tree: Tree) {
         if self.trees.len() >= TREES {
             self.trees.pop_front();

@@ -63,7 +63,7 @@ impl Driver {
         let mut any = false;
         let more = take(&mut self.all_files, |seen| {
             any = true;
-            if !processes.counts(seen.process) {
+            if !processes.counts(seen.process, Clock::now()) {
                 return shared.counters.passed_over.add(1);
             }
             let OpenEvent { process, process_fd, file_system, directory, name, .. } = seen;
@@ -103,10 +103,13 @@ impl Driver {
         if let Some(name) = opener.name {
             self.disks.notify(file_system.number, now, Event::Program { pid, name: &name });
         }
+        let by = Some(opener.credentials);
+        if let Some((top, _)) = visited.first() {
+            self.shared.directories.entered(*top, by.as_ref(), at);
+        }
         for (directory, parent) in visited {
-            self.shared.directories.entered(directory, opener.credentials.clone(), at);
             self.disks.notify(file_system.number, now, Event::DirectoryEntered { pid, directory, parent });
         }
-        self.file_opened(&FileOpened { process, directory, file });
+        self.file_opened(FileOpened { process, by, directory, file });
     }
 }

@@ -2,13 +2,14 @@
 //!
 //! A directory is stored as its file handle, which keeps nothing open and outlives renames.
 //!
-//! *Rights.* A walk may consist of several processes (`find | xargs`), and different users may open a directory
-//! within seconds. Files below it are read only if **all** openers of it, or of a directory above it in the
-//! walk, within [`RECENT`] could read them themselves. No walk therefore reads with another user's rights.
+//! *Rights.* Each open of a directory or file is recorded in its directory and in those above it, up to the highest one
+//! of the same walk: the highest in which something was opened within [`RECENT`]. Whose rights count for a directory is
+//! found among those recorded in it and above it ([`crate::participants`]).
 //!
 //! Bounds: [`DIRECTORIES`] records and [`ENTRIES`] entries. At the first bound, records without a listing are
 //! dropped first. A listing beyond the second is not kept, and nothing of its directory is fetched.
 
+use crate::participants::{Participants, RECENT, Rights, What, rights};
 use foreseek_places::Entries;
 use foreseek_storage::{Credentials, FileHandle};
 use foreseek_walks::{Kind, Node};
@@ -16,17 +17,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::FileType;
 use std::collections::hash_map::Entry as Slot;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// How long an open counts: after such a time without events, the engine considers a walk over.
-pub(crate) const RECENT: Duration = Duration::from_secs(10);
 /// Directories that are known: some 250 bytes each, 32 MiB in all. In a larger walk, the last opened ones are
 /// kept.
 pub(crate) const DIRECTORIES: usize = 128 * 1024;
 /// Entries of all listings together: about 50 bytes each, 50 MiB in all. A directory of a million files fits.
 pub(crate) const ENTRIES: usize = 1024 * 1024;
-/// Different users of one directory within [`RECENT`]. With more, nothing of it is fetched.
-const OPENERS: usize = 4;
 /// Directories above one whose openers count: real trees are not deeper, and the search ends here in a loop of
 /// a damaged file system.
 const ABOVE: usize = 64;
@@ -104,59 +101,14 @@ pub(crate) struct Directory {
     state: Mutex<State>,
 }
 
-/// The users that opened a directory, or a file below it.
-#[derive(Debug, Default)]
-struct Openers {
-    list: Vec<(Arc<Credentials>, Instant)>,
-    /// There were more than [`OPENERS`] at this time: for [`RECENT`] from then they are not all known.
-    crowded: Option<Instant>,
-}
-
-impl Openers {
-    fn opened(&mut self, by: Arc<Credentials>, now: Instant) {
-        if let Some(known) = self.list.iter_mut().find(|(known, _)| *known == by) {
-            known.1 = known.1.max(now);
-            return;
-        }
-        self.list.retain(|(_, at)| now.duration_since(*at) < RECENT);
-        if self.list.len() < OPENERS {
-            self.list.push((by, now));
-        } else {
-            self.crowded = Some(now);
-        }
-    }
-
-    fn recent(&self, now: Instant) -> impl Iterator<Item = &Arc<Credentials>> {
-        let recent = self.list.iter().filter(move |(_, at)| now.duration_since(*at) < RECENT);
-        recent.map(|(opener, _)| opener)
-    }
-
-    fn are_crowded(&self, now: Instant) -> bool {
-        self.crowded.is_some_and(|at| now.duration_since(at) < RECENT)
-    }
-}
-
 #[derive(Debug, Default)]
 struct State {
     parent: Option<Node>,
-    /// Those that opened the directory itself, to list it.
-    openers: Openers,
-    /// Those that opened a file in it or below it, and listed nothing.
-    entered: Openers,
+    participants: Participants,
     /// Opens of its files are reported.
     reported: bool,
     listing: Option<Arc<Listing>>,
     touched: Option<Instant>,
-}
-
-impl State {
-    fn openers(&self) -> &Openers {
-        &self.openers
-    }
-
-    fn entered(&self) -> &Openers {
-        &self.entered
-    }
 }
 
 impl Directory {
@@ -177,7 +129,7 @@ impl Directory {
     /// Whether all of these opened it themselves recently.
     pub(crate) fn was_opened_by(&self, all: &Rights, now: Instant) -> bool {
         let state = self.state();
-        all.iter().all(|opener| state.openers.recent(now).any(|known| known == opener))
+        all.iter().all(|opener| state.participants.have_listed(Some(opener), now))
     }
 
     /// Opens of its files are reported from now on, or not any more.
@@ -188,24 +140,9 @@ impl Directory {
     /// Whether the engine learns of opens in it without reports of all files: a walk goes on in it, or has just begun.
     pub(crate) fn is_followed(&self, now: Instant) -> bool {
         let state = self.state();
-        state.reported || state.listing.is_some() || state.openers.recent(now).next().is_some()
-    }
-
-    fn opened(&self, by: Arc<Credentials>, at: Instant) {
-        let mut state = self.state();
-        state.touched = Some(Instant::now());
-        state.openers.opened(by, at);
-    }
-
-    fn entered(&self, by: Arc<Credentials>, now: Instant) {
-        let mut state = self.state();
-        state.touched = Some(now);
-        state.entered.opened(by, now);
+        state.reported || state.listing.is_some() || state.participants.have_listed(None, now)
     }
 }
-
-/// The credentials with which something may be read: all of these must be permitted to.
-pub(crate) type Rights = Vec<Arc<Credentials>>;
 
 #[derive(Debug, Default)]
 struct Table {
@@ -235,16 +172,36 @@ impl Directories {
         at: Instant,
     ) -> Arc<Directory> {
         let directory = self.reached(node, handle, parent, Instant::now());
-        directory.opened(by, at);
+        directory.state().touched = Some(Instant::now());
+        self.takes_part(&directory, Some(&by), What::Itself, at);
         directory
     }
 
-    /// A process opened a file in this directory or below it. It may have come there by another way: unlike an open of
-    /// the directory itself this does not show that it may search those above.
-    pub(crate) fn entered(&self, node: Node, by: Arc<Credentials>, now: Instant) {
+    /// A process opened a file in this directory or below it; `None` for one that could not be examined. It may have come
+    /// there by another way: unlike an open of the directory itself this does not show that it may search those above.
+    pub(crate) fn entered(&self, node: Node, by: Option<&Arc<Credentials>>, now: Instant) {
         if let Some(directory) = self.get(node) {
-            directory.entered(by, now);
+            self.takes_part(&directory, by, What::Within, now);
         }
+    }
+
+    /// Records an open in a directory and in those above it in the same walk.
+    fn takes_part(&self, directory: &Arc<Directory>, by: Option<&Arc<Credentials>>, what: What, at: Instant) {
+        directory.state().participants.add(by, what, at);
+        let above: Vec<Arc<Directory>> = self.upwards(directory).skip(1).collect();
+        let top = above.iter().rposition(|above| above.state().participants.are_active(at));
+        for above in &above[..top.map_or(0, |top| top + 1)] {
+            above.state().participants.add(by, What::Within, at);
+        }
+    }
+
+    /// A directory and those above it, as far as they are known.
+    fn upwards(&self, directory: &Arc<Directory>) -> impl Iterator<Item = Arc<Directory>> {
+        let above = std::iter::successors(Some(directory.clone()), |directory| {
+            let parent = directory.parent().filter(|parent| *parent != directory.node);
+            parent.and_then(|parent| self.get(parent))
+        });
+        above.take(ABOVE)
     }
 
     /// A directory was reached through the one above it.
@@ -351,37 +308,12 @@ impl Directories {
         above
     }
 
-    /// All whose rights count for the contents of a directory; `None` if they are not known. Those that list count, and
-    /// where none does lately, those that have a list of files: these open files anywhere, and would forbid to the others
-    /// what they cannot read. Where nothing was opened lately, the last one of the nearest directory counts.
+    /// All whose rights count for the contents of a directory; `None` if they are not known.
     pub(crate) fn rights(&self, node: Node, now: Instant) -> Option<Rights> {
-        let above = std::iter::successors(self.get(node), |directory| {
-            let parent = directory.parent().filter(|parent| *parent != directory.node);
-            parent.and_then(|parent| self.get(parent))
-        });
-        let above: Vec<Arc<Directory>> = above.take(ABOVE).collect();
-        for of in [State::openers, State::entered] {
-            let mut rights: Rights = Vec::new();
-            for directory in &above {
-                let state = directory.state();
-                if of(&state).are_crowded(now) {
-                    return None;
-                }
-                for opener in of(&state).recent(now) {
-                    if !rights.contains(opener) {
-                        rights.push(opener.clone());
-                    }
-                }
-            }
-            if !rights.is_empty() {
-                return Some(rights);
-            }
-        }
-        above.iter().find_map(|directory| {
-            let state = directory.state();
-            let all = state.openers.list.iter().chain(&state.entered.list);
-            all.max_by_key(|(_, at)| *at).map(|(last, _)| vec![last.clone()])
-        })
+        let directory = self.get(node)?;
+        let seen: Vec<Participants> =
+            self.upwards(&directory).map(|it| it.state().participants.clone()).collect();
+        rights(seen.iter(), now)
     }
 }
 
@@ -457,22 +389,72 @@ mod tests {
         }
     }
 
+    /// As many directories as drive a walk.
+    fn drives(all: &Directories, at: u64, by: &Arc<Credentials>, now: Instant) {
+        (0..8).for_each(|_| all.entered(node(at), Some(by), now));
+    }
+
     #[test]
-    fn openers_of_a_directory_and_of_those_above_it_count_for_a_while() {
+    fn all_that_take_part_in_a_walk_count_for_a_while() {
         let (all, now) = (Directories::default(), Instant::now());
         assert!(all.rights(node(1), now).is_none());
         all.opened(node(1), handle(1), None, user(0), now);
-        all.opened(node(2), handle(2), Some(node(1)), user(1000), now);
-        assert_eq!(all.rights(node(1), now).unwrap(), [user(0)]);
-        assert_eq!(all.rights(node(2), now).unwrap(), [user(1000), user(0)]);
-        // A directory that was reached below them has no openers yet.
-        all.reached(node(3), handle(3), Some(node(2)), now);
-        assert_eq!(all.rights(node(3), now).unwrap(), [user(1000), user(0)]);
-        // Later, only the last opener counts.
+        all.opened(node(2), handle(2), Some(node(1)), user(1000), now + RECENT / 4);
+        // Beside it and below it, and in directories that were reached and not opened.
+        all.reached(node(3), handle(3), Some(node(1)), now);
+        all.reached(node(4), handle(4), Some(node(3)), now);
+        let soon = now + RECENT / 2;
+        for at in 1..=4 {
+            assert_eq!(all.rights(node(at), soon).unwrap(), [user(1000), user(0)], "{at}");
+        }
+        // A file in a directory that nobody has opened: its walk goes on.
+        all.entered(node(4), Some(&user(7)), soon);
         let later = now + RECENT;
-        all.opened(node(2), handle(2), None, user(7), later);
-        assert_eq!(all.rights(node(3), later).unwrap(), [user(7)]);
-        assert_eq!(all.rights(node(3), later + RECENT).unwrap(), [user(7)]);
+        assert_eq!(all.rights(node(2), later).unwrap(), [user(7), user(1000)]);
+        assert_eq!(all.rights(node(2), later + RECENT / 4).unwrap(), [user(7)]);
+        assert!(all.rights(node(4), soon + RECENT).is_none(), "nobody takes part");
+    }
+
+    /// Root lists a tree and ends. Another user opens files in a part of it, which keeps the walk alive.
+    #[test]
+    fn rights_of_a_program_that_has_ended_end() {
+        let (all, now) = (Directories::default(), Instant::now());
+        for (at, above) in [(1, None), (2, Some(node(1))), (3, Some(node(1)))] {
+            all.opened(node(at), handle(at as u8), above, user(0), now);
+            drives(&all, at, &user(0), now);
+        }
+        assert_eq!(all.rights(node(3), now).unwrap(), [user(0)]);
+        for second in 1..60 {
+            let at = now + RECENT / 10 * second;
+            drives(&all, 2, &user(1000), at);
+            let rights = all.rights(node(3), at).unwrap();
+            assert_eq!(rights.contains(&user(0)), at < now + RECENT);
+            assert!(rights.contains(&user(1000)), "it drives the walk");
+        }
+    }
+
+    /// A user works through a list of files. Root lists a directory above now and then.
+    #[test]
+    fn who_lists_takes_no_part_away_from_who_opens_files() {
+        let (all, now) = (Directories::default(), Instant::now());
+        all.reached(node(2), handle(2), Some(node(1)), now);
+        all.reached(node(1), handle(1), None, now);
+        all.entered(node(2), Some(&user(1000)), now);
+        all.opened(node(1), handle(1), None, user(0), now);
+        assert!(all.rights(node(2), now).unwrap().contains(&user(1000)));
+        drives(&all, 2, &user(1000), now);
+        assert_eq!(all.rights(node(2), now).unwrap(), [user(1000)]);
+    }
+
+    /// Nobody else's opens become part of a walk that is over.
+    #[test]
+    fn walks_that_are_over_have_no_participants() {
+        let (all, now) = (Directories::default(), Instant::now());
+        all.opened(node(1), handle(1), None, user(0), now);
+        let later = now + RECENT * 2;
+        all.opened(node(2), handle(2), Some(node(1)), user(5), later);
+        assert!(all.rights(node(1), later).is_none());
+        assert_eq!(all.rights(node(2), later).unwrap(), [user(5)]);
     }
 
     /// The process may have come to the directory by another way than those above: these must be checked.
@@ -481,40 +463,16 @@ mod tests {
         let (all, now) = (Directories::default(), Instant::now());
         let top = all.reached(node(1), handle(1), None, now);
         let below = all.reached(node(2), handle(2), Some(node(1)), now);
-        all.entered(node(2), user(1000), now);
+        all.entered(node(2), Some(&user(1000)), now);
         let rights = all.rights(node(2), now).unwrap();
         assert_eq!(rights, [user(1000)]);
         assert!(!below.was_opened_by(&rights, now) && !below.is_followed(now));
         assert!(all.above(&below, &rights, now).iter().any(|above| Arc::ptr_eq(above, &top)));
-        // Who lists counts, whoever else opens files there.
-        all.opened(node(1), handle(1), None, user(0), now);
-        assert_eq!(all.rights(node(2), now).unwrap(), [user(0)]);
         all.opened(node(2), handle(2), None, user(1000), now);
         assert!(below.was_opened_by(&rights, now) && below.is_followed(now));
         assert!(!below.is_followed(now + RECENT));
         below.set_reported(true);
         assert!(below.is_followed(now + RECENT));
-    }
-
-    /// Where nothing was opened lately, an open far above gives no rights.
-    #[test]
-    fn the_last_opener_of_the_nearest_directory_counts() {
-        let (all, now) = (Directories::default(), Instant::now());
-        all.reached(node(2), handle(2), Some(node(1)), now);
-        all.entered(node(2), user(1000), now);
-        all.opened(node(1), handle(1), None, user(0), now + RECENT / 2);
-        assert_eq!(all.rights(node(2), now + RECENT * 2).unwrap(), [user(1000)]);
-    }
-
-    #[test]
-    fn a_directory_with_too_many_openers_is_not_read() {
-        let (all, now) = (Directories::default(), Instant::now());
-        for number in 0..=OPENERS as u32 {
-            assert!(number == 0 || all.rights(node(1), now).is_some());
-            all.opened(node(1), handle(1), None, user(number), now);
-        }
-        assert!(all.rights(node(1), now).is_none());
-        assert!(all.rights(node(1), now + RECENT).is_some());
     }
 
     #[test]
@@ -533,6 +491,7 @@ mod tests {
         let (all, now) = (Directories::default(), Instant::now());
         all.opened(node(1), handle(1), Some(node(2)), user(1), now);
         all.opened(node(2), handle(2), Some(node(1)), user(1), now);
+        drives(&all, 1, &user(1), now);
         assert_eq!(all.rights(node(1), now).unwrap(), [user(1)]);
     }
 }

@@ -17,6 +17,7 @@ use crate::status::{Disk as DiskStatus, WatchStatus, Watched};
 use crate::watched::{Changes, Watching};
 use crate::work::Shared;
 use foreseek_seam::ProcessId;
+use foreseek_storage::Credentials;
 use foreseek_storage::fanotify::{Group, OpenEvent};
 use foreseek_units::{Bytes, Instant};
 use foreseek_walks::{Entered, Event, Node};
@@ -68,6 +69,8 @@ pub(crate) struct Driver {
 /// An event of the group of files.
 pub(crate) struct FileOpened {
     pub(crate) process: u32,
+    /// The credentials of the process; `None` if it could not be examined.
+    pub(crate) by: Option<Arc<Credentials>>,
     pub(crate) directory: Node,
     pub(crate) file: Node,
 }
@@ -211,7 +214,7 @@ impl Driver {
                 self.directory_opened_or_waits(directory);
             }
             passed = passed.max(until);
-            self.file_opened(&file);
+            self.file_opened(file);
         }
         directories.for_each(|directory| self.directory_opened_or_waits(directory));
         // Last: what is reported otherwise is known by now.
@@ -223,14 +226,14 @@ impl Driver {
         let mut all = Vec::new();
         let (processes, watching, shared) = (&mut self.processes, &self.watching, &self.shared);
         let more = take(&mut self.directories, |seen| {
-            if !processes.counts(seen.process) {
+            if !processes.counts(seen.process, Clock::now()) {
                 return shared.counters.passed_over.add(1);
             }
             let OpenEvent { process, process_fd, file_system, directory: handle, .. } = seen;
             let Some(file_system) = watching.by_id(file_system).cloned() else { return };
             let at = Clock::now();
             let Some(opener) = processes.opener(process, process_fd, at) else {
-                if processes.counts(process) {
+                if processes.counts(process, at) {
                     file_system.volume.disk.missed_a_program();
                 }
                 return shared.counters.gone.add(1);
@@ -270,33 +273,33 @@ impl Driver {
         let mut all = Vec::new();
         let (processes, watching, shared) = (&mut self.processes, &self.watching, &self.shared);
         let more = take(&mut self.files, |seen| {
-            if !processes.counts(seen.process) {
+            if !processes.counts(seen.process, Clock::now()) {
                 return shared.counters.passed_over.add(1);
             }
-            let Some(name) = seen.name else { return };
-            let Some(file_system) = watching.by_id(seen.file_system) else { return };
-            file_system.volume.disk.helps(seen.process);
-            if let Some((directory, file)) = file_of(shared, file_system, &seen.directory, name) {
-                all.push(FileOpened { process: seen.process, directory, file });
+            let OpenEvent { process, process_fd, file_system, directory, name, .. } = seen;
+            let (Some(name), Some(file_system)) = (name, watching.by_id(file_system)) else { return };
+            let now = Clock::now();
+            let by = processes.rights(process, process_fd, now);
+            if !processes.counts(process, now) {
+                return shared.counters.passed_over.add(1);
+            }
+            file_system.volume.disk.helps(process);
+            if let Some((directory, file)) = file_of(shared, file_system, &directory, name) {
+                all.push(FileOpened { process, by, directory, file });
             }
         });
         (all, more)
     }
 
-    pub(crate) fn file_opened(&mut self, opened: &FileOpened) {
-        let FileOpened { process, directory, file } = *opened;
+    pub(crate) fn file_opened(&mut self, opened: FileOpened) {
+        let FileOpened { process, by, directory, file } = opened;
         self.shared.counters.files_opened.add(1);
         if let Some(bytes) = self.shared.unused().used(file) {
             self.shared.counters.files_found_read.add(1);
             self.shared.counters.used_bytes.add(bytes.get());
         }
         let (pid, now) = (ProcessId(process), self.now());
-        // Its list goes on: it is among those whose rights count.
-        for top in self.entered.tops(pid) {
-            if let Some(credentials) = self.processes.last_known(process) {
-                self.shared.directories.entered(top, credentials, Clock::now());
-            }
-        }
+        self.shared.directories.entered(directory, by.as_ref(), Clock::now());
         self.disks.notify(directory.device, now, Event::FileOpened { pid, directory, file });
     }
 

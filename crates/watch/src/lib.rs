@@ -42,6 +42,7 @@ mod handles;
 mod leases;
 mod mounts;
 mod options;
+mod participants;
 mod processes;
 mod reach;
 pub mod reported;

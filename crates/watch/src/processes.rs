@@ -1,11 +1,12 @@
-//! The processes that open directories: their rights, and whether they count.
+//! The processes that open directories and files: their rights, and whether they count.
 //!
-//! Credentials are read when a process opens a directory, and again at an open [`FRESH`] later. The event
+//! Credentials are read when a process opens something, and again at an open [`FRESH`] later. The event
 //! has a descriptor of the process. The credentials count only if the descriptor shows *afterwards* that the
 //! process is still alive: its number cannot have been reused in between.
 //!
 //! Processes of this program are ignored: this daemon, another one, `foreseek warm`, the server of a `foreseek
-//! mount`. Otherwise a daemon's fetches would look like a walk.
+//! mount`. Otherwise a daemon's fetches would look like a walk. The kernel's own threads are ignored as well: its
+//! servers (NFS, SMB) act for clients, and have the rights of root only to look at.
 //!
 //! Each event has a new descriptor of the process, which is closed at once. The kernel makes an inode for the first
 //! descriptor of a process, and drops it with the last: some microseconds for each event. Hence one descriptor of
@@ -17,11 +18,14 @@
 use foreseek_storage::{Credentials, DeviceNumber};
 use rustc_hash::FxHashMap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, CWD, OFlags, StatxFlags, statx};
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -38,13 +42,24 @@ const SETS: usize = 256;
 const DESCRIPTORS: usize = 1024;
 /// The name of this program.
 const PROGRAM: &str = "foreseek";
+/// What the kernel adds to the name of a program file that is gone.
+const REPLACED: &[u8] = b" (deleted)";
 
 #[derive(Clone, Debug)]
 enum Known {
-    /// It counts, with these rights, which were read at this time.
-    Counts(Arc<Credentials>, Instant),
-    /// It is a process of this program, until this time.
-    OwnProgram(Instant),
+    /// It counts.
+    Counts(Counting),
+    /// It is a process of this program or of the kernel, until this time.
+    Ignored(Instant),
+}
+
+#[derive(Clone, Debug)]
+struct Counting {
+    credentials: Arc<Credentials>,
+    /// When these were read.
+    read: Instant,
+    /// Its name has been given to the caller.
+    is_named: bool,
 }
 
 /// A process that opened a directory.
@@ -52,7 +67,7 @@ enum Known {
 pub(crate) struct Opener {
     /// The credentials with which it acts on files.
     pub(crate) credentials: Arc<Credentials>,
-    /// Its name, if it was just looked up.
+    /// Its name, if that was just looked up.
     pub(crate) name: Option<Vec<u8>>,
 }
 
@@ -83,16 +98,39 @@ impl Default for Processes {
 }
 
 impl Processes {
-    /// The process that opened a directory; `None` for one of this program, and for one that has ended or
-    /// cannot be examined.
+    /// The process that opened a directory; `None` for one that is ignored, and for one that has ended or cannot be
+    /// examined.
     pub(crate) fn opener(&mut self, process: u32, fd: Option<OwnedFd>, now: Instant) -> Option<Opener> {
-        let found = self.opener_if(process, now, || fd.as_ref().is_some_and(is_alive));
+        let credentials = self.rights(process, fd, now)?;
+        Some(self.named(process, credentials))
+    }
+
+    /// The same for a process that waits for an answer of this one, and is therefore alive.
+    pub(crate) fn waiting(&mut self, process: u32, now: Instant) -> Option<Opener> {
+        let credentials = self.waiting_rights(process, now)?;
+        Some(self.named(process, credentials))
+    }
+
+    /// The credentials of the process that opened a file, as [`Self::opener`] has them.
+    pub(crate) fn rights(
+        &mut self,
+        process: u32,
+        fd: Option<OwnedFd>,
+        now: Instant,
+    ) -> Option<Arc<Credentials>> {
+        let is_new = !self.is_fresh(process, now);
+        let found = self.look(process, now, || fd.as_ref().is_some_and(is_alive));
         // It was just looked up, and is alive.
-        let is_new = found.as_ref().map_or_else(|| !self.counts(process), |it| it.name.is_some());
+        let is_new = is_new && (found.is_some() || !self.counts(process, now));
         if let Some(fd) = fd.filter(|_| is_new) {
             self.hold(process, fd);
         }
         found
+    }
+
+    /// The same for a process that waits for an answer of this one.
+    pub(crate) fn waiting_rights(&mut self, process: u32, now: Instant) -> Option<Arc<Credentials>> {
+        self.look(process, now, || true)
     }
 
     /// Keeps a descriptor of a process that was just looked up.
@@ -104,57 +142,73 @@ impl Processes {
         self.held.push_back((process, fd));
     }
 
-    /// The same for a process that waits for an answer of this one, and is therefore alive.
-    pub(crate) fn waiting(&mut self, process: u32, now: Instant) -> Option<Opener> {
-        self.opener_if(process, now, || true)
+    fn is_fresh(&self, process: u32, now: Instant) -> bool {
+        match self.known.get(&process) {
+            Some(Known::Ignored(until)) => now < *until,
+            Some(Known::Counts(known)) => now.duration_since(known.read) < FRESH,
+            None => false,
+        }
     }
 
-    fn opener_if(&mut self, process: u32, now: Instant, is_there: impl FnOnce() -> bool) -> Option<Opener> {
-        if process == self.own {
+    fn look(
+        &mut self,
+        process: u32,
+        now: Instant,
+        is_there: impl FnOnce() -> bool,
+    ) -> Option<Arc<Credentials>> {
+        if !self.counts(process, now) {
             return None;
         }
-        match self.known.get(&process) {
-            Some(Known::OwnProgram(until)) if now < *until => return None,
-            Some(Known::Counts(credentials, at)) if now.duration_since(*at) < FRESH => {
-                return Some(Opener { credentials: credentials.clone(), name: None });
-            }
-            _ => {}
+        if let Some(Known::Counts(known)) = self.known.get(&process).filter(|_| self.is_fresh(process, now)) {
+            return Some(known.credentials.clone());
         }
         let credentials = Credentials::of(process)?;
-        let own_program = self.is_own_program(process);
-        let name = std::fs::read(format!("/proc/{process}/comm")).ok();
+        let is_ignored = self.is_ignored(process);
         if !is_there() {
             return None;
         }
         if self.known.len() >= PROCESSES {
             self.known.clear();
         }
-        if own_program {
-            self.known.insert(process, Known::OwnProgram(now + FRESH));
+        if is_ignored {
+            self.known.insert(process, Known::Ignored(now + FRESH));
             return None;
         }
         let credentials = self.shared(credentials);
-        self.known.insert(process, Known::Counts(credentials.clone(), now));
-        Some(Opener { credentials, name: name.map(|name| name.trim_ascii_end().to_vec()) })
+        let known = Counting { credentials: credentials.clone(), read: now, is_named: false };
+        self.known.insert(process, Known::Counts(known));
+        Some(credentials)
+    }
+
+    /// Adds the name, once for each look-up.
+    fn named(&mut self, process: u32, credentials: Arc<Credentials>) -> Opener {
+        let is_named = match self.known.get_mut(&process) {
+            Some(Known::Counts(known)) => std::mem::replace(&mut known.is_named, true),
+            _ => true,
+        };
+        let name = || std::fs::read(format!("/proc/{process}/comm")).ok();
+        let name = if is_named { None } else { name() };
+        Opener { credentials, name: name.map(|name| name.trim_ascii_end().to_vec()) }
     }
 
     /// Whether the events of a process count: an open by this program is no use of a file.
-    pub(crate) fn counts(&mut self, process: u32) -> bool {
-        let known_own = matches!(self.known.get(&process), Some(Known::OwnProgram(_)));
-        process != self.own && !known_own
+    pub(crate) fn counts(&self, process: u32, now: Instant) -> bool {
+        let is_ignored = matches!(self.known.get(&process), Some(Known::Ignored(until)) if now < *until);
+        process != self.own && !is_ignored
     }
 
-    /// The rights with which a process was seen last.
-    pub(crate) fn last_known(&self, process: u32) -> Option<Arc<Credentials>> {
-        match self.known.get(&process)? {
-            Known::Counts(credentials, _) => Some(credentials.clone()),
-            Known::OwnProgram(_) => None,
+    /// Whether a process is of this program or of the kernel, which has no program file.
+    fn is_ignored(&self, process: u32) -> bool {
+        match std::fs::read_link(format!("/proc/{process}/exe")) {
+            Ok(program) => self.is_own_program(program.as_os_str().as_bytes()),
+            Err(error) => error.kind() == ErrorKind::NotFound,
         }
     }
 
-    fn is_own_program(&self, process: u32) -> bool {
-        let Ok(program) = std::fs::read_link(format!("/proc/{process}/exe")) else { return false };
-        self.program.as_ref() == Some(&program) || program.file_name().is_some_and(|name| name == PROGRAM)
+    /// Whether a program file is this program, or was until it was replaced.
+    fn is_own_program(&self, program: &[u8]) -> bool {
+        let program = Path::new(OsStr::from_bytes(program.strip_suffix(REPLACED).unwrap_or(program)));
+        self.program.as_deref() == Some(program) || program.file_name().is_some_and(|name| name == PROGRAM)
     }
 
     /// Stores equal credentials once.
@@ -177,17 +231,17 @@ pub(crate) fn has_unread(process: u32, device: DeviceNumber, inode: u64) -> bool
     let Ok(descriptors) = std::fs::read_dir(format!("/proc/{process}/fd")) else { return false };
     let mut unread = false;
     for descriptor in descriptors.take(DESCRIPTORS).flatten() {
-        let is_it = rustix::fs::stat(descriptor.path())
-            .is_ok_and(|stat| stat.st_ino == inode && DeviceNumber::from_raw(stat.st_dev) == device);
-        if !is_it {
-            continue;
-        }
         let name = descriptor.file_name();
         let Ok(info) = std::fs::read_to_string(format!("/proc/{process}/fdinfo/{}", name.to_string_lossy()))
         else {
             continue;
         };
         let field = |key: &str| info.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+        if field("ino:").is_none_or(|it| it.parse() != Ok(inode))
+            || device_of(&descriptor.path()) != Some(device)
+        {
+            continue;
+        }
         let flags = field("flags:").and_then(|flags| u32::from_str_radix(flags, 8).ok());
         if flags.is_some_and(|flags| flags & OFlags::PATH.bits() != 0) {
             continue;
@@ -200,6 +254,12 @@ pub(crate) fn has_unread(process: u32, device: DeviceNumber, inode: u64) -> bool
     unread
 }
 
+/// The device of a file. Does not ask a server for it, which may not answer.
+fn device_of(path: &Path) -> Option<DeviceNumber> {
+    let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok()?;
+    Some(DeviceNumber { major: found.stx_dev_major, minor: found.stx_dev_minor })
+}
+
 /// A process's descriptor becomes readable when the process has ended.
 fn is_alive(fd: &OwnedFd) -> bool {
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -207,9 +267,11 @@ fn is_alive(fd: &OwnedFd) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 mod tests {
     use super::*;
     use rustix::process::Pid;
+    use std::os::unix::ffi::OsStringExt;
     use std::process::Command;
 
     fn fd_of(process: u32) -> OwnedFd {
@@ -237,7 +299,7 @@ mod tests {
         assert!(processes.opener(child.id(), Some(fd), now + FRESH).is_none());
         let own = std::process::id();
         assert!(processes.opener(own, Some(fd_of(own)), now).is_none());
-        assert!(!processes.counts(own) && processes.counts(1));
+        assert!(!processes.counts(own, now) && processes.counts(1, now));
     }
 
     #[test]
@@ -286,6 +348,58 @@ mod tests {
         processes.own = 0;
         let own = std::process::id();
         assert!(processes.opener(own, Some(fd_of(own)), now).is_none());
-        assert!(!processes.counts(own));
+        assert!(!processes.counts(own, now));
+        // Its number may be another program's later.
+        processes.program = None;
+        assert!(processes.counts(own, now + FRESH));
+        assert!(processes.opener(own, Some(fd_of(own)), now + FRESH).is_some());
+        assert!(processes.counts(own, now + FRESH));
+    }
+
+    #[test]
+    fn a_program_file_that_was_replaced_is_this_program_still() {
+        let mut processes = Processes::default();
+        let own = processes.program.clone().expect("it has one").into_os_string().into_vec();
+        for (program, is_own) in [
+            (&own[..], true),
+            (&[&own[..], b" (deleted)"].concat(), true),
+            (b"/usr/bin/foreseek", true),
+            (b"/usr/bin/foreseek (deleted)", true),
+            (b"/usr/bin/foreseek-not (deleted)", false),
+            (b"/foreseek/tar", false),
+        ] {
+            assert_eq!(processes.is_own_program(program), is_own, "{}", program.escape_ascii());
+        }
+        processes.program = None;
+        assert!(!processes.is_own_program(&own));
+    }
+
+    #[test]
+    fn threads_of_the_kernel_are_ignored() {
+        let kernel = |process: &u32| {
+            let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+            status.contains("\nVmSize:") || status.contains("\nState:\tZ")
+        };
+        let all =
+            std::fs::read_dir("/proc").unwrap().filter_map(|it| it.ok()?.file_name().to_str()?.parse().ok());
+        let Some(thread) = all.filter(|it| !kernel(it)).min() else {
+            println!("SKIPPED: the kernel's threads are not to be seen here");
+            return;
+        };
+        let (mut processes, now) = (Processes::default(), Instant::now());
+        assert!(processes.rights(thread, Some(fd_of(thread)), now).is_none(), "{thread}");
+        assert!(!processes.counts(thread, now));
+    }
+
+    /// A file is often opened by a process that is then seen to open a directory.
+    #[test]
+    fn the_name_is_given_with_the_first_directory() {
+        let (mut processes, now) =
+            (Processes { own: 0, program: None, ..Processes::default() }, Instant::now());
+        let own = std::process::id();
+        let rights = processes.rights(own, Some(fd_of(own)), now).expect("it is there");
+        let opener = processes.opener(own, None, now).expect("it is known");
+        assert!(Arc::ptr_eq(&rights, &opener.credentials) && opener.name.is_some());
+        assert!(processes.opener(own, None, now).expect("it is known").name.is_none());
     }
 }

@@ -13,9 +13,10 @@
 //! [`Credentials::acting`]: foreseek_storage::Credentials::acting
 
 use crate::counters::Counters;
-use crate::directories::{Directories, Directory, Listing, Rights};
+use crate::directories::{Directories, Directory, Listing};
 use crate::file_system::{FileSystem, View};
 use crate::leases::LastLeases;
+use crate::participants::Rights;
 use foreseek_storage::{DeviceNumber, FileHandle, may};
 use foreseek_walks::{InDirectory, Node};
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};

@@ -154,10 +154,7 @@ impl Reported {
         // Directories above the source are not shown.
         let above = if node.inode == self.root { None } else { at("..", AtFlags::SYMLINK_NOFOLLOW).ok() };
         let parent = above.and_then(|above| self.node(&above));
-        let opener = {
-            let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
-            processes.waiting(process, Clock::now())
-        };
+        let opener = self.processes().waiting(process, Clock::now());
         let Some(Opener { credentials, name }) = opener else { return };
         let shared = &self.between.shared;
         shared.counters.directories_opened.add(1);
@@ -183,6 +180,8 @@ impl Reported {
             shared.counters.used_bytes.add(used.get());
         }
         let directory = self.file_system.node(directory);
+        let by = self.processes().waiting_rights(process, Clock::now());
+        shared.directories.entered(directory, by.as_ref(), Clock::now());
         self.between.queue_up([Report::File { pid: ProcessId(process), directory, file }]);
         used
     }
@@ -191,6 +190,10 @@ impl Reported {
     #[must_use]
     pub fn counted(&self) -> CounterValues {
         self.between.shared.counters.now()
+    }
+
+    fn processes(&self) -> MutexGuard<'_, Processes> {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The engine's node for an inode of the file system.

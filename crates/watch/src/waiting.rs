@@ -6,7 +6,7 @@
 //! whole tree in memory before it reads files.
 //!
 //! Bounds: with [`MOST`] of them all are passed on. So they are when the first one is [`LONGEST`] old: its opener still
-//! counts then ([`RECENT`](crate::directories::RECENT)), and the walk that it is part of is not over yet. If none came
+//! counts then ([`RECENT`](crate::participants::RECENT)), and the walk that it is part of is not over yet. If none came
 //! lately ([`PAUSE`]), they are dropped.
 //!
 //! Pure: its inputs are counts and times.

@@ -94,6 +94,67 @@ fn nothing_is_read_that_the_walker_could_not_read() {
     );
 }
 
+/// Root opens directories of a tree, and another user files in one of them: what is read ahead must be permitted to both.
+#[test]
+fn who_opens_files_in_a_walk_takes_part_in_it() {
+    let Some(setup) = Setup::new() else { return };
+    let tree = setup.path("tree");
+    let [open, closed] = ["open", "closed"].map(|name| tree.join(name));
+    for directory in [&open, &closed] {
+        fs::create_dir_all(directory).expect("made");
+        (0..12).for_each(|n| write(&directory.join(format!("f{n}")), 8192));
+    }
+    write(&open.join("private"), 8192);
+    set_mode(&open.join("private"), 0o600);
+    set_mode(&closed, 0o700);
+    setup.cold();
+    let watcher = setup.watch_files();
+    let counted = || watcher.counters().now();
+    let mut root = Actor::new(0);
+    for (directory, entries) in [(&tree, "2"), (&open, "13"), (&closed, "12")] {
+        assert_eq!(root.does("list", directory), entries);
+    }
+    assert!(until(|| counted().directories_opened == 3), "{:?}", counted());
+    drop(root);
+    let mut other_user = Actor::new(NOBODY);
+    // It also drives the walk from here on.
+    for n in 0..10 {
+        assert_eq!(other_user.does("read", &open.join(format!("f{n}"))), "8192");
+    }
+    assert!(until(|| counted().denied >= 2), "{:?}", counted());
+    let all = || (0..12).all(|n| resident(&open.join(format!("f{n}"))) == Pages(2));
+    assert!(until(all), "{:?}", counted());
+    for path in [open.join("private"), closed.join("f0"), closed.join("f11")] {
+        assert_eq!(resident(&path), Pages::ZERO, "{}", path.display());
+    }
+}
+
+/// A user works through a list of files, and root lists a directory above.
+#[test]
+fn who_lists_a_directory_gives_no_rights_to_a_program_with_a_list_below() {
+    let Some(setup) = Setup::new() else { return };
+    let top = setup.path("top");
+    let open = top.join("open");
+    fs::create_dir_all(&open).expect("made");
+    let file = |n: u64| open.join(format!("f{n}"));
+    (0..20).for_each(|n| write(&file(n), 8192));
+    write(&open.join("private"), 8192);
+    set_mode(&open.join("private"), 0o600);
+    setup.cold();
+    let watcher = setup.watch_files();
+    let disk = || watcher.status().disks.first().cloned().unwrap_or_default();
+    let busy = Busy::on(&setup.device());
+    assert!(until(|| disk().all_opens), "{:?}", watcher.status());
+    let (mut root, mut other_user) = (Actor::new(0), Actor::new(NOBODY));
+    assert_eq!(root.does("list", &top), "1");
+    assert!(until(|| watcher.counters().now().directories_opened >= 1), "{:?}", watcher.counters().now());
+    assert_eq!(other_user.does("read", &file(0)), "8192");
+    assert!(until(|| (0..20).all(|n| resident(&file(n)) == Pages(2))), "{:?}", watcher.counters().now());
+    assert!(until(|| watcher.counters().now().denied >= 1), "{:?}", watcher.counters().now());
+    assert_eq!(resident(&open.join("private")), Pages::ZERO);
+    drop(busy);
+}
+
 /// A program with a list of files opens them by their paths. It is seen while the disk is busy with small reads, and
 /// what is read ahead is what it could list and read itself.
 #[test]

@@ -41,15 +41,15 @@ impl Group {
     /// # Errors
     /// EPERM without CAP_SYS_ADMIN, ENOSYS or EINVAL in a kernel that is too old.
     pub fn of_directories() -> Result<Self, Errno> {
-        Self::new(libc::FAN_REPORT_PIDFD)
+        Self::new()
     }
 
-    /// A group for files that are opened in directories.
+    /// A group for files that are opened in directories, with a descriptor of the process in each event.
     ///
     /// # Errors
     /// As [`of_directories`](Self::of_directories).
     pub fn of_files() -> Result<Self, Errno> {
-        Self::new(0)
+        Self::new()
     }
 
     /// A group for files that are opened anywhere on a file system, with a descriptor of the process in each event.
@@ -57,11 +57,11 @@ impl Group {
     /// # Errors
     /// As [`of_directories`](Self::of_directories).
     pub fn of_all_files() -> Result<Self, Errno> {
-        Self::new(libc::FAN_REPORT_PIDFD)
+        Self::new()
     }
 
-    fn new(extra: libc::c_uint) -> Result<Self, Errno> {
-        let report = libc::FAN_REPORT_DIR_FID | libc::FAN_REPORT_NAME | extra;
+    fn new() -> Result<Self, Errno> {
+        let report = libc::FAN_REPORT_DIR_FID | libc::FAN_REPORT_NAME | libc::FAN_REPORT_PIDFD;
         let flags = libc::FAN_CLASS_NOTIF | libc::FAN_CLOEXEC | libc::FAN_NONBLOCK | report;
         // SAFETY: no memory is passed.
         let fd = unsafe { libc::fanotify_init(flags, libc::O_RDONLY.cast_unsigned()) };

@@ -139,9 +139,18 @@ impl Setup {
         self.start(Options::default(), true)
     }
 
+    /// The same with an engine that lists the first opened directory once a file is opened in one.
+    pub(crate) fn watch_files(&self) -> Watcher {
+        self.start_with(Options::default(), || Eager { late: true, ..Eager::default() })
+    }
+
     fn start(&self, options: Options, at_rest: bool) -> Watcher {
+        self.start_with(options, move || Eager { at_rest, ..Eager::default() })
+    }
+
+    fn start_with(&self, options: Options, engine: impl Fn() -> Eager + Send + 'static) -> Watcher {
         let options = Options { paths: vec![self.point.clone()], ..options };
-        let make = move |_, _| -> Box<dyn Engine> { Box::new(Eager { at_rest, ..Eager::default() }) };
+        let make = move |_, _| -> Box<dyn Engine> { Box::new(engine()) };
         Watcher::start_with(&options, Box::new(make)).expect("it starts")
     }
 }
@@ -302,6 +311,9 @@ pub(crate) struct Eager {
     fetches: u64,
     waiting: BTreeMap<Node, InDirectory>,
     at_rest: bool,
+    /// Opens of directories alone lead to nothing.
+    late: bool,
+    first: Option<Node>,
 }
 
 impl Eager {
@@ -314,6 +326,15 @@ impl Eager {
 impl Engine for Eager {
     fn on(&mut self, _: Instant, event: Event<'_>) -> Vec<Wanted> {
         match event {
+            Event::DirectoryOpened { directory, .. } if self.late => {
+                self.first = self.first.or(Some(directory));
+                vec![Wanted::WatchOpens { directory, on: true }]
+            }
+            Event::FileOpened { .. } if self.late => {
+                let first = self.first.take().map(|node| InDirectory { node, directory: node });
+                let condition = ListCondition::Always;
+                first.into_iter().map(|directory| Wanted::List { directory, condition }).collect()
+            }
             Event::DirectoryOpened { directory, .. } => {
                 self.known = BTreeSet::from([directory]);
                 vec![
