@@ -123,6 +123,13 @@ impl Volume {
         self.name == "ext4"
     }
 
+    /// Whether it may be asked for holes (`SEEK_DATA`): before they answer, clients of servers and ZFS write dirty
+    /// data back.
+    #[must_use]
+    pub fn shows_holes(&self) -> bool {
+        !["NFS", "CIFS", "SMB", "ZFS"].contains(&self.name)
+    }
+
     /// How many blocks of inodes ext4 reads with each that it looks up (`inode_readahead_blks`, by which it aligns them as
     /// well). 0: no others.
     #[must_use]

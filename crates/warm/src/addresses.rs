@@ -1,20 +1,30 @@
 //! The addresses of files: FIEMAP of every file, in the order of inodes, by several threads.
 //!
-//! [`foreseek_places::Map`] holds the result for a file. A file with several links is placed once.
+//! [`foreseek_places::Map`] holds the result for a file. A file with several paths (hard links, bind mounts) is
+//! placed once, at the first of them in the order of reading: the program meets it there.
 //!
-//! If the file system does not report addresses, a file is one piece, ordered by its inode.
+//! If the file system does not report addresses, a file is one piece, or one for each part with data, ordered by
+//! its inode.
 //!
-//! Memory: 32 bytes a piece; an unfragmented file is one piece.
+//! Memory: 32 bytes a piece; an unfragmented file is one piece. 40 bytes a file while they are looked up.
+//!
+//! Limits: of a file that is mounted over another one the first path is that of its directory entry or of the
+//! mount, whichever has the lower inode number.
 
 use crate::tree::{File, Tree};
 use crate::trouble::ReadErrors;
 use crate::{Work, parallel};
-use foreseek_places::{Cached, Map, OrderBy, Volumes, placed};
+use foreseek_places::{Cached, Map, OrderBy, Volumes, data_in, placed};
 use foreseek_storage::{DeviceNumber, HostFd};
 use foreseek_units::{Bytes, Lba, PageSpan, Pages};
 use rustc_hash::FxHashSet;
+use rustix::fs::Stat;
 use rustix::io::Errno;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// The most of a file in one piece: a tenth of a second of a disk. What is requested, checked and requested again is
+/// counted by pieces.
+const PIECE: Pages = Pages(4096);
 
 /// Files that are mapped between two reports of progress.
 const REPORTED: usize = 2048;
@@ -30,19 +40,44 @@ pub struct Piece {
     pub lba: Option<Lba>,
 }
 
+impl Piece {
+    /// Its bytes.
+    pub(crate) fn bytes(&self) -> Bytes {
+        self.pages.len().bytes()
+    }
+}
+
+/// Takes at most `most` of each file, from its start on, in pieces of at most [`PIECE`]. The pieces are grouped by
+/// file.
+pub(crate) fn cut(pieces: &[Piece], most: Bytes) -> Vec<Piece> {
+    let mut taken: Vec<Piece> = Vec::new();
+    for of_file in pieces.chunk_by(|a, b| a.file == b.file) {
+        let mut left = most.pages_floor();
+        for piece in of_file {
+            let mut pages = PageSpan::at(piece.pages.start, piece.pages.len().min(left));
+            left -= pages.len();
+            while !pages.is_empty() {
+                let (part, rest) = pages.split(pages.start + PIECE);
+                let lba = piece.lba.map(|lba| lba + (part.start - piece.pages.start).sectors());
+                taken.push(Piece { pages: part, lba, ..*piece });
+                pages = rest;
+            }
+        }
+    }
+    taken
+}
+
 /// The addresses of a tree's files.
 #[derive(Debug, Default)]
 pub struct TreeAddresses {
     /// The pieces to read, in no order.
     pub pieces: Vec<Piece>,
-    /// The size of each file, by its number in the tree; zero for further links of one.
+    /// The size of each file, by its number in the tree; zero for further paths of one.
     pub sizes: Vec<Bytes>,
     /// Bytes of files that are in memory already.
     pub resident: Bytes,
     /// Bytes that are neither in memory nor at an address: delayed, inline or encoded extents, and holes.
     pub unmapped: Bytes,
-    /// Further links of files.
-    pub links: u64,
     /// Files with more extents than are placed.
     pub cut_short: u64,
     /// Whether the residency of a file was not visible.
@@ -55,17 +90,19 @@ pub struct TreeAddresses {
 struct Mapped {
     device: DeviceNumber,
     inode: u64,
-    links: bool,
     size: Bytes,
     map: Map,
 }
 
 impl TreeAddresses {
-    /// Finds the addresses of all files of a tree. Marks volumes that do not report addresses.
-    pub fn of(tree: &mut Tree, cached: Cached, work: &Work<'_>) -> Self {
+    /// Finds the addresses of all files of a tree, given in the order of reading. Marks volumes that do not report
+    /// addresses. A file with several paths is placed once, or with each of them if cached pages are
+    /// [kept](Cached::Kept).
+    pub fn of(tree: &mut Tree, reading: &[u32], cached: Cached, work: &Work<'_>) -> Self {
         let mut places = Self { sizes: vec![Bytes::ZERO; tree.files().len()], ..Self::default() };
-        let mut order: Vec<u32> = (0..tree.files().len() as u32).collect();
-        order.sort_unstable_by_key(|index| {
+        let mut order = reading.to_vec();
+        // Paths of one inode stay in the order of reading.
+        order.sort_by_key(|index| {
             let file = &tree.files()[*index as usize];
             (file.volume, file.inode)
         });
@@ -83,12 +120,7 @@ impl TreeAddresses {
                         places.errors.add("open", &path, cause);
                     }
                     Ok(mapped)
-                        if cached == Cached::LeftOut
-                            && mapped.links
-                            && !seen.insert((mapped.device, mapped.inode)) =>
-                    {
-                        places.links += 1
-                    }
+                        if cached == Cached::LeftOut && !seen.insert((mapped.device, mapped.inode)) => {}
                     Ok(mapped) => {
                         let volume = tree.files()[*index as usize].volume;
                         places.add(*index, volume, mapped, &mut tree.volumes);
@@ -124,6 +156,8 @@ impl TreeAddresses {
                 if map.layout.is_err_and(|error| never.contains(&error)) {
                     volumes.set_unmapped(volume);
                 }
+                let unread = map.missing.iter().map(|run| run.len()).sum::<Pages>() + map.resident;
+                self.unmapped += (size.pages_ceil() - unread).bytes();
                 let pieces = map.missing.iter().map(|pages| Piece { file, pages: *pages, lba: None });
                 self.pieces.extend(pieces);
             }
@@ -135,12 +169,58 @@ fn map(tree: &Tree, file: &File, cached: Cached) -> Result<Mapped, Errno> {
     let (fd, stat) = tree.open(file)?;
     let host = HostFd::new(fd.as_raw_fd()).ok_or(Errno::BADF)?;
     let size = Bytes(u64::try_from(stat.st_size).unwrap_or(0));
-    let by_address = tree.volumes.get(file.volume).by == OrderBy::Address;
-    Ok(Mapped {
-        device: DeviceNumber::from_raw(stat.st_dev),
-        inode: stat.st_ino,
-        links: stat.st_nlink > 1,
-        size,
-        map: Map::of(host, size, by_address, cached),
-    })
+    let volume = tree.volumes.get(file.volume);
+    let by_address = volume.by == OrderBy::Address;
+    let mut map = Map::of(host, size, by_address, cached);
+    let has_extents = by_address && map.layout.is_ok();
+    if cached == Cached::LeftOut && !has_extents && has_holes(&stat) && volume.shows_holes() {
+        map.missing = data_in(fd.as_fd(), &map.missing);
+    }
+    Ok(Mapped { device: DeviceNumber::from_raw(stat.st_dev), inode: stat.st_ino, size, map })
+}
+
+/// Whether a file has fewer blocks than its size needs.
+fn has_holes(stat: &Stat) -> bool {
+    stat.st_blocks.saturating_mul(512) < stat.st_size
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreseek_units::PageIndex;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Of each file the first pages are taken, as many as there are up to the limit, at their addresses.
+        #[test]
+        fn at_most_the_limit_is_taken_of_each_file_from_its_start_on(
+            files in prop::collection::vec(prop::collection::vec((0..3u64, 1..20_000u64), 0..4), 0..6),
+            most in 0..80_000_000u64,
+        ) {
+            let most = Bytes(most);
+            let mut pieces = Vec::new();
+            for (file, runs) in (0..).zip(&files) {
+                let mut at = 0;
+                for (gap, length) in runs {
+                    let lba = (file != 1).then_some(Lba(1_000_000 - at * 8));
+                    let pages = PageSpan::at(PageIndex(at + gap), Pages(*length));
+                    pieces.push(Piece { file, pages, lba });
+                    at = pages.end.get();
+                }
+            }
+            let taken = cut(&pieces, most);
+            prop_assert!(taken.iter().all(|piece| piece.pages.len() <= PIECE && !piece.pages.is_empty()));
+            for file in 0..files.len() as u32 {
+                let pages = |pieces: &[Piece]| -> Vec<(PageIndex, Option<Lba>)> {
+                    let of_file = pieces.iter().filter(|piece| piece.file == file);
+                    of_file.flat_map(|piece| piece.pages.iter().map(|page| {
+                        (page, piece.lba.map(|lba| lba + (page - piece.pages.start).sectors()))
+                    })).collect()
+                };
+                let (all, taken) = (pages(&pieces), pages(&taken));
+                let expected = all.len().min(most.pages_floor().get() as usize);
+                prop_assert_eq!(taken, &all[..expected]);
+            }
+        }
+    }
 }

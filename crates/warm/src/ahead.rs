@@ -10,9 +10,9 @@
 use crate::Work;
 use crate::command::{Running, status_of, wait_for_end};
 use crate::error::Result;
-use crate::fetch::Fetched;
+use crate::fetch::{Fetched, bytes_in};
 use crate::follow::{Follower, ReadOrder, with_descendants};
-use crate::run::{Ended, Prepared, Report, bytes_in, report_fetched};
+use crate::run::{Ended, Prepared, Report, report_fetched};
 use crate::tree::Tree;
 use crate::window::Window;
 use foreseek_places::OrderBy;

@@ -1,7 +1,7 @@
 //! Fetches pieces of files into the page cache, in one pass over each disk.
 //!
-//! One thread for each disk requests its pieces in order (`WILLNEED`, in calls that the kernel does not
-//! shorten). The call waits while the disk's queue is full, which keeps the disk busy and the pass in order.
+//! One thread for each disk requests its pieces, of at most 16 MiB each, in order (`WILLNEED`, in calls that the
+//! kernel does not shorten). The call waits while the disk's queue is full, which keeps the disk busy and the pass in order.
 //! `WILLNEED` reports neither the arrival of data nor read errors. Every piece is therefore checked afterwards
 //! (`mincore`). Of a page that is in the cache without its data a byte is read, which waits for the data or
 //! returns the error.
@@ -17,7 +17,7 @@ use crate::trouble::ReadErrors;
 use crate::{Work, parallel};
 use foreseek_places::{DiskPosition, Stop, Volumes, c_look};
 use foreseek_storage::{DeviceNumber, HostFd, Residency};
-use foreseek_units::{ByteOffset, Bytes, PageIndex, Pages, Position, Span};
+use foreseek_units::{ByteOffset, Bytes, PageIndex, Pages, Span};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -30,11 +30,8 @@ const OPEN: usize = 64;
 /// a time than the disk's queue holds.
 const WAITS: usize = 128;
 
-/// How much is requested before it is looked whether to go on: a tenth of a second of a disk.
-const PART: Pages = Pages(4096);
-
-/// Up to one in so many pieces may be requested a second time.
-const LITTLE: usize = 16;
+/// Up to one in so many bytes may be requested a second time, or a single piece.
+const LITTLE: u64 = 16;
 
 /// The pieces that are waited for at the end if residency is not visible: twice the requests that a disk's
 /// queue holds.
@@ -97,12 +94,17 @@ pub(crate) fn fetch(
 ) -> Fetched {
     let mut fetched = Fetched { asked: request(tree, pieces, work, report), ..Fetched::default() };
     let mut evicted = check(tree, pieces, work, &mut fetched);
-    if !evicted.is_empty() && evicted.len() <= (pieces.len() / LITTLE).max(1) {
+    if evicted.len() == 1 || (!evicted.is_empty() && bytes_in(&evicted) <= bytes_in(pieces) / LITTLE) {
         request(tree, &evicted, work, &|_| ());
         evicted = check(tree, &evicted, work, &mut fetched);
     }
-    fetched.lost = evicted.iter().map(|piece| piece.pages.len().bytes()).sum();
+    fetched.lost = bytes_in(&evicted);
     fetched
+}
+
+/// The bytes of pieces.
+pub(crate) fn bytes_in(pieces: &[Piece]) -> Bytes {
+    pieces.iter().map(Piece::bytes).sum()
 }
 
 /// Requests pieces, by one thread for each disk; returns how many bytes were requested.
@@ -116,30 +118,16 @@ fn request(tree: &Tree, pieces: &[Piece], work: &Work<'_>, report: &(dyn Fn(Byte
             scope.spawn(move || {
                 let mut files = Files::new(tree);
                 for piece in part {
-                    for part in parts_of(piece) {
-                        if work.is_stopped() {
-                            return;
-                        }
-                        let bytes = files.request(&part);
-                        report(Bytes(asked.fetch_add(bytes.get(), Ordering::Relaxed)) + bytes);
+                    if work.is_stopped() {
+                        return;
                     }
+                    let bytes = files.request(piece);
+                    report(Bytes(asked.fetch_add(bytes.get(), Ordering::Relaxed)) + bytes);
                 }
             });
         }
     });
     Bytes(asked.into_inner())
-}
-
-/// A piece in parts of [`PART`].
-fn parts_of(piece: &Piece) -> impl Iterator<Item = Piece> + '_ {
-    let mut start = piece.pages.start;
-    std::iter::from_fn(move || {
-        let (pages, _) = Span::new(start, piece.pages.end).split(start.after(PART));
-        let part =
-            Piece { pages, lba: piece.lba.map(|lba| lba + (start - piece.pages.start).sectors()), ..*piece };
-        start = pages.end;
-        (!pages.is_empty()).then_some(part)
-    })
 }
 
 /// The files that a thread has open.

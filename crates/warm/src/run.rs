@@ -14,10 +14,10 @@
 //! fits, at most a quarter of the window is fetched of each file. The rest of such a long file is read in
 //! sequence, where the kernel's own read-ahead is good.
 
-use crate::addresses::{Piece, TreeAddresses};
+use crate::addresses::{Piece, TreeAddresses, cut};
 use crate::command::LOOK;
 use crate::error::Result;
-use crate::fetch::{self, Fetched};
+use crate::fetch::{self, Fetched, bytes_in};
 use crate::halt::Halt;
 use crate::tree::{Limits, Reading, Tree};
 use crate::trouble::ReadErrors;
@@ -168,7 +168,8 @@ pub fn in_physical_order(
     let mut metadata = Metadata::default();
     let mut tree = list(source, limits, &mut metadata, work)?;
     prefetch_inodes(&tree, &mut metadata);
-    let mut places = TreeAddresses::of(&mut tree, Cached::Kept, work);
+    let all: Vec<u32> = (0..tree.files().len() as u32).collect();
+    let mut places = TreeAddresses::of(&mut tree, &all, Cached::Kept, work);
     work.check()?;
     // The first piece of each file is its beginning: pieces are grouped by file.
     places.pieces.dedup_by_key(|piece| piece.file);
@@ -333,7 +334,8 @@ fn prepare(
         return Ok(None);
     }
     let begun = Instant::now();
-    let mut places = TreeAddresses::of(&mut tree, Cached::LeftOut, work);
+    let order = tree.in_order_of(options.reading);
+    let mut places = TreeAddresses::of(&mut tree, &order, Cached::LeftOut, work);
     work.check()?;
     report.map_seconds = begun.elapsed().as_secs_f64();
     report.notes.extend(notes_about(&tree, true));
@@ -341,7 +343,7 @@ fn prepare(
     errors.absorb(std::mem::take(&mut places.errors));
     report_errors(errors, report);
     report_places(&places, report);
-    let mut prepared = plan(tree, places, options, report);
+    let mut prepared = plan(tree, order, places, options, report);
     if options.command.is_none()
         && let Some(all) = prepared.window.next()
     {
@@ -404,45 +406,38 @@ pub(crate) fn report_fetched(fetched: Fetched, report: &mut Report) {
     report_errors(fetched.errors, report);
 }
 
-pub(crate) fn bytes_in(pieces: &[Piece]) -> Bytes {
-    pieces.iter().map(|piece| piece.pages.len().bytes()).sum()
-}
-
 /// Cuts the pieces to read into batches.
-fn plan(tree: Tree, places: TreeAddresses, options: &Options, report: &mut Report) -> Prepared {
-    let TreeAddresses { mut pieces, sizes, .. } = places;
+fn plan(
+    tree: Tree,
+    order: Vec<u32>,
+    places: TreeAddresses,
+    options: &Options,
+    report: &mut Report,
+) -> Prepared {
+    let TreeAddresses { pieces, sizes, .. } = places;
     let share = available().bytes.scale(options.share);
     let budget = options.memory.map_or(share, |memory| memory.min(share));
     report.window_bytes = budget.get();
     let fits = bytes_in(&pieces) <= budget;
+    let pieces = cut(&pieces, if fits { Bytes(u64::MAX) } else { budget / ONE_FILE });
     let mut bytes_of = vec![Bytes::ZERO; tree.files().len()];
-    let most = if fits { Bytes(u64::MAX) } else { budget / ONE_FILE };
-    // Pieces are grouped by file, each from the file's start on.
-    pieces.retain(|piece| {
-        let taken = &mut bytes_of[piece.file as usize];
-        let fits = *taken + piece.pages.len().bytes() <= most || taken.is_zero();
-        if fits {
-            *taken += piece.pages.len().bytes();
-        }
-        fits
-    });
-    let order = tree.in_order_of(options.reading);
+    pieces.iter().for_each(|piece| bytes_of[piece.file as usize] += piece.bytes());
     let in_order: Vec<Bytes> = order.iter().map(|file| bytes_of[*file as usize]).collect();
-    let mut cut = batches(&in_order, budget);
-    if options.command.is_none() && cut.len() > 1 {
+    let mut ranges = batches(&in_order, budget);
+    if options.command.is_none() && ranges.len() > 1 {
         // No program makes room for more: take as much as fits, from the start.
         let mut held = Bytes::ZERO;
         let end = in_order.iter().take_while(|bytes| {
             held += **bytes;
             held <= budget
         });
-        cut = std::iter::once(0..end.count().max(1)).collect();
+        ranges = std::iter::once(0..end.count()).collect();
     }
     let mut batch_of = vec![u32::MAX; tree.files().len()];
-    for (number, batch) in (0u32..).zip(&cut) {
+    for (number, batch) in (0u32..).zip(&ranges) {
         order[batch.clone()].iter().for_each(|file| batch_of[*file as usize] = number);
     }
-    let mut by_batch = vec![Vec::new(); cut.len()];
+    let mut by_batch = vec![Vec::new(); ranges.len()];
     for piece in pieces {
         if let Some(batch) = by_batch.get_mut(batch_of[piece.file as usize] as usize) {
             batch.push(piece);
@@ -451,7 +446,7 @@ fn plan(tree: Tree, places: TreeAddresses, options: &Options, report: &mut Repor
     let pieces: Vec<Vec<Piece>> = by_batch.iter().map(|batch| fetch::in_order(batch, &tree)).collect();
     let planned: Bytes = pieces.iter().map(|batch| bytes_in(batch)).sum();
     report.skipped_bytes = report.wanted_bytes - planned.get();
-    report.batches = cut.len() as u64;
+    report.batches = ranges.len() as u64;
     let window = Window::new(budget, pieces.iter().map(|batch| bytes_in(batch)));
     Prepared { tree, order, sizes, bytes_of, batch_of, pieces, window }
 }
