@@ -3,6 +3,8 @@
 //! A program that runs another one passes on signals that were sent to itself alone (`kill PID`). A signal of
 //! the terminal (Ctrl-C) reaches the whole foreground group, including the other program, which must not get
 //! it twice. The signal's code distinguishes the two.
+//!
+//! A signal that was ignored when the program started stays ignored: `nohup` and the `&` of a script ask for that.
 #![allow(unsafe_code)]
 
 use crate::advice::last_error;
@@ -35,8 +37,8 @@ pub struct SignalQueue {
 }
 
 impl SignalQueue {
-    /// Blocks these signals in this thread and in threads that it starts later, and queues them. Call it
-    /// before any thread is started. Programs inherit the block, except those started by
+    /// Blocks these signals in this thread and in threads that it starts later, and queues them; ignored ones are
+    /// left alone. Call it before any thread is started. Programs inherit the block, except those started by
     /// [`spawn`](Self::spawn).
     ///
     /// # Errors
@@ -48,7 +50,7 @@ impl SignalQueue {
         // get pointers to it that live until they return.
         let queue = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
-            for signal in signals {
+            for signal in signals.iter().filter(|signal| !is_ignored(**signal)) {
                 if libc::sigaddset(set.as_mut_ptr(), *signal) != 0 {
                     return Err(Errno::INVAL);
                 }
@@ -99,6 +101,15 @@ impl SignalQueue {
     }
 }
 
+fn is_ignored(signal: i32) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: the call only writes the structure; without success it is not read.
+    unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) == 0
+            && action.assume_init().sa_sigaction == libc::SIG_IGN
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,6 +128,21 @@ mod tests {
         .join()
         .unwrap();
         assert!(SignalQueue::block(&[999]).is_err());
+    }
+
+    #[test]
+    fn an_ignored_signal_stays_ignored() {
+        std::thread::spawn(|| {
+            // SAFETY: no memory is passed. No other test uses this signal.
+            unsafe { libc::signal(libc::SIGWINCH, libc::SIG_IGN) };
+            let queue = SignalQueue::block(&[libc::SIGWINCH]).unwrap();
+            let me = rustix::thread::gettid().as_raw_nonzero().get();
+            // SAFETY: no memory is passed; the signal is ignored.
+            unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), me, libc::SIGWINCH) };
+            assert_eq!(queue.next(), None);
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]
