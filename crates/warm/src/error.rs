@@ -7,13 +7,19 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A given tree or list cannot be opened.
+    /// A given path does not exist.
     #[error("cannot open {}: {cause}", .path.display())]
     Open {
         /// The path.
         path: PathBuf,
         /// The kernel's reason.
         cause: Errno,
+    },
+    /// None of the given paths can be taken.
+    #[error("{reason}; nothing is left to read")]
+    Nothing {
+        /// What is wrong with the first of them.
+        reason: String,
     },
     /// There are more things than can be numbered.
     #[error("more than {limit} {what}: name smaller trees, one after the other")]

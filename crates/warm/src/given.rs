@@ -12,9 +12,9 @@ pub(crate) struct Skipped {
 }
 
 impl Skipped {
-    pub(crate) fn add(&mut self, path: &[u8], kind: FileType) {
+    pub(crate) fn add(&mut self, path: &[u8], what: &str) {
         self.count += 1;
-        self.first.get_or_insert_with(|| format!("{} is {}", shown(path), name_of(kind)));
+        self.first.get_or_insert_with(|| format!("{} is {what}", shown(path)));
     }
 
     /// The note about them.
@@ -27,7 +27,8 @@ impl Skipped {
     }
 }
 
-fn name_of(kind: FileType) -> &'static str {
+/// What a path names.
+pub(crate) fn name_of(kind: FileType) -> &'static str {
     match kind {
         FileType::Directory => "a directory",
         FileType::Symlink => "a symbolic link",
@@ -56,10 +57,10 @@ mod tests {
     fn the_first_skipped_path_is_named_and_the_others_are_counted() {
         let mut skipped = Skipped::default();
         assert_eq!(skipped.note(), None);
-        skipped.add(b"p\n", FileType::Fifo);
+        skipped.add(b"p\n", name_of(FileType::Fifo));
         assert_eq!(skipped.note().as_deref(), Some("p\\n is a FIFO: skipped"));
-        skipped.add(b"d", FileType::Directory);
-        skipped.add(b"l", FileType::Symlink);
+        skipped.add(b"d", name_of(FileType::Directory));
+        skipped.add(b"l", name_of(FileType::Symlink));
         let note = skipped.note().expect("a note");
         assert!(note.ends_with("and 2 more that are no regular files"), "{note}");
     }

@@ -7,24 +7,26 @@
 //!
 //! Only regular files count. Symbolic links are not followed, except for given paths; paths below a
 //! root are opened without following any link at any step (`openat2`). A directory that is its own ancestor (a
-//! damaged file system) is skipped. A path that is given twice, or lies below another given one, is taken once. Hard
-//! links are kept. File systems mounted below a root are walked as well,
+//! damaged file system) is skipped. A path that is given twice, or lies below another given one, is taken once; bind
+//! mounts of a directory are the same path. Hard links are kept. Of what is given, only regular files and directories
+//! are opened. What cannot be opened is skipped. File systems mounted below a root are walked as well,
 //! except those made up by the kernel (`/proc`).
 //!
-//! Memory: 24 bytes a file and its name, 56 a directory and its name.
+//! Memory: 32 bytes a file and its name, 48 a directory and its name.
 //!
 //! Limits: at most 2^32 - 2 files, directories and bytes of names; paths below a root of at most
 //! 4,095 bytes.
 
 use crate::error::{Error, Result};
-use crate::given::{Skipped, separator_note};
+use crate::given::{Skipped, name_of, separator_note};
 use crate::trouble::ReadErrors;
 use crate::{Work, parallel};
 use foreseek_places::{Entries, HoldBack, Metadata, OrderBy, Volume, Volumes, entries_of};
 use foreseek_storage::DeviceNumber;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
+use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -32,6 +34,12 @@ use std::path::{Path, PathBuf};
 
 /// How many entries of a file system are tried until one can be opened.
 const TRIED: usize = 16;
+
+/// The longest path that the kernel takes.
+const PATH_MOST: usize = 4095;
+
+/// How much of a longer one a message shows.
+const SHOWN: usize = 100;
 
 /// No directory: the name is a given path.
 const NONE: u32 = u32::MAX;
@@ -152,11 +160,17 @@ impl Tree {
     /// Lists trees, and takes given files as they are.
     ///
     /// # Errors
-    /// [`Error::Open`] if a given path cannot be opened, [`Error::Interrupted`].
+    /// [`Error::Open`] if a given path does not exist, [`Error::Nothing`] if none of them can be taken,
+    /// [`Error::Interrupted`].
     pub fn list(paths: &[PathBuf], limits: Limits, metadata: &mut Metadata, work: &Work<'_>) -> Result<Self> {
         let mut tree = Self { follows_given: true, ..Self::default() };
         for path in paths {
             tree.add_root(path)?;
+        }
+        if tree.given.is_empty()
+            && let Some(reason) = tree.errors.first.first().cloned().or_else(|| tree.skipped.note())
+        {
+            return Err(Error::Nothing { reason });
         }
         let mut level = 0..tree.directories.len() as u32;
         while !level.is_empty() {
@@ -169,11 +183,34 @@ impl Tree {
     }
 
     fn add_root(&mut self, path: &Path) -> Result<()> {
-        let cannot = |cause| Error::Open { path: path.to_owned(), cause };
+        let name = path.as_os_str().as_bytes();
+        // Not opened before it is known what it is: an open wakes a FIFO's writer, and acts on a device.
+        match rustix::fs::stat(path).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+            Ok(FileType::RegularFile | FileType::Directory) => {}
+            Ok(kind) => {
+                self.skipped.add(name, name_of(kind));
+                return Ok(());
+            }
+            Err(_) if is_link(path) => {
+                self.skipped.add(name, "a symbolic link that leads nowhere");
+                return Ok(());
+            }
+            Err(cause @ (Errno::NOENT | Errno::NOTDIR)) => {
+                return Err(Error::Open { path: path.to_owned(), cause });
+            }
+            // The next call has the same reason.
+            Err(_) => {}
+        }
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let fd =
-            open_quietly(|extra| rustix::fs::open(path, flags | extra, Mode::empty())).map_err(cannot)?;
-        let stat = rustix::fs::fstat(&fd).map_err(cannot)?;
+        let opened = open_quietly(|extra| rustix::fs::open(path, flags | extra, Mode::empty()))
+            .and_then(|fd| rustix::fs::fstat(&fd).map(|stat| (fd, stat)));
+        let (fd, stat) = match opened {
+            Ok(opened) => opened,
+            Err(cause) => {
+                self.errors.add("open", name, cause);
+                return Ok(());
+            }
+        };
         let mut volume = || self.volumes.index_of(fd.as_fd(), DeviceNumber::from_raw(stat.st_dev));
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {
@@ -181,7 +218,7 @@ impl Tree {
                     return Ok(());
                 }
                 let volume = volume();
-                let name = self.keep_name(path.as_os_str().as_bytes())?;
+                let name = self.keep_name(name)?;
                 let at = 0;
                 self.given.push(Given::File(self.files.len() as u32));
                 self.files.push(File { directory: NONE, name, volume, at, inode: stat.st_ino });
@@ -193,7 +230,7 @@ impl Tree {
                 let volume = volume();
                 let root = self.roots.len() as u32;
                 self.given.push(Given::Directory(self.directories.len() as u32));
-                self.roots.push(Root { path: path.as_os_str().as_bytes().to_owned(), fd });
+                self.roots.push(Root { path: name.to_owned(), fd });
                 self.directories.push(Directory {
                     parent: NONE,
                     root,
@@ -205,7 +242,7 @@ impl Tree {
                     directories: 0..0,
                 });
             }
-            kind => self.skipped.add(path.as_os_str().as_bytes(), kind),
+            kind => self.skipped.add(name, name_of(kind)),
         }
         Ok(())
     }
@@ -371,7 +408,8 @@ impl Tree {
         Ok(Name { start: start as u32, length })
     }
 
-    /// Takes the files of a list, one path an entry, in the order in which they will be read.
+    /// Takes the files of a list, one path an entry, in the order in which they will be read; of the same path the
+    /// first one.
     ///
     /// # Errors
     /// [`Error::TooMany`], [`Error::Interrupted`].
@@ -379,7 +417,12 @@ impl Tree {
         let mut tree = Self::default();
         let mut names = Vec::new();
         for path in list.split(|byte| *byte == separator).filter(|path| !path.is_empty()) {
-            names.push(tree.keep_name(path)?);
+            if path.len() > PATH_MOST {
+                let shown = [&path[..SHOWN], b"..."].concat();
+                tree.errors.add("look at", &shown, Errno::NAMETOOLONG);
+            } else {
+                names.push(tree.keep_name(path)?);
+            }
         }
         check_number("files", names.len())?;
         let mut order: Vec<u32> = (0..names.len() as u32).collect();
@@ -388,10 +431,20 @@ impl Tree {
         work.check()?;
         let mut looks: Vec<(u32, Look)> = order.into_iter().zip(looks).collect();
         looks.sort_unstable_by_key(|(index, _)| *index);
+        let mut is_repeated: FxHashMap<Inode, bool> = FxHashMap::default();
+        for (_, inode) in looks.iter().filter_map(|(_, look)| look.as_ref().ok()) {
+            is_repeated.entry(*inode).and_modify(|repeated| *repeated = true).or_insert(false);
+        }
         for (index, look) in looks {
             let name = names[index as usize];
             match look {
                 Ok((FileType::RegularFile, (device, inode))) => {
+                    let path = Path::new(OsStr::from_bytes(tree.name(name)));
+                    // Only paths of one inode can be the same.
+                    let entry = is_repeated[&(device, inode)].then(|| entry_at(path)).flatten();
+                    if entry.is_some_and(|entry| !tree.given_entries.insert(entry)) {
+                        continue;
+                    }
                     let volume = match tree.volumes.find(device) {
                         Some(volume) => volume,
                         // The first of its file system; if it is gone meanwhile, it is skipped.
@@ -405,7 +458,7 @@ impl Tree {
                 }
                 Ok((kind, _)) => {
                     let path = tree.name(name).to_owned();
-                    tree.skipped.add(&path, kind);
+                    tree.skipped.add(&path, name_of(kind));
                 }
                 Err(cause) => {
                     let path = tree.name(name).to_owned();
@@ -615,6 +668,11 @@ fn look_at(path: &[u8]) -> Look {
     Ok((FileType::from_raw_mode(stat.st_mode), inode_of(&stat)))
 }
 
+fn is_link(path: &Path) -> bool {
+    let stat = rustix::fs::lstat(path);
+    stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
+}
+
 fn inode_of(stat: &Stat) -> Inode {
     (DeviceNumber::from_raw(stat.st_dev), stat.st_ino)
 }
@@ -647,14 +705,19 @@ mod tests {
     use crate::Halt;
     use std::fs;
     use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
 
     /// The paths that are taken of given ones below a folder, sorted, and the notes.
     fn taken(folder: &Path, given: &[&str]) -> (Vec<String>, Vec<String>) {
         let paths: Vec<PathBuf> = given.iter().map(|path| folder.join(path)).collect();
+        let tree = tree_of(&paths).expect("listed");
+        (names(&tree, folder), tree.notes())
+    }
+
+    fn tree_of(paths: &[PathBuf]) -> Result<Tree> {
         let (stop, progress) = (Halt::default(), |_: f64, _: &str| ());
         let work = Work { stop: &stop, progress: &progress };
-        let tree = Tree::list(&paths, Limits::default(), &mut Metadata::default(), &work).expect("listed");
-        (names(&tree, folder), tree.notes())
+        Tree::list(paths, Limits::default(), &mut Metadata::default(), &work)
     }
 
     fn of_list(folder: &Path, list: &str, separator: u8) -> (Vec<String>, Vec<String>) {
@@ -719,18 +782,39 @@ mod tests {
         fs::hard_link(folder.path().join("tr/a"), folder.path().join("a")).expect("linked");
         assert_eq!(taken(folder.path(), &["a", "tr"]).0, ["a", "tr/a", "tr/sub/b"]);
         assert_eq!(taken(folder.path(), &["to-file", "tr"]).0, ["to-file", "tr/a", "tr/sub/b"]);
+        // In a list as well; the first is kept.
+        let (files, _) =
+            of_list(folder.path(), "@/tr/sub/b\n@/tr/a\n@/a\n@/tr/./a\n@/tr/a\n@/tr/sub/b\n", b'\n');
+        assert_eq!(files, ["a", "tr/a", "tr/sub/b"]);
     }
 
     #[test]
     fn given_paths_that_are_skipped_have_a_note() {
         let folder = folder();
-        let (files, notes) = taken(folder.path(), &["pipe", "/dev/null", "tr/a"]);
+        let _socket = UnixListener::bind(folder.path().join("socket")).expect("bound");
+        symlink("nothing", folder.path().join("dangling")).expect("linked");
+        symlink("circle", folder.path().join("circle")).expect("linked");
+        let (files, notes) =
+            taken(folder.path(), &["pipe", "/dev/null", "socket", "dangling", "circle", "tr/a"]);
         assert_eq!(files, ["tr/a"]);
-        assert!(notes[0].contains("pipe is a FIFO: skipped, and 1 more"), "{notes:?}");
+        assert!(notes[0].contains("pipe is a FIFO: skipped, and 4 more"), "{notes:?}");
+        for (given, what) in [
+            ("socket", "is a socket"),
+            ("dangling", "is a symbolic link that leads nowhere"),
+            ("circle", "is a symbolic link that leads nowhere"),
+        ] {
+            assert!(taken(folder.path(), &["tr", given]).1[0].contains(what), "{given}");
+        }
+        // What is not there is no such thing: a mistake is said before anything is read.
+        let missing = tree_of(&[folder.path().join("tr"), folder.path().join("missing")]);
+        assert!(matches!(missing, Err(Error::Open { .. })), "{missing:?}");
+        let nothing = tree_of(&[folder.path().join("pipe"), folder.path().join("socket")]);
+        let error = nothing.map(drop).expect_err("nothing is left").to_string();
+        assert!(error.contains("pipe is a FIFO"), "{error}");
         let (files, notes) = of_list(folder.path(), "@/tr\n@/tr/a\n", b'\n');
         assert_eq!(files, ["tr/a"]);
         assert!(notes[0].ends_with("tr is a directory: skipped"), "{notes:?}");
-        // In a tree they are left out silently.
+        // In a tree they are left out without a note.
         assert_eq!(taken(folder.path(), &["."]).1, Vec::<String>::new());
     }
 
@@ -740,6 +824,11 @@ mod tests {
         let (_, notes) = of_list(folder.path(), "@/tr/a\0@/tr/sub/b\0", b'\n');
         assert!(notes[0].contains("give -0"), "{notes:?}");
         let (_, notes) = of_list(folder.path(), "@/tr/a\n@/tr/sub/b\n", b'\0');
+        assert!(notes[0].contains("leave out -0"), "{notes:?}");
+        // A long list of the other kind is one path that no file can have.
+        let (_, notes) = of_list(folder.path(), &"@/tr/a\0".repeat(5000), b'\n');
+        assert!(notes[0].contains("give -0"), "{notes:?}");
+        let (_, notes) = of_list(folder.path(), &"@/tr/a\n".repeat(5000), b'\0');
         assert!(notes[0].contains("leave out -0"), "{notes:?}");
     }
 }
