@@ -10,7 +10,8 @@
 //! and directories from a listing are requested. Of the device's contents only the superblock and group
 //! descriptors are parsed ([`crate::ext4`]); the kernel has those in memory while the file system is mounted.
 //!
-//! Limits: blocks of extended attributes and of the extent trees of fragmented files are not predicted. It
+//! Limits: no more is requested than a limit, if one is set; the file system reads the rest when it needs it.
+//! Blocks of extended attributes and of the extent trees of fragmented files are not predicted. It
 //! needs the permission to read the block device: root, or the group `disk`.
 
 use crate::SharedDisk;
@@ -32,9 +33,13 @@ const TAIL: usize = 256;
 pub struct Metadata {
     readers: FxHashMap<u16, Option<Reader>>,
     /// Failures, to be reported once each.
-    pub notes: Vec<String>,
+    notes: Vec<String>,
+    /// The most bytes to request.
+    limit: Option<Bytes>,
     /// The bytes requested.
     pub bytes: Bytes,
+    /// The bytes beyond the limit.
+    pub skipped: Bytes,
     /// The number of pieces requested.
     pub pieces: u64,
 }
@@ -54,6 +59,25 @@ struct Reader {
 }
 
 impl Metadata {
+    /// Requests at most so many bytes.
+    #[must_use]
+    pub fn within(limit: Bytes) -> Self {
+        Self { limit: Some(limit), ..Self::default() }
+    }
+
+    /// What limits it, one line each.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let beyond = (!self.skipped.is_zero()).then(|| {
+            format!(
+                "{} of inodes and directories are beyond the memory limit: the file system reads them when it needs \
+                 them",
+                self.skipped
+            )
+        });
+        self.notes.iter().cloned().chain(beyond).collect()
+    }
+
     /// Whether the metadata of a volume can be read ahead. The first call opens its device, and adds a note
     /// if it cannot be opened.
     pub fn reads(&mut self, index: u16, volume: &Volume) -> bool {
@@ -94,6 +118,12 @@ impl Metadata {
             let mut pieces = merged(blocks);
             pieces.retain(|piece| !reader.holds(*piece));
             for piece in pieces {
+                let left = self.limit.map_or(piece.len(), |limit| (limit - self.bytes).pages_floor());
+                let (piece, beyond) = piece.split(piece.start + left);
+                self.skipped += beyond.bytes().len();
+                if piece.is_empty() {
+                    continue;
+                }
                 self.bytes += piece.bytes().len();
                 self.pieces += 1;
                 reader.ask(piece);

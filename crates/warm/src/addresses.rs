@@ -13,7 +13,7 @@
 
 use crate::tree::{File, Tree};
 use crate::trouble::ReadErrors;
-use crate::{Work, parallel};
+use crate::{Step, Work, parallel};
 use foreseek_places::{Cached, Map, OrderBy, Volumes, data_in, placed};
 use foreseek_storage::{DeviceNumber, HostFd};
 use foreseek_units::{Bytes, Lba, PageSpan, Pages};
@@ -109,7 +109,7 @@ impl TreeAddresses {
         let mut seen: FxHashSet<(DeviceNumber, u64)> = FxHashSet::default();
         for (number, part) in order.chunks(REPORTED).enumerate() {
             let share = (number * REPORTED) as f64 / order.len() as f64;
-            work.report(share, &format!("finding the addresses of {} files", order.len()));
+            work.report(Step::Addresses, share, &format!("finding the addresses of {} files", order.len()));
             let shared: &Tree = tree;
             let mapped =
                 parallel::map(part, work.stop, |index| map(shared, &shared.files()[*index as usize], cached));

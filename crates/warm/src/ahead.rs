@@ -7,7 +7,6 @@
 //!
 //! *When the program has ended*, what is left is not needed, and is skipped.
 
-use crate::Work;
 use crate::command::{Running, status_of, wait_for_end};
 use crate::error::Result;
 use crate::fetch::{Fetched, bytes_in};
@@ -15,6 +14,7 @@ use crate::follow::{Follower, ReadOrder, with_descendants};
 use crate::run::{Ended, Prepared, Report, report_fetched};
 use crate::tree::Tree;
 use crate::window::Window;
+use crate::{Progress, Work};
 use foreseek_places::OrderBy;
 use foreseek_storage::{LowIoPriority, OpenWatch, SignalQueue};
 use foreseek_units::Bytes;
@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::process::ExitStatus;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -45,19 +45,18 @@ pub(crate) fn run(
     let Some(prepared) = prepared.filter(|prepared| !prepared.pieces.is_empty()) else {
         check_signals(signals, work)?;
         let begun = Instant::now();
-        let status = wait_for_end(&mut Running::start(words, signals)?, signals, &mut || ())?;
+        let status = wait_for_end(&mut start(words, signals, work)?, signals, &mut || ())?;
         conclude(status, begun, report);
         return Ok(());
     };
     let prepared = &prepared;
-    let wanted = report.wanted_bytes;
-    let (requested, has_started) = (AtomicU64::new(0), AtomicBool::new(false));
-    let progress = |share: f64, what: &str| {
-        requested.store((share * wanted as f64) as u64, Ordering::Relaxed);
-        // From then on the terminal is the program's.
-        if !has_started.load(Ordering::Relaxed) {
-            work.report(share, what);
+    let wanted = report.wanted_bytes - report.skipped_bytes;
+    let requested = AtomicU64::new(0);
+    let progress = |progress: Progress<'_>| {
+        if let Progress::At { share, .. } = progress {
+            requested.store((share * wanted as f64) as u64, Ordering::Relaxed);
         }
+        (work.progress)(progress);
     };
     let fetching = Work { stop: work.stop, progress: &progress };
     let (ask, asked) = mpsc::sync_channel::<usize>(1);
@@ -82,10 +81,9 @@ pub(crate) fn run(
         });
         let enough = bytes_in(&prepared.pieces[0]).get() / STARTED_AT;
         let is_enough = || requested.load(Ordering::Relaxed) >= enough;
-        let ended = fetches.begin(&is_enough, signals, work, report).and_then(|()| {
-            has_started.store(true, Ordering::Relaxed);
-            fetches.follow(prepared, words, signals, report)
-        });
+        let ended = fetches
+            .begin(&is_enough, signals, work, report)
+            .and_then(|()| fetches.follow(prepared, words, signals, work, report));
         // What is left is not needed.
         work.stop.end();
         fetches.ask = None;
@@ -99,6 +97,12 @@ pub(crate) fn run(
     report.skipped_bytes += skipped.saturating_sub(report.fetched_bytes - before);
     report.held_back_seconds = prepared.tree.volumes.held_back().as_secs_f64();
     Ok(())
+}
+
+/// Starts the program, to which the terminal belongs from then on.
+fn start(words: &[OsString], signals: &SignalQueue, work: &Work<'_>) -> Result<Running> {
+    (work.progress)(Progress::Over);
+    Running::start(words, signals)
 }
 
 /// Takes the signals that have come.
@@ -172,12 +176,13 @@ impl Fetches {
         prepared: &Prepared,
         words: &[OsString],
         signals: &SignalQueue,
+        work: &Work<'_>,
         report: &mut Report,
     ) -> Result<()> {
         // One batch needs no window.
         let watch = (prepared.pieces.len() > 1).then(|| watch_of(&prepared.tree));
         let begun = Instant::now();
-        let mut running = Running::start(words, signals)?;
+        let mut running = start(words, signals, work)?;
         let command = running.id();
         // Its own reads are no reason to hold back.
         let helps = |process| prepared.tree.volumes.iter().for_each(|(_, volume)| volume.disk.helps(process));

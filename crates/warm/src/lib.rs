@@ -18,6 +18,7 @@ mod follow;
 mod given;
 mod halt;
 mod parallel;
+mod progress;
 mod run;
 mod tree;
 mod trouble;
@@ -27,6 +28,7 @@ pub use addresses::{Piece, TreeAddresses};
 pub use command::{SIGNALS, run_command, status_of, status_of_signal};
 pub use error::{Error, Result};
 pub use halt::Halt;
+pub use progress::{Progress, Step};
 pub use run::{Ended, MEMORY_LEAST, Options, Report, Source, in_physical_order, warm};
 pub use tree::{File, Limits, Reading, Tree, path_of};
 pub use trouble::{ReadErrors, shown};
@@ -37,8 +39,8 @@ pub use window::{Window, batches};
 pub struct Work<'a> {
     /// Set to end it.
     pub stop: &'a Halt,
-    /// Gets the finished share of the whole, and the present step.
-    pub progress: &'a (dyn Fn(f64, &str) + Sync),
+    /// Gets the progress.
+    pub progress: &'a (dyn Fn(Progress<'_>) + Sync),
 }
 
 impl Work<'_> {
@@ -50,8 +52,8 @@ impl Work<'_> {
         if self.is_stopped() { Err(Error::Interrupted { signal: self.stop.signal() }) } else { Ok(()) }
     }
 
-    fn report(&self, share: f64, what: &str) {
-        (self.progress)(share, what);
+    fn report(&self, step: Step, share: f64, what: &str) {
+        (self.progress)(Progress::At { step, share, what });
     }
 }
 

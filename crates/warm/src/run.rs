@@ -22,7 +22,7 @@ use crate::halt::Halt;
 use crate::tree::{Limits, Reading, Tree};
 use crate::trouble::ReadErrors;
 use crate::window::{Window, batches};
-use crate::{Work, parallel};
+use crate::{Progress, Step, Work, parallel};
 use foreseek_places::{Cached, DiskPosition, Metadata, OrderBy, Stop, c_look};
 use foreseek_storage::{LowIoPriority, SideCosts, SignalQueue, available};
 use foreseek_units::Bytes;
@@ -34,6 +34,9 @@ use std::time::Instant;
 
 /// The divisor for the part of the window that one file may take if not everything fits.
 const ONE_FILE: u64 = 4;
+
+/// The part of the memory for cached pages that inodes and directories may take for an order: as much as the rest.
+const METADATA_SHARE: f64 = 0.5;
 
 /// The least that a user may allow for fetched and unused data. A batch is half of it, some hundred small files,
 /// and a quarter is the most of one file. A pass over fewer files costs nearly what they cost one by one.
@@ -165,7 +168,8 @@ pub fn in_physical_order(
     limits: Limits,
     work: &Work<'_>,
 ) -> Result<(Tree, Vec<u32>, Vec<String>, ReadErrors)> {
-    let mut metadata = Metadata::default();
+    // It may take what is evicted first.
+    let mut metadata = Metadata::within(available().bytes.scale(METADATA_SHARE));
     let mut tree = list(source, limits, &mut metadata, work)?;
     prefetch_inodes(&tree, &mut metadata);
     let all: Vec<u32> = (0..tree.files().len() as u32).collect();
@@ -188,7 +192,7 @@ pub fn in_physical_order(
         }
     }
     c_look(&mut stops, None);
-    let mut notes = metadata.notes;
+    let mut notes = metadata.notes();
     notes.extend(notes_about(&tree, false));
     let mut errors = std::mem::take(&mut tree.errors);
     errors.absorb(places.errors);
@@ -246,7 +250,7 @@ pub fn warm(
     source: Source<'_>,
     options: &Options,
     signals: &SignalQueue,
-    progress: &(dyn Fn(f64, &str) + Sync),
+    progress: &(dyn Fn(Progress<'_>) + Sync),
 ) -> Result<Report> {
     let stop = Halt::default();
     let work = Work { stop: &stop, progress };
@@ -315,7 +319,7 @@ fn prepare(
     report: &mut Report,
 ) -> Result<Option<Prepared>> {
     let begun = Instant::now();
-    let mut metadata = Metadata::default();
+    let mut metadata = Metadata::within(budget_of(options));
     let mut tree = list(source, options.limits, &mut metadata, work)?;
     let prefetched = prefetch_inodes(&tree, &mut metadata);
     if options.metadata_only {
@@ -325,9 +329,10 @@ fn prepare(
     report.directories = tree.directories() as u64;
     report.metadata_bytes = metadata.bytes.get();
     report.metadata_extents = metadata.pieces;
-    report.notes = std::mem::take(&mut metadata.notes);
+    report.notes = metadata.notes();
     report.list_seconds = begun.elapsed().as_secs_f64();
     if options.metadata_only {
+        report.skipped_bytes = metadata.skipped.get();
         report.notes.extend(notes_about(&tree, true));
         report_errors(std::mem::take(&mut tree.errors), report);
         report.held_back_seconds = tree.volumes.held_back().as_secs_f64();
@@ -348,7 +353,7 @@ fn prepare(
         && let Some(all) = prepared.window.next()
     {
         let begun = Instant::now();
-        let fetched = prepared.fetch(all, work, report.wanted_bytes);
+        let fetched = prepared.fetch(all, work, report.wanted_bytes - report.skipped_bytes);
         work.check()?;
         prepared.window.fetched(all, fetched.asked);
         report_fetched(fetched, report);
@@ -406,6 +411,12 @@ pub(crate) fn report_fetched(fetched: Fetched, report: &mut Report) {
     report_errors(fetched.errors, report);
 }
 
+/// The most bytes of fetched and unused data.
+fn budget_of(options: &Options) -> Bytes {
+    let share = available().bytes.scale(options.share);
+    options.memory.map_or(share, |memory| memory.min(share))
+}
+
 /// Cuts the pieces to read into batches.
 fn plan(
     tree: Tree,
@@ -415,8 +426,7 @@ fn plan(
     report: &mut Report,
 ) -> Prepared {
     let TreeAddresses { pieces, sizes, .. } = places;
-    let share = available().bytes.scale(options.share);
-    let budget = options.memory.map_or(share, |memory| memory.min(share));
+    let budget = budget_of(options);
     report.window_bytes = budget.get();
     let fits = bytes_in(&pieces) <= budget;
     let pieces = cut(&pieces, if fits { Bytes(u64::MAX) } else { budget / ONE_FILE });
@@ -459,7 +469,11 @@ impl Prepared {
         let report = |asked: Bytes| {
             let rate = asked.get() as f64 / 1e6 / begun.elapsed().as_secs_f64().max(1e-3);
             let share = (before + asked.get()) as f64 / (all.max(1)) as f64;
-            work.report(share, &format!("reading {} of {}, {rate:.0} MB/s", asked, Bytes(all)));
+            work.report(
+                Step::Reading,
+                share,
+                &format!("reading {} of {}, {rate:.0} MB/s", asked, Bytes(all)),
+            );
         };
         fetch::fetch(&self.tree, &self.pieces[batch], work, &report)
     }

@@ -20,7 +20,7 @@
 use crate::error::{Error, Result};
 use crate::given::{Skipped, name_of, separator_note};
 use crate::trouble::ReadErrors;
-use crate::{Work, parallel};
+use crate::{Step, Work, parallel};
 use foreseek_places::{Entries, HoldBack, Metadata, OrderBy, Volume, Volumes, entries_of};
 use foreseek_storage::DeviceNumber;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -176,7 +176,11 @@ impl Tree {
         while !level.is_empty() {
             let next = tree.list_level(level, limits, metadata, work)?;
             work.check()?;
-            work.report(0.0, &format!("listing, {} files in {} directories", tree.files.len(), next.start));
+            work.report(
+                Step::Listing,
+                0.0,
+                &format!("listing, {} files in {} directories", tree.files.len(), next.start),
+            );
             level = next;
         }
         Ok(tree)
@@ -702,7 +706,7 @@ pub fn path_of(bytes: Vec<u8>) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Halt;
+    use crate::{Halt, Progress};
     use std::fs;
     use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixListener;
@@ -715,14 +719,14 @@ mod tests {
     }
 
     fn tree_of(paths: &[PathBuf]) -> Result<Tree> {
-        let (stop, progress) = (Halt::default(), |_: f64, _: &str| ());
+        let (stop, progress) = (Halt::default(), |_: Progress<'_>| ());
         let work = Work { stop: &stop, progress: &progress };
         Tree::list(paths, Limits::default(), &mut Metadata::default(), &work)
     }
 
     fn of_list(folder: &Path, list: &str, separator: u8) -> (Vec<String>, Vec<String>) {
         let list = list.replace('@', folder.to_str().expect("text"));
-        let (stop, progress) = (Halt::default(), |_: f64, _: &str| ());
+        let (stop, progress) = (Halt::default(), |_: Progress<'_>| ());
         let work = Work { stop: &stop, progress: &progress };
         let tree = Tree::of_list(list.as_bytes(), separator, &work).expect("taken");
         (names(&tree, folder), tree.notes())

@@ -1,6 +1,7 @@
 //! `foreseek order`: the files of trees or of a list, in the order in which they lie on their disk.
 
-use super::{Answer, note, progress};
+use super::progress::Bar;
+use super::{Answer, note};
 use anyhow::Context;
 use foreseek_warm::{Halt, Limits, ReadErrors, Source, Tree, Work, in_physical_order};
 use std::fs::File;
@@ -53,10 +54,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Answer> {
     let limits = Limits { one_file_system: args.one_file_system };
     let list = read_list(args.list.as_deref())?;
     let stop = Halt::default();
-    let (tree, order, notes, errors) = progress::with_bar(args.quiet, |report| {
-        let work = Work { stop: &stop, progress: report };
-        in_physical_order(source_of(&args.path, list.as_deref(), separator), limits, &work)
-    })?;
+    let bar = Bar::new(args.quiet);
+    let source = source_of(&args.path, list.as_deref(), separator);
+    let work = Work { stop: &stop, progress: &|progress| bar.follow(progress) };
+    let ordered = in_physical_order(source, limits, &work);
+    bar.clear();
+    let (tree, order, notes, errors) = ordered?;
     notes.iter().for_each(|text| note(text));
     complain_of(&errors);
     let lines = match write(&tree, &order, separator) {

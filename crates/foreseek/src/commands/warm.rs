@@ -2,8 +2,9 @@
 //! reads them.
 
 use super::order::{complain_of_each, read_list, source_of};
+use super::progress::Bar;
 use super::report::{new_table, text_of};
-use super::{Format, note, progress};
+use super::{Format, note};
 use anyhow::Context;
 use clap::ValueEnum;
 use foreseek_storage::SignalQueue;
@@ -120,9 +121,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         command: args.then.then(|| args.command.clone()),
     };
     let separator = if args.null { b'\0' } else { b'\n' };
-    let warmed = progress::with_bar(args.quiet, |report| {
-        warm(source_of(&args.path, list.as_deref(), separator), &options, &signals, report)
-    });
+    let bar = Bar::new(args.quiet);
+    let source = source_of(&args.path, list.as_deref(), separator);
+    let warmed = warm(source, &options, &signals, &|progress| bar.follow(progress));
+    bar.clear();
     let report = warmed?;
     // The JSON on standard error has them, and a program parses all that is there.
     let is_json_on_error = args.format == Format::Json && report.command.is_some();
@@ -187,7 +189,8 @@ fn table(report: &Report) -> String {
         row("not on the disk", format!("{unmapped}: holes, inline or compressed data, not written yet"));
     }
     if report.skipped_bytes > 0 {
-        let why = if report.command.is_some() { "not needed in time" } else { "beyond the share of memory" };
+        let has_run = report.command.is_some() && report.batches > 0;
+        let why = if has_run { "not needed in time" } else { "beyond the share of memory" };
         row("skipped", format!("{}, {why}", bytes(report.skipped_bytes)));
     }
     if report.evicted_bytes > 0 {
