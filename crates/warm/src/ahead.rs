@@ -231,6 +231,7 @@ fn follower_of<'a>(
         batch_of: &prepared.batch_of,
         bytes_of: &prepared.bytes_of,
         sizes: &prepared.sizes,
+        pieces: &prepared.pieces,
     };
     match watch {
         Ok(watch) => Follower::by_opens(read_order, watch),

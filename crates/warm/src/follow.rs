@@ -3,15 +3,17 @@
 //! *As root* by fanotify: files that any program opens and closes, in any order. A closed file counts as used.
 //! *Otherwise* by the command's own count of bytes read (`rchar` of `/proc/PID/io`, with its descendants),
 //! taken as a position in the expected order of reading. If that count does not grow (a program that maps its
-//! files), residency is checked: a batch that was not fetched and has pages in memory has been reached.
+//! files), residency is checked: a batch that was not fetched and has pages in memory that were not there before has
+//! been reached.
 //!
 //! Limits: reads from pipes and other files are part of the count. Programs that skip files seem slower than
 //! they are, and profit less.
 
+use crate::addresses::Piece;
 use crate::tree::Tree;
 use crate::window::Window;
 use foreseek_storage::{HostFd, OpenWatch, Residency};
-use foreseek_units::{Bytes, PageIndex, PageSpan};
+use foreseek_units::Bytes;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
@@ -37,6 +39,8 @@ pub(crate) struct ReadOrder<'a> {
     pub(crate) bytes_of: &'a [Bytes],
     /// The size of each file, by its number in the tree.
     pub(crate) sizes: &'a [Bytes],
+    /// The pieces of each batch, which were not in memory.
+    pub(crate) pieces: &'a [Vec<Piece>],
 }
 
 /// See the module's documentation.
@@ -156,20 +160,19 @@ impl<'a> Follower<'a> {
             read_order.batch_of[**file as usize] as usize == batch
                 && !read_order.bytes_of[**file as usize].is_zero()
         });
-        let reached =
-            files.by_ref().take(PROBED).any(|file| is_in_memory(read_order.tree, *file, read_order.sizes));
-        if reached {
+        let pieces = |file: u32| read_order.pieces[batch].iter().filter(move |piece| piece.file == file);
+        if files.by_ref().take(PROBED).any(|file| pieces(*file).any(|it| is_in_memory(read_order.tree, it))) {
             window.reached(batch);
         }
     }
 }
 
-fn is_in_memory(tree: &Tree, file: u32, sizes: &[Bytes]) -> bool {
-    let Ok((fd, _)) = tree.open(&tree.files()[file as usize]) else { return false };
+/// Whether any page of a piece is in memory.
+fn is_in_memory(tree: &Tree, piece: &Piece) -> bool {
+    let Ok((fd, _)) = tree.open(&tree.files()[piece.file as usize]) else { return false };
     let Some(fd) = HostFd::new(fd.as_raw_fd()) else { return false };
-    let whole = PageSpan::at(PageIndex::ZERO, sizes[file as usize].pages_ceil());
     let mut runs = Vec::new();
-    Residency::of(fd).runs(fd, whole, &mut runs) && !runs.is_empty()
+    Residency::of(fd).runs(fd, piece.pages, &mut runs) && !runs.is_empty()
 }
 
 /// The bytes that a process and its descendants have read, including those that have ended.
