@@ -16,7 +16,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -274,6 +274,9 @@ fn dirty_pages_stay_dirty_and_lists_are_warmed() {
         extents.out.contains("delalloc")
     };
     assert!(delayed(&dirty), "the test's own setup: delayed allocation");
+    // Pages in memory have no need of an address, but an order asks for it.
+    assert_eq!(ordered(&[setup.tree.as_os_str()]).len(), 101);
+    assert!(delayed(&dirty), "it was written back for an order");
     let list = setup.lab.path("list");
     let mut text: Vec<u8> = Vec::new();
     for path in files.iter().chain([&dirty, &setup.tree.join("gone")]) {
@@ -403,6 +406,19 @@ fn a_signal_that_ends_the_reading_is_the_exit_status() {
         setup.lab.must(&["set", "walk", "--delays", "off"]);
         assert_eq!(ended.code(), Some(status), "{ended:?}");
     }
+    // One that is ignored, as by nohup, stays so.
+    setup.cold();
+    setup.lab.must(&["set", "walk", "--delays", "on", "--time-scale", "30"]);
+    let script = "trap '' HUP; exec \"$0\" warm --quiet \"$1\"";
+    let mut warm = Command::new("sh");
+    warm.args(["-c", script, env!("CARGO_BIN_EXE_foreseek")]).arg(&setup.tree).stdout(Stdio::null());
+    let mut child = warm.spawn().expect("it runs");
+    assert!(until(LIMIT, || setup.reads() > 2), "it reads");
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, rustix::process::Signal::HUP).expect("sent");
+    setup.lab.must(&["set", "walk", "--delays", "off"]);
+    let ended = wait(&mut child, LIMIT).expect("it ends");
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
     setup.end();
 }
 
@@ -424,6 +440,70 @@ fn files_that_a_user_may_not_read_are_reported_and_skipped() {
     assert_eq!((&report["files"], &report["unreadable"]), (&Value::from(50 - hidden), &Value::from(1)));
     let none = setup.warm(&["/no/such/tree"]);
     assert_eq!(none.status, Some(2), "{none:?}");
+    // Of what is given, the rest is read, and the command runs.
+    let [locked, pipe, open] = ["locked", "pipe", "open"].map(|name| setup.tree.join(name));
+    fs::write(&locked, [1; 5000]).expect("written");
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o600)).expect("ours");
+    fs::write(&open, [1; 5000]).expect("written");
+    setup.lab.tool("mkfifo", &[pipe.to_str().expect("plain")]);
+    let given = |paths: &[&Path]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+        command.args(["warm", "--quiet"]).args(paths).args(["--then", "--", "echo", "begun"]).uid(NOBODY);
+        setup.lab.run(&mut command)
+    };
+    let some = given(&[&secret, &locked, &pipe, &open]);
+    assert_eq!((some.status, some.out.as_str()), (Some(0), "begun\n"), "{some:?}");
+    for text in ["cannot open", "d1", "locked", "pipe is a FIFO"] {
+        assert!(some.err.contains(text), "{text}: {some:?}");
+    }
+    let none = given(&[&secret, &locked, &pipe]);
+    assert_eq!((none.status, none.out.as_str()), (Some(2), ""), "{none:?}");
+    setup.end();
+}
+
+/// A file that is larger than the memory limit is read ahead in part, whatever its extents are.
+#[test]
+fn large_files_stay_within_the_memory_limit() {
+    for kind in ["ext4", "btrfs"] {
+        let Some(setup) = Setup::new(kind, &["-q"]) else { continue };
+        let tree = setup.tree.to_str().expect("plain").to_owned();
+        let most = 8 << 20;
+        fill(&setup.tree, 200);
+        fs::write(setup.tree.join("large"), vec![1; 100 << 20]).expect("written");
+        for command in [&[][..], &["--then", "--", "true"]] {
+            setup.cold();
+            let warmed =
+                setup.warm(&[&[tree.as_str(), "--memory", "8M", "--format", "json"][..], command].concat());
+            assert_eq!(warmed.status, Some(i32::from(command.is_empty())), "{kind}: {warmed:?}");
+            let text = if command.is_empty() { &warmed.out } else { &warmed.err };
+            let report: Value = serde_json::from_str(text).expect("JSON");
+            assert!(report["wanted_bytes"].as_u64() >= Some(100 << 20), "{kind}: {report}");
+            let fetched = report["fetched_bytes"].as_u64().expect("a number");
+            assert!(fetched > 1 << 20 && fetched <= most, "{kind}: {report}");
+            let read = Bytes(setup.lab.stats("walk")["read_bytes"].as_u64().expect("a number"));
+            assert!(read < Bytes::mib(32), "{kind}: {read}");
+        }
+        setup.end();
+    }
+}
+
+#[test]
+fn inodes_and_directories_stay_within_the_memory_limit() {
+    let inodes = ["-q", "-F", "-I", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
+    let Some(setup) = Setup::new("ext4", &inodes) else { return };
+    let tree = setup.tree.to_str().expect("plain").to_owned();
+    fill(&setup.tree, 1500);
+    setup.cold();
+    let warmed = setup.warm(&[&tree, "--metadata", "--memory", "4M", "--format", "json"]);
+    assert_eq!(warmed.status, Some(1), "{warmed:?}");
+    assert!(warmed.err.contains("inodes and directories are beyond the memory limit"), "{warmed:?}");
+    let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
+    assert!(report["metadata_bytes"].as_u64() <= Some(4 << 20), "{report}");
+    assert!(report["skipped_bytes"].as_u64() > Some(1 << 20), "{report}");
+    // All of the contents that fit are fetched nevertheless.
+    setup.cold();
+    let warmed = setup.warm(&[&tree, "--format", "json"]);
+    assert_eq!(warmed.status, Some(0), "{warmed:?}");
     setup.end();
 }
 
@@ -490,9 +570,12 @@ fn other_file_systems_are_warmed_by_address_or_by_inode() {
         let Some(setup) = Setup::new(kind, options) else { continue };
         let tree = setup.tree.to_str().expect("plain").to_owned();
         let files = fill(&setup.tree, 300);
+        let sparse = File::create(setup.tree.join("sparse")).expect("made");
+        sparse.write_all_at(&[1; 4096], 1 << 30).and_then(|()| sparse.set_len(8 << 30)).expect("sparse");
+        drop(sparse);
         setup.cold();
         let order = ordered(&[setup.tree.as_os_str()]);
-        assert_eq!(order.len(), files.len());
+        assert_eq!(order.len(), files.len() + 1);
         if by_inode {
             let inodes = order.iter().map(|path| fs::metadata(path).expect("there").ino());
             assert!(inodes.is_sorted(), "{kind}");
@@ -500,11 +583,15 @@ fn other_file_systems_are_warmed_by_address_or_by_inode() {
             assert!(order.iter().filter_map(|path| first_sector(path)).is_sorted(), "{kind}");
         }
         setup.cold();
-        let warmed = setup.warm(&[&tree]);
+        let warmed = setup.warm(&[&tree, "--format", "json"]);
         assert_eq!(warmed.status, Some(0), "{kind}: {warmed:?}");
+        // Holes are not read.
+        let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
+        assert!(report["fetched_bytes"].as_u64() < Some(16 << 20), "{kind}: {report}");
+        assert!(report["unmapped_bytes"].as_u64() > Some(7 << 30), "{kind}: {report}");
         assert_eq!(warmed.err.contains("order of their inode numbers"), by_inode, "{kind}: {warmed:?}");
         setup.lab.must(&["stats", "walk", "--reset"]);
-        setup.lab.run(Command::new("grep").args(["-r", "no such text", &tree]));
+        setup.lab.run(Command::new("grep").args(["-r", "--exclude=sparse", "no such text", &tree]));
         assert!(setup.reads() <= 20, "{kind}: {} reads after warming", setup.reads());
         setup.end();
     }

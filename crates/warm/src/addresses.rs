@@ -187,8 +187,43 @@ fn has_holes(stat: &Stat) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::{Limits, Reading};
+    use crate::{Halt, Progress};
+    use foreseek_places::Metadata;
     use foreseek_units::PageIndex;
     use proptest::prelude::*;
+
+    /// The bytes of a file with many links are those of the link that is read first.
+    #[test]
+    fn a_file_with_several_links_belongs_to_the_first_of_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |n: usize| folder.path().join(format!("d{}", n * 7 % 10)).join(format!("l{}", n * 31 % 100));
+        (0..10).for_each(|n| std::fs::create_dir(folder.path().join(format!("d{n}"))).expect("made"));
+        std::fs::write(at(0), [1; 10_000]).expect("written");
+        (1..100).for_each(|n| std::fs::hard_link(at(0), at(n)).expect("linked"));
+        let (stop, progress) = (Halt::default(), |_: Progress<'_>| ());
+        let work = Work { stop: &stop, progress: &progress };
+        let tree = || {
+            Tree::list(&[folder.path().into()], Limits::default(), &mut Metadata::default(), &work)
+                .expect("listed")
+        };
+        let list: Vec<u8> = (0..100)
+            .rev()
+            .flat_map(|n| [at(n).to_str().expect("text"), "\n"].concat().into_bytes())
+            .collect();
+        for (mut tree, reading) in [
+            (tree(), Reading::Listing),
+            (tree(), Reading::Name),
+            (tree(), Reading::Inode),
+            (Tree::of_list(&list, b'\n', &work).expect("taken"), Reading::Listing),
+        ] {
+            let order = tree.in_order_of(reading);
+            let places = TreeAddresses::of(&mut tree, &order, Cached::LeftOut, &work);
+            let with_bytes = order.iter().filter(|file| !places.sizes[**file as usize].is_zero());
+            assert_eq!(with_bytes.collect::<Vec<_>>(), [&order[0]], "{reading:?}");
+            assert_eq!(places.sizes[order[0] as usize], Bytes(10_000));
+        }
+    }
 
     proptest! {
         /// Of each file the first pages are taken, as many as there are up to the limit, at their addresses.
