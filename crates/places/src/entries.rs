@@ -8,6 +8,8 @@ use std::os::fd::BorrowedFd;
 
 /// The buffer for directory entries, for each directory being read: as large as glibc's.
 const BUFFER: usize = 32 * 1024;
+/// The least length of an entry in it: a head of 19 bytes and a name, in units of 8.
+const LEAST: usize = 24;
 
 /// One entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,15 +33,40 @@ pub struct Entries {
     pub cut_short: bool,
 }
 
+impl Entries {
+    /// The most memory that they take once another buffer of entries was added: a list that grows may have room for as
+    /// many again.
+    #[must_use]
+    pub fn memory_after_next(&self) -> usize {
+        2 * ((self.list.len() + BUFFER / LEAST) * size_of::<Entry>() + self.names.len() + BUFFER)
+    }
+}
+
 /// Lists an open directory: at most `most` entries.
 ///
 /// # Errors
 /// The kernel's error.
 pub fn entries_of(directory: BorrowedFd<'_>, most: usize) -> Result<Entries, Errno> {
+    entries_while(directory, most, |_| true)
+}
+
+/// The same while `goes_on` says so: it is asked before each buffer is read, with the entries so far.
+///
+/// # Errors
+/// ECANCELED if it does not go on; otherwise the kernel's error.
+pub fn entries_while(
+    directory: BorrowedFd<'_>,
+    most: usize,
+    mut goes_on: impl FnMut(&Entries) -> bool,
+) -> Result<Entries, Errno> {
     let mut buffer = vec![MaybeUninit::uninit(); BUFFER];
     let mut listing = RawDir::new(directory, &mut buffer);
     let mut all = Entries::default();
-    while let Some(entry) = listing.next() {
+    loop {
+        if listing.is_buffer_empty() && !goes_on(&all) {
+            return Err(Errno::CANCELED);
+        }
+        let Some(entry) = listing.next() else { break };
         let entry = entry?;
         let name = entry.file_name();
         if matches!(name.to_bytes(), b"." | b"..") {
@@ -87,5 +114,32 @@ mod tests {
         let some = entries_of(open().as_fd(), 2).unwrap();
         assert_eq!((some.list.len(), some.cut_short), (2, true));
         assert!(!entries_of(open().as_fd(), 3).unwrap().cut_short);
+    }
+
+    #[test]
+    fn a_listing_is_given_up_before_its_next_buffer() {
+        let place = tempfile::tempdir().unwrap();
+        let files = 3 * BUFFER / 256;
+        (0..files).for_each(|n| std::fs::write(place.path().join(format!("{n:0200}")), "").unwrap());
+        let directory = std::fs::File::open(place.path()).unwrap();
+        let mut asked = Vec::new();
+        let given_up = entries_while(directory.as_fd(), files, |all| {
+            asked.push((all.list.len(), all.memory_after_next()));
+            asked.len() < 3
+        });
+        assert_eq!(given_up, Err(Errno::CANCELED));
+        assert!(asked[0].0 == 0 && asked[1].0 < asked[2].0 && asked[2].0 < files, "{asked:?}");
+        let directory = std::fs::File::open(place.path()).unwrap();
+        let mut expected = Vec::new();
+        let all = entries_while(directory.as_fd(), files, |all| {
+            let taken = all.names.capacity() + all.list.capacity() * size_of::<Entry>();
+            expected.push((taken, all.memory_after_next()));
+            true
+        });
+        let all = all.unwrap();
+        let taken = all.names.capacity() + all.list.capacity() * size_of::<Entry>();
+        assert_eq!(all.list.len(), files);
+        let after = expected.iter().skip(1).map(|(taken, _)| *taken).chain([taken]);
+        assert!(after.zip(&expected).all(|(taken, (_, most))| taken <= *most), "{expected:?}");
     }
 }

@@ -21,6 +21,7 @@ use foreseek_storage::{HostFd, cachestat};
 use foreseek_units::{ByteSpan, Bytes, PageSpan, Sectors, Span};
 use rustc_hash::FxHashMap;
 use std::fs::File;
+use std::hash::Hash;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
@@ -28,10 +29,10 @@ use std::sync::Arc;
 /// awaited one; twice that is safe.
 const TAIL: usize = 256;
 
-/// See the module's documentation.
-#[derive(Debug, Default)]
-pub struct Metadata {
-    readers: FxHashMap<u16, Option<Reader>>,
+/// See the module's documentation. Each volume has a key.
+#[derive(Debug)]
+pub struct Metadata<K = u16> {
+    readers: FxHashMap<K, Option<Reader>>,
     /// Failures, to be reported once each.
     notes: Vec<String>,
     /// The most bytes to request.
@@ -58,7 +59,20 @@ struct Reader {
     tail: Vec<PageSpan>,
 }
 
-impl Metadata {
+impl<K> Default for Metadata<K> {
+    fn default() -> Self {
+        Self {
+            readers: FxHashMap::default(),
+            notes: Vec::new(),
+            limit: None,
+            bytes: Bytes::ZERO,
+            skipped: Bytes::ZERO,
+            pieces: 0,
+        }
+    }
+}
+
+impl<K: Copy + Eq + Hash> Metadata<K> {
     /// Requests at most so many bytes.
     #[must_use]
     pub fn within(limit: Bytes) -> Self {
@@ -80,7 +94,7 @@ impl Metadata {
 
     /// Whether the metadata of a volume can be read ahead. The first call opens its device, and adds a note
     /// if it cannot be opened.
-    pub fn reads(&mut self, index: u16, volume: &Volume) -> bool {
+    pub fn reads(&mut self, key: K, volume: &Volume) -> bool {
         let notes = &mut self.notes;
         let open = || match Reader::open(volume) {
             Ok(reader) => reader,
@@ -89,32 +103,37 @@ impl Metadata {
                 None
             }
         };
-        self.readers.entry(index).or_insert_with(open).is_some()
+        self.readers.entry(key).or_insert_with(open).is_some()
+    }
+
+    /// Closes the devices of all volumes but those to keep.
+    pub fn retain(&mut self, keep: impl Fn(K) -> bool) {
+        self.readers.retain(|key, _| keep(*key));
     }
 
     /// Requests the blocks with these inodes, in order.
-    pub fn prefetch_inodes(&mut self, index: u16, inodes: impl IntoIterator<Item = u64>) {
-        if let Some(Some(reader)) = self.readers.get_mut(&index) {
+    pub fn prefetch_inodes(&mut self, key: K, inodes: impl IntoIterator<Item = u64>) {
+        if let Some(Some(reader)) = self.readers.get_mut(&key) {
             let blocks = inodes.into_iter().filter_map(|inode| reader.block_of(inode)).collect();
-            self.prefetch(index, blocks);
+            self.prefetch(key, blocks);
         }
     }
 
     /// The block of the device that contains an inode, if the metadata of its volume can be read.
-    pub fn address_of(&mut self, index: u16, inode: u64) -> Option<ByteSpan> {
-        self.readers.get_mut(&index)?.as_mut()?.block_of(inode)
+    pub fn address_of(&mut self, key: K, inode: u64) -> Option<ByteSpan> {
+        self.readers.get_mut(&key)?.as_mut()?.block_of(inode)
     }
 
     /// Whether a block of the device is in memory, as far as known.
     #[must_use]
-    pub fn holds(&self, index: u16, block: ByteSpan) -> bool {
-        let reader = self.readers.get(&index).and_then(Option::as_ref);
+    pub fn holds(&self, key: K, block: ByteSpan) -> bool {
+        let reader = self.readers.get(&key).and_then(Option::as_ref);
         reader.is_some_and(|reader| reader.holds(block.pages()))
     }
 
     /// Requests blocks of the device, in order; those in memory are left out.
-    pub fn prefetch(&mut self, index: u16, blocks: Vec<ByteSpan>) {
-        if let Some(Some(reader)) = self.readers.get_mut(&index) {
+    pub fn prefetch(&mut self, key: K, blocks: Vec<ByteSpan>) {
+        if let Some(Some(reader)) = self.readers.get_mut(&key) {
             let mut pieces = merged(blocks);
             pieces.retain(|piece| !reader.holds(*piece));
             for piece in pieces {

@@ -10,7 +10,8 @@
 //! dropped first. A listing beyond the second is not kept, and nothing of its directory is fetched.
 
 use crate::participants::{Participants, RECENT, Rights, What, rights};
-use foreseek_places::Entries;
+use crate::room::Taken;
+use foreseek_places::{Entries, Entry};
 use foreseek_storage::{Credentials, FileHandle};
 use foreseek_walks::{Kind, Node};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -34,6 +35,8 @@ pub(crate) struct Listing {
     entries: Entries,
     by_inode: Vec<u32>,
     by_name: Vec<u32>,
+    /// The room that it takes.
+    room: Option<Taken>,
 }
 
 impl Listing {
@@ -47,7 +50,16 @@ impl Listing {
         let (mut by_inode, mut by_name) = (numbers.clone(), numbers);
         by_inode.sort_unstable_by_key(|at| entries.list[*at as usize].inode);
         by_name.sort_unstable_by_key(|at| &entries.names[entries.list[*at as usize].name.clone()]);
-        Self { entries, by_inode, by_name }
+        Self { entries, by_inode, by_name, room: None }
+    }
+
+    /// Keeps as much of the room as it takes.
+    pub(crate) fn keeping(mut self, mut room: Taken) -> Self {
+        let numbers = self.by_inode.len() + self.by_name.len();
+        let (list, names) = (self.entries.list.capacity(), self.entries.names.capacity());
+        room.shrink(list * size_of::<Entry>() + names + numbers * size_of::<u32>());
+        self.room = Some(room);
+        self
     }
 
     /// The number of entries.
@@ -347,7 +359,6 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foreseek_places::Entry;
     use foreseek_walks::DeviceNo;
     use proptest::prelude::*;
 

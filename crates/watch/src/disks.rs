@@ -109,6 +109,8 @@ impl Disks {
             let disk = self.list.swap_remove(at);
             // The drop waits for requests of its threads; this thread must not wait.
             let _ = std::thread::Builder::new().name("watch-end".to_owned()).spawn(move || drop(disk));
+        } else {
+            disk.workers.close_left();
         }
     }
 

@@ -17,7 +17,7 @@
 //! | `reach`, `leases` | opening only files that a walker could open itself |
 //! | `work`, `disks` | the threads of a disk |
 //! | `reported` | the same for a server in this process that reports opens itself |
-//! | `unused`, `budget` | limits of unused reads and of held pages |
+//! | `unused`, `budget`, `room` | limits of unused reads, of held pages and of listings |
 //! | [`daemon`] | the watcher in its own process |
 //!
 //! - *It never makes a program wait*: it only requests notifications, and reads with the lowest ordinary
@@ -46,6 +46,7 @@ mod participants;
 mod processes;
 mod reach;
 pub mod reported;
+mod room;
 mod status;
 mod unused;
 mod waiting;

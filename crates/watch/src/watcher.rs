@@ -22,9 +22,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// Descriptors that all threads of all disks may have open: 16 disks with 8 threads of 64, and the files that
-/// are being fetched.
-const DESCRIPTORS: u64 = 16 * (8 * 64 + 64) + 256;
+/// Descriptors that all threads of all disks may have open: 16 disks with 8 threads of 64 files and 64 directories above
+/// them, and the files that are being fetched.
+const DESCRIPTORS: u64 = 16 * (8 * (64 + 64) + 64 + 64) + 256;
 
 /// See the module's documentation.
 #[derive(Debug)]

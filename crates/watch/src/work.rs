@@ -19,11 +19,12 @@ use crate::file_system::FileSystem;
 use crate::leases::LastLeases;
 use crate::processes;
 use crate::reach::{Opened, Reach, TOGETHER};
+use crate::room::{Room, Taken};
 use crate::unused::Unused;
 use crate::wake::Wake;
 use foreseek_places::Cached::LeftOut;
 use foreseek_places::{
-    Map, Metadata, OrderBy, SharedDisk, blocks_of, entries_of, extents_of_directory, placed,
+    Entries, Map, OrderBy, SharedDisk, blocks_of, entries_while, extents_of_directory, placed,
 };
 use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_storage::fanotify::Marker;
@@ -56,11 +57,16 @@ const QUEUE: usize = 1024;
 const PLACED: usize = 256;
 /// Files that the fetching thread keeps open, for files whose pieces lie among those of others.
 pub(crate) const OPEN: usize = 64;
+/// The time between two looks for deleted ones among them: a look takes some 0.02 ms.
+const LET_GO: Duration = Duration::from_millis(10);
 /// The block device is closed after this time without work.
 const IDLE: Duration = Duration::from_secs(2);
 /// The time between two looks who else reads while there is nothing to fetch. A look takes 0.05 ms, and what was read
 /// ahead is used for longer.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// The readers of the metadata of a disk's file systems.
+type Metadata = foreseek_places::Metadata<DeviceNo>;
 
 /// State shared by all threads of all disks.
 #[derive(Debug, Default)]
@@ -68,6 +74,7 @@ pub(crate) struct Shared {
     pub(crate) directories: Directories,
     pub(crate) counters: Counters,
     leases: Arc<LastLeases>,
+    room: Arc<Room>,
     pub(crate) file_systems: RwLock<FxHashMap<DeviceNo, Arc<FileSystem>>>,
     pub(crate) unused: Mutex<Unused>,
     /// The most unused bytes that may be read for one user.
@@ -129,6 +136,14 @@ enum Look {
     Place(Vec<InDirectory>),
     /// The time at which this was asked for: a directory that a program has opened since is of the next walk.
     Leave(Vec<Node>, Instant),
+    CloseLeft,
+}
+
+/// A job for a thread that fetches.
+#[derive(Debug)]
+enum Job<T> {
+    Fetch(FetchId, Vec<T>),
+    CloseLeft,
 }
 
 type Looks = Arc<Mutex<Receiver<Look>>>;
@@ -137,8 +152,8 @@ type Looks = Arc<Mutex<Receiver<Look>>>;
 #[derive(Debug)]
 pub(crate) struct Workers {
     looks: Option<SyncSender<Look>>,
-    metadata: Option<SyncSender<(FetchId, Vec<InodeFetch>)>>,
-    contents: Option<SyncSender<(FetchId, Vec<Part>)>>,
+    metadata: Option<SyncSender<Job<InodeFetch>>>,
+    contents: Option<SyncSender<Job<Part>>>,
     answers: Receiver<Answer>,
     refused: Sender<Answer>,
     cancelled: Arc<Mutex<FxHashSet<FetchId>>>,
@@ -203,6 +218,14 @@ impl Workers {
         give(self.looks.as_ref(), Look::Leave(directories, Instant::now()));
     }
 
+    /// Closes the block devices of file systems that were left, but not those that this disk still has.
+    pub(crate) fn close_left(&self) {
+        // If a queue is full, its thread closes them before its next job.
+        give(self.looks.as_ref(), Look::CloseLeft);
+        give(self.metadata.as_ref(), Job::CloseLeft);
+        give(self.contents.as_ref(), Job::CloseLeft);
+    }
+
     pub(crate) fn place(&self, files: &[InDirectory]) {
         for part in files.chunks(PLACED) {
             if !give(self.looks.as_ref(), Look::Place(part.to_vec())) {
@@ -212,13 +235,13 @@ impl Workers {
     }
 
     pub(crate) fn fetch_metadata(&self, fetch: FetchId, nodes: Vec<InodeFetch>) {
-        if !give(self.metadata.as_ref(), (fetch, nodes)) {
+        if !give(self.metadata.as_ref(), Job::Fetch(fetch, nodes)) {
             self.refuse(Answer::Done(fetch, Bytes::ZERO, Outcome::Refused));
         }
     }
 
     pub(crate) fn fetch(&self, fetch: FetchId, parts: Vec<Part>) {
-        if !give(self.contents.as_ref(), (fetch, parts)) {
+        if !give(self.contents.as_ref(), Job::Fetch(fetch, parts)) {
             self.refuse(Answer::Done(fetch, Bytes::ZERO, Outcome::Refused));
         }
     }
@@ -296,16 +319,24 @@ impl Worker {
     fn look(&self, jobs: &Looks, tables: &Mutex<Metadata>, marker: Option<&Marker>) {
         loop {
             let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(IDLE);
+            self.close_left(&mut tables.lock().unwrap_or_else(PoisonError::into_inner));
             match job {
                 Ok(Look::List(directory, condition)) => self.list(directory, condition, tables),
                 Ok(Look::Place(files)) => self.place(&files, tables),
                 Ok(Look::Leave(directories, since)) => self.leave(&directories, since, marker),
+                Ok(Look::CloseLeft) => {}
                 Err(RecvTimeoutError::Timeout) => {
                     *tables.lock().unwrap_or_else(PoisonError::into_inner) = Metadata::default();
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
+    }
+
+    /// Closes the devices of file systems that were left.
+    fn close_left(&self, metadata: &mut Metadata) {
+        let all = self.shared.file_systems.read().unwrap_or_else(PoisonError::into_inner);
+        metadata.retain(|number| all.contains_key(&number));
     }
 
     /// Ends reports of directories that a walk has finished, and drops their listings. Marks vanish together
@@ -341,12 +372,16 @@ impl Worker {
             // An xfs reads the first block of a directory when it is opened.
             let before = file_system.inodes.and_then(|_| thread_reads());
             let (directory, fd) = self.shared.reach(&file_system).directory(which).ok()?;
-            let entries = entries_of(fd.as_fd(), crate::directories::ENTRIES).ok()?;
+            let mut room = Taken::nothing_of(&self.shared.room);
+            let goes_on = |all: &Entries| !file_system.is_left() && room.grow(all.memory_after_next());
+            let mut entries = entries_while(fd.as_fd(), crate::directories::ENTRIES, goes_on).ok()?;
             if let Some(before) = before {
                 self.report_blocks(which.node, &file_system, fd.as_fd(), before);
             }
             drop(fd);
-            let listing = Arc::new(Listing::new(entries, &file_system.covered()));
+            entries.names.shrink_to_fit();
+            entries.list.shrink_to_fit();
+            let listing = Arc::new(Listing::new(entries, &file_system.covered()).keeping(room));
             let places = places_of_inodes(&file_system, &listing, tables);
             self.shared.directories.listed(&directory, listing.clone()).then_some((listing, places))
         });
@@ -444,15 +479,14 @@ impl Worker {
         which: InDirectory,
         tables: &Mutex<Metadata>,
     ) -> Option<Vec<(Extent, bool)>> {
-        let index = index_of(file_system);
         let tables = || tables.lock().unwrap_or_else(PoisonError::into_inner);
-        if !tables().reads(index, &file_system.volume) {
+        if !has_reader(&mut tables(), file_system) {
             return None;
         }
         let (_, fd) = self.shared.reach(file_system).directory(which).ok()?;
         let extents = extents_of_directory(fd.as_fd());
         let tables = tables();
-        Some(extents.into_iter().map(|it| (it, tables.holds(index, blocks_of(&it)))).collect())
+        Some(extents.into_iter().map(|it| (it, tables.holds(file_system.number, blocks_of(&it)))).collect())
     }
 
     /// Whether to list a directory reads nothing from the device. Elsewhere than on ext4 that is visible only of one that
@@ -485,11 +519,13 @@ impl Worker {
         self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).contains(&fetch)
     }
 
-    fn fetch_metadata_jobs(&self, jobs: &Receiver<(FetchId, Vec<InodeFetch>)>) {
+    fn fetch_metadata_jobs(&self, jobs: &Receiver<Job<InodeFetch>>) {
         let mut metadata = Metadata::default();
         loop {
-            match jobs.recv_timeout(IDLE) {
-                Ok((fetch, nodes)) => {
+            let job = jobs.recv_timeout(IDLE);
+            self.close_left(&mut metadata);
+            match job {
+                Ok(Job::Fetch(fetch, nodes)) => {
                     let (before, others) = (metadata.bytes, reclaimed());
                     let (looked_up, outcome) = self.request_inodes(fetch, &nodes, &mut metadata);
                     // The engine learns how long it took.
@@ -499,6 +535,7 @@ impl Worker {
                     self.shared.counters.metadata_bytes.add(fetched_bytes.get());
                     self.notify(Answer::Done(fetch, fetched_bytes, outcome));
                 }
+                Ok(Job::CloseLeft) => {}
                 // Nothing is kept open without work.
                 Err(RecvTimeoutError::Timeout) => metadata = Metadata::default(),
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -531,18 +568,18 @@ impl Worker {
             };
             let mut permitted = part.to_vec();
             permitted.retain(may_look);
-            let index = index_of(&file_system);
-            if metadata.reads(index, &file_system.volume) {
+            let number = file_system.number;
+            if has_reader(metadata, &file_system) {
                 permitted.retain(|it| {
-                    let block = metadata.address_of(index, it.which.node.inode);
-                    block.is_some_and(|block| !metadata.holds(index, block))
+                    let block = metadata.address_of(number, it.which.node.inode);
+                    block.is_some_and(|block| !metadata.holds(number, block))
                 });
                 self.disk.look();
                 if self.disk.others_read() {
                     // In bursts, and nothing but their own blocks.
-                    metadata.prefetch_inodes(index, permitted.iter().map(|it| it.which.node.inode));
+                    metadata.prefetch_inodes(number, permitted.iter().map(|it| it.which.node.inode));
                 } else {
-                    let blocks = Mutex::new((&mut *metadata, index));
+                    let blocks = Mutex::new(&mut *metadata);
                     looked_up +=
                         self.look_up(fetch, &file_system, Pages(1).bytes(), &permitted, Some(&blocks));
                 }
@@ -562,14 +599,14 @@ impl Worker {
         file_system: &FileSystem,
         least: Bytes,
         nodes: &[InodeFetch],
-        blocks: Option<&Mutex<(&mut Metadata, u16)>>,
+        blocks: Option<&Mutex<&mut Metadata>>,
     ) -> Bytes {
         let reach = self.shared.reach(file_system);
         let (next, read) = (AtomicUsize::new(0), AtomicU64::new(0));
-        let request_block = |blocks: &Mutex<(&mut Metadata, u16)>, inode: u64| {
-            let (metadata, index) = &mut *blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let request_block = |blocks: &Mutex<&mut Metadata>, inode: u64| {
+            let metadata = &mut *blocks.lock().unwrap_or_else(PoisonError::into_inner);
             let before = metadata.bytes;
-            metadata.prefetch_inodes(*index, [inode]);
+            metadata.prefetch_inodes(file_system.number, [inode]);
             metadata.bytes - before
         };
         let look = || {
@@ -624,14 +661,15 @@ impl Worker {
         }
     }
 
-    fn fetch_contents_jobs(&self, jobs: &Receiver<(FetchId, Vec<Part>)>) {
+    fn fetch_contents_jobs(&self, jobs: &Receiver<Job<Part>>) {
         let mut metadata = Metadata::default();
         let mut worked = false;
         loop {
             let job = if worked { self.next_job(jobs) } else { jobs.recv_timeout(IDLE) };
-            worked = job.is_ok();
+            self.close_left(&mut metadata);
             match job {
-                Ok((fetch, parts)) => {
+                Ok(Job::Fetch(fetch, parts)) => {
+                    worked = true;
                     let (before, others) = (metadata.bytes, reclaimed());
                     let (contents, outcome) = self.request_parts(fetch, &parts, &mut metadata);
                     let blocks = metadata.bytes - before;
@@ -640,7 +678,8 @@ impl Worker {
                     self.shared.counters.metadata_bytes.add(blocks.get());
                     self.notify(Answer::Done(fetch, contents + blocks, outcome));
                 }
-                Err(RecvTimeoutError::Timeout) => metadata = Metadata::default(),
+                Ok(Job::CloseLeft) => {}
+                Err(RecvTimeoutError::Timeout) => (metadata, worked) = (Metadata::default(), false),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
@@ -648,7 +687,7 @@ impl Worker {
 
     /// Requests parts of files and blocks of directories; returns how many bytes of files were requested.
     fn request_parts(&self, fetch: FetchId, parts: &[Part], metadata: &mut Metadata) -> (Bytes, Outcome) {
-        let mut files = Files { worker: self, open: VecDeque::with_capacity(OPEN) };
+        let mut files = Files { worker: self, open: VecDeque::with_capacity(OPEN), looked: Instant::now() };
         let mut fetched_bytes = Bytes::ZERO;
         let mut outcome = Outcome::Arrived;
         for part in parts {
@@ -687,11 +726,10 @@ impl Worker {
     ) -> Result<(), Errno> {
         // Checks that it is still there, and may be listed.
         self.shared.reach(file_system).directory(part.file)?;
-        let index = index_of(file_system);
         let start = file_system.volume.backing.start;
         let at = Lba(part.lba.get().checked_sub(start.get()).ok_or(Errno::INVAL)?);
-        if metadata.reads(index, &file_system.volume) {
-            metadata.prefetch(index, vec![ByteSpan::at(at.offset(), part.pages.len().bytes())]);
+        if has_reader(metadata, file_system) {
+            metadata.prefetch(file_system.number, vec![ByteSpan::at(at.offset(), part.pages.len().bytes())]);
         }
         Ok(())
     }
@@ -701,6 +739,8 @@ impl Worker {
 struct Files<'a> {
     worker: &'a Worker,
     open: VecDeque<(Node, Opened)>,
+    /// When deleted ones were let go last.
+    looked: Instant,
 }
 
 impl Files<'_> {
@@ -709,6 +749,10 @@ impl Files<'_> {
     /// # Errors
     /// EDQUOT if the user's allowance is used up; otherwise the error of the open or the request.
     fn request(&mut self, file_system: &FileSystem, part: &Part) -> Result<Bytes, Errno> {
+        if self.looked.elapsed() >= LET_GO {
+            let_go(&mut self.open);
+            self.looked = Instant::now();
+        }
         let call = file_system.volume.backing.call_length();
         let shared = self.worker.shared.clone();
         let opened = self.opened(file_system, part)?;
@@ -737,6 +781,11 @@ impl Files<'_> {
     }
 }
 
+/// Closes deleted files: their blocks are free only then.
+fn let_go(open: &mut VecDeque<(Node, Opened)>) {
+    open.retain(|(_, file)| rustix::fs::fstat(&file.fd).is_ok_and(|stat| stat.st_nlink > 0));
+}
+
 fn map(file_system: &FileSystem, file: Node, opened: &Opened) -> PlacedFile {
     let length = Bytes(u64::try_from(opened.stat.st_size).unwrap_or(0));
     let Some(fd) = HostFd::new(opened.fd.as_raw_fd()) else { return without_place(file) };
@@ -750,9 +799,14 @@ fn map(file_system: &FileSystem, file: Node, opened: &Opened) -> PlacedFile {
     PlacedFile { file, length, resident: map.resident, residency_known: true, missing: missing.collect() }
 }
 
-/// The index of a file system for its metadata.
-fn index_of(file_system: &FileSystem) -> u16 {
-    u16::try_from(file_system.number.0).unwrap_or(u16::MAX)
+/// Whether the metadata of a file system can be read through its device, which is open from then on. One that was left
+/// is not opened again.
+fn has_reader(metadata: &mut Metadata, file_system: &FileSystem) -> bool {
+    let reads = !file_system.is_left() && metadata.reads(file_system.number, &file_system.volume);
+    if file_system.is_left() {
+        metadata.retain(|number| number != file_system.number);
+    }
+    reads && !file_system.is_left()
 }
 
 /// Where a listing's inodes are: the address on ext4 and xfs, on ext4 also whether it is in memory.
@@ -761,7 +815,7 @@ fn places_of_inodes(
     listing: &Listing,
     tables: &Mutex<Metadata>,
 ) -> Vec<InodePlace> {
-    let index = index_of(file_system);
+    let number = file_system.number;
     let start = file_system.volume.backing.start;
     let inodes = listing.iter().map(|(_, _, inode)| inode);
     if let Some(geometry) = &file_system.inodes {
@@ -769,15 +823,96 @@ fn places_of_inodes(
         return inodes.map(|inode| InodePlace { at: place(inode), in_memory: false }).collect();
     }
     let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
-    if !tables.reads(index, &file_system.volume) {
+    if !has_reader(&mut tables, file_system) {
         return vec![InodePlace::default(); listing.len()];
     }
     // Most of a directory lie in a few blocks.
     let mut held: FxHashMap<ByteOffset, bool> = FxHashMap::default();
     let mut place = |inode| {
-        let block = tables.address_of(index, inode)?;
-        let in_memory = *held.entry(block.start).or_insert_with(|| tables.holds(index, block));
+        let block = tables.address_of(number, inode)?;
+        let in_memory = *held.entry(block.start).or_insert_with(|| tables.holds(number, block));
         Some(InodePlace { at: Some(block.start.lba() + start), in_memory })
     };
     inodes.map(|inode| place(inode).unwrap_or_default()).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::print_stdout, reason = "a test that cannot run says so")]
+mod tests {
+    use super::*;
+    use crate::mounts::{mounts, one_each};
+    use crate::room::LISTINGS;
+    use foreseek_storage::{Credentials, DeviceNumber, FileHandle};
+    use std::fs::{self, File};
+    use std::path::Path;
+
+    /// A worker, its answers, and the file system of a directory; `None`, with a message, if it cannot work here.
+    fn worker(place: &Path) -> Option<(Worker, Receiver<Answer>, Arc<FileSystem>)> {
+        if !rustix::process::geteuid().is_root() {
+            println!("SKIPPED: opening by handle needs root");
+            return None;
+        }
+        let device = DeviceNumber::from_raw(rustix::fs::stat(place).unwrap().st_dev);
+        let all = mounts(&fs::read("/proc/self/mountinfo").unwrap());
+        let Some(mount) = one_each(&all).into_iter().find(|mount| mount.device == device) else {
+            println!("SKIPPED: /var/tmp is on no mount of its own device");
+            return None;
+        };
+        let file_system = FileSystem::at(&mount.point, DeviceNo(0), foreseek_places::Volume::of).unwrap();
+        let file_system = Arc::new(file_system);
+        let shared = Arc::new(Shared::default());
+        shared.file_systems.write().unwrap().insert(file_system.number, file_system.clone());
+        let (answer, answers) = channel();
+        let disk = file_system.volume.disk.clone();
+        Some((Worker { shared, answer, cancelled: Arc::default(), disk }, answers, file_system))
+    }
+
+    #[test]
+    fn a_directory_is_listed_where_there_is_room_for_its_entries() {
+        let place = tempfile::tempdir_in("/var/tmp").unwrap();
+        fs::write(place.path().join("file"), "text").unwrap();
+        let Some((worker, answers, file_system)) = worker(place.path()) else { return };
+        let directory = file_system.node(rustix::fs::stat(place.path()).unwrap().st_ino);
+        let handle = FileHandle::of(File::open(place.path()).unwrap().as_fd()).unwrap();
+        let own = Arc::new(Credentials::of(std::process::id()).unwrap());
+        worker.shared.directories.opened(directory, handle, None, own, Instant::now());
+        let which = InDirectory { node: directory, directory };
+        let list = || {
+            worker.list(which, ListCondition::Always, &Mutex::default());
+            answers.try_iter().find(|answer| !matches!(answer, Answer::BlocksRead(..))).unwrap()
+        };
+        let mut others = Taken::nothing_of(&worker.shared.room);
+        assert!(others.grow(LISTINGS));
+        assert!(matches!(list(), Answer::Unlistable(_)));
+        others.shrink(LISTINGS / 2);
+        let Answer::Listed(_, listing, _) = list() else { panic!("there is room") };
+        assert_eq!(listing.len(), 1);
+        // A small listing keeps little, for as long as there is one.
+        assert!(others.grow(LISTINGS - 256) && !others.grow(LISTINGS));
+        drop(listing);
+        worker.shared.directories.retain(|_| false);
+        assert!(others.grow(LISTINGS));
+        // One of a file system that is left is given up.
+        drop(others);
+        file_system.leave();
+        assert!(matches!(list(), Answer::Unlistable(_)));
+    }
+
+    #[test]
+    fn files_that_are_deleted_while_they_are_open_are_let_go() {
+        let place = tempfile::tempdir().unwrap();
+        let paths = ["kept", "deleted", "linked"].map(|name| place.path().join(name));
+        let opened = |(number, path): (u64, &std::path::PathBuf)| {
+            fs::write(path, "text").unwrap();
+            let fd = std::os::fd::OwnedFd::from(File::open(path).unwrap());
+            let stat = rustix::fs::fstat(&fd).unwrap();
+            (Node { device: DeviceNo(0), inode: number }, Opened { fd, stat, user: 0 })
+        };
+        let mut open: VecDeque<(Node, Opened)> = (0..).zip(&paths).map(opened).collect();
+        fs::remove_file(&paths[1]).unwrap();
+        fs::hard_link(&paths[2], place.path().join("another")).unwrap();
+        fs::remove_file(&paths[2]).unwrap();
+        let_go(&mut open);
+        assert_eq!(open.iter().map(|(node, _)| node.inode).collect::<Vec<_>>(), [0, 2]);
+    }
 }

@@ -5,7 +5,7 @@
 #[allow(dead_code, reason = "another test uses the rest")]
 mod common;
 
-use common::{Actor, NOBODY, Setup, resident, until, write};
+use common::{Actor, Eager, NOBODY, Setup, is_open, resident, until, write};
 use foreseek_units::Pages;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -13,6 +13,7 @@ use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Unmounts during walks.
@@ -68,6 +69,101 @@ fn a_hundred_unmounts_during_walks_find_nothing_busy() {
     );
     assert_eq!(busy, 0, "of {UNMOUNTS}");
     assert!(under_way * 2 > UNMOUNTS, "the test's own setup: {under_way}");
+}
+
+/// A disk of two partitions, with a file system on each.
+struct Partitions {
+    disk: PathBuf,
+    points: Vec<PathBuf>,
+    _place: tempfile::TempDir,
+}
+
+impl Partitions {
+    /// `None`, with a message, if the machine does not allow it.
+    fn new() -> Option<Self> {
+        const LENGTH: u64 = 64 << 20;
+        if !rustix::process::geteuid().is_root() {
+            println!("SKIPPED: watching needs root");
+            return None;
+        }
+        let place = tempfile::tempdir_in("/var/tmp").expect("a place");
+        let image = place.path().join("image");
+        // A table of two partitions of Linux, each but for its first MiB as long as the half of the disk.
+        let mut table = [0; 512];
+        for (number, entry) in table[446..].chunks_exact_mut(16).take(2).enumerate() {
+            entry[4] = 0x83;
+            let start = (number as u64 * LENGTH + (1 << 20)) / 512;
+            entry[8..12].copy_from_slice(&(start as u32).to_le_bytes());
+            entry[12..].copy_from_slice(&((LENGTH - (1 << 20)) as u32 / 512).to_le_bytes());
+        }
+        table[510..].copy_from_slice(&[0x55, 0xAA]);
+        fs::write(&image, table).expect("written");
+        File::options().write(true).open(&image).and_then(|file| file.set_len(2 * LENGTH)).expect("sparse");
+        let tool = |name: &str, arguments: &[&str]| {
+            let done = Command::new(name).args(arguments).output().expect("it runs");
+            let text = String::from_utf8_lossy(&done.stderr).into_owned();
+            (done.status.success(), String::from_utf8_lossy(&done.stdout).trim().to_owned() + &text)
+        };
+        let image = image.to_str().expect("plain");
+        let (attached, disk) = tool("losetup", &["--find", "--show", "--partscan", "--direct-io=on", image]);
+        if !attached {
+            println!("SKIPPED: {disk}");
+            return None;
+        }
+        let mut all = Self { disk: disk.clone().into(), points: Vec::new(), _place: place };
+        let name = all.disk.file_name().expect("a device").to_string_lossy().into_owned();
+        fs::write(format!("/sys/block/{name}/queue/rotational"), "1").expect("set");
+        if !Path::new(&format!("{disk}p1")).exists() {
+            // A kernel that does not read such tables itself.
+            tool("partx", &["--add", &disk]);
+        }
+        for number in [1, 2] {
+            let (device, point) = (format!("{disk}p{number}"), all._place.path().join(number.to_string()));
+            assert!(until(|| Path::new(&device).exists()), "{device} does not appear");
+            fs::create_dir(&point).expect("made");
+            assert!(tool("mkfs.ext4", &["-q", "-F", &device]).0);
+            assert!(tool("mount", &[&device, point.to_str().expect("plain")]).0);
+            all.points.push(point);
+        }
+        Some(all)
+    }
+}
+
+impl Drop for Partitions {
+    fn drop(&mut self) {
+        for point in &self.points {
+            let _ = rustix::mount::unmount(point, rustix::mount::UnmountFlags::DETACH);
+        }
+        let _ = Command::new("losetup").arg("--detach").arg(&self.disk).status();
+    }
+}
+
+#[test]
+fn an_unmounted_partition_is_not_open_while_a_program_walks_beside_it() {
+    let Some(all) = Partitions::new() else { return };
+    let trees: Vec<PathBuf> = all.points.iter().map(|point| point.join("tree")).collect();
+    for tree in &trees {
+        (0..2).for_each(|n| fs::create_dir_all(tree.join(format!("d{n}"))).expect("made"));
+        (0..20).for_each(|n| write(&tree.join(format!("d{}/f{n}", n % 2)), 16_384));
+    }
+    let options = foreseek_watch::Options { paths: all.points.clone(), ..Default::default() };
+    let make = |_, _| -> Box<dyn foreseek_watch::Engine> { Box::new(Eager::default()) };
+    let watcher = foreseek_watch::Watcher::start_with(&options, Box::new(make)).expect("it starts");
+    assert_eq!(watcher.status().disks.len(), 1, "{:?}", watcher.status());
+    let mut actor = Actor::new(0);
+    let partition = PathBuf::from(format!("{}p2", all.disk.display()));
+    let opened = || {
+        trees.iter().for_each(|tree| assert_eq!(actor.does("list", tree), "2"));
+        is_open(&partition)
+    };
+    assert!(until(opened), "{:?}", watcher.counters().now());
+    rustix::mount::unmount(&all.points[1], rustix::mount::UnmountFlags::empty()).expect("not busy");
+    let closed = || {
+        assert_eq!(actor.does("list", &trees[0]), "2");
+        !is_open(&partition)
+    };
+    assert!(until(closed), "{:?}", watcher.counters().now());
+    drop(watcher);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -106,8 +106,11 @@ impl Setup {
         assert!(until(|| self.try_unmount().is_ok()), "it stays busy");
     }
 
-    /// Whether the device has no users.
+    /// Whether the device has no users: nothing holds it, and this process, in which the watcher is, has not opened it.
     pub(crate) fn is_free(&self) -> bool {
+        if is_open(&self.device.path()) {
+            return false;
+        }
         let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::EXCL | rustix::fs::OFlags::CLOEXEC;
         rustix::fs::open(self.device.path(), flags, rustix::fs::Mode::empty()).is_ok()
     }
@@ -164,6 +167,14 @@ impl Drop for Setup {
         let _ = unmount(&self.point, UnmountFlags::DETACH);
         let _ = self.device.clear(LIMIT);
     }
+}
+
+/// Whether this process has a block device open.
+pub(crate) fn is_open(device: &Path) -> bool {
+    let number = fs::metadata(device).expect("a device").rdev();
+    let own = fs::read_dir("/proc/self/fd").expect("Linux has it").flatten();
+    own.filter_map(|fd| fs::metadata(fd.path()).ok())
+        .any(|stat| stat.file_type().is_block_device() && stat.rdev() == number)
 }
 
 /// The counts of a block device, as sysfs has them: reads that are over come first.
