@@ -192,6 +192,100 @@ fn a_tree_with_a_bind_mount_of_itself_ends() {
     assert_eq!(order.out.lines().count(), files.len(), "each once");
     let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
     assert_eq!((&report["files"], &report["unreadable"]), (&Value::from(files.len()), &Value::from(1)));
+    // What appears twice is read once.
+    let wanted = || {
+        setup.cold();
+        let report = setup.warm(&[&tree, "--format", "json"]);
+        serde_json::from_str::<Value>(&report.out).expect("JSON")["wanted_bytes"].clone()
+    };
+    let once = wanted();
+    setup.cold();
+    setup.lab.tool("mount", &["--bind", setup.tree.join("d2").to_str().expect("plain"), point]);
+    let warmed = setup.warm(&[&tree, "--format", "json"]);
+    setup.lab.tool("umount", &[point]);
+    let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
+    assert!(report["files"].as_u64() > Some(files.len() as u64), "{report}");
+    assert_eq!(report["wanted_bytes"], once, "{report}");
+    setup.end();
+}
+
+/// Ways to say what is read, and how much of it.
+#[test]
+fn lists_from_standard_input_other_file_systems_and_shares() {
+    let Some(setup) = Setup::ext4() else { return };
+    let tree = setup.tree.to_str().expect("plain").to_owned();
+    let files = fill(&setup.tree, 1500);
+    let inside = setup.tree.join("d3/inside");
+    fs::create_dir(&inside).expect("made");
+    setup.cold();
+    setup.lab.tool("mount", &["-t", "tmpfs", "tmpfs", inside.to_str().expect("plain")]);
+    fs::write(inside.join("other"), "text").expect("written");
+    let all = ordered(&[setup.tree.as_os_str()]);
+    let one = ordered(&[OsStr::new("-x"), setup.tree.as_os_str()]);
+    let warmed = setup.warm(&[&tree, "-x", "--metadata", "--format", "json"]);
+    setup.lab.tool("umount", &[inside.to_str().expect("plain")]);
+    assert_eq!((all.len(), one.len()), (files.len() + 1, files.len()));
+    let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
+    assert_eq!(report["files"], files.len());
+
+    setup.cold();
+    let list = setup.lab.path("list");
+    let some = &files[..100];
+    fs::write(
+        &list,
+        some.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect::<Vec<u8>>(),
+    )
+    .expect("written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+    command.args(["warm", "-0", "--list", "-", "--format", "json"]).stdin(File::open(&list).expect("there"));
+    let output = command.output().expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["files"], some.len());
+    assert_eq!(report["fetched_bytes"], report["wanted_bytes"], "{report}");
+
+    // Beyond the limit, what is read first is fetched.
+    setup.cold();
+    let report = |options: &[&str]| -> Value {
+        let warmed = setup.warm(&[&[tree.as_str(), "--format", "json"], options].concat());
+        serde_json::from_str(&warmed.out).expect("JSON")
+    };
+    let little = report(&["--memory", "8M", "--reading", "name"]);
+    let bytes = |name: &str| little[name].as_u64().expect("a number");
+    assert!(bytes("fetched_bytes") <= 8 << 20 && bytes("fetched_bytes") > 7 << 20, "{little}");
+    assert_eq!(bytes("fetched_bytes") + bytes("skipped_bytes"), bytes("wanted_bytes"), "{little}");
+    let mut by_name = files.clone();
+    by_name.sort();
+    setup.lab.must(&["stats", "walk", "--reset"]);
+    by_name[..200].iter().for_each(|path| drop(fs::read(path).expect("there")));
+    assert!(setup.reads() <= 10, "{} reads after warming", setup.reads());
+    let [less, more] = ["0.01", "0.5"].map(|share| report(&["--share", share])["window_bytes"].as_f64());
+    let ratio = more.expect("a number") / less.expect("a number");
+    assert!((25.0..100.0).contains(&ratio), "{ratio}");
+    setup.end();
+}
+
+/// A terminal belongs to the command once it runs.
+#[test]
+fn the_bar_is_gone_when_the_command_starts() {
+    let Some(setup) = Setup::ext4() else { return };
+    fill(&setup.tree, 500);
+    setup.cold();
+    setup.lab.must(&["set", "walk", "--delays", "on", "--time-scale", "30"]);
+    let words = [env!("CARGO_BIN_EXE_foreseek"), "warm", setup.tree.to_str().expect("plain")].join(" ");
+    let mut command = Command::new("script");
+    command.args(["-qec", &format!("{words} --then -- echo begun"), "/dev/null"]).env("TERM", "xterm");
+    let Ok(output) = command.stdin(Stdio::null()).output() else {
+        println!("SKIPPED: script is not installed");
+        setup.lab.must(&["set", "walk", "--delays", "off"]);
+        return setup.end();
+    };
+    setup.lab.must(&["set", "walk", "--delays", "off"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let (before, after) = text.split_once("begun").expect("it ran");
+    let (_, behind) = before.rsplit_once('%').expect("a bar");
+    assert!(behind.contains("MB/s") && behind.contains("\u{1b}[2K"), "{text:?}");
+    assert!(!after.contains('%'), "{text:?}");
     setup.end();
 }
 
@@ -259,6 +353,49 @@ fn metadata_alone_serves_programs_that_open_nothing() {
     find();
     let after = setup.reads();
     assert!(stock >= 20 && after * 5 <= stock, "{after} reads after warming, {stock} without");
+    setup.end();
+
+    // Where the block device does not help, all are looked up.
+    let Some(setup) = Setup::new("xfs", &["-q"]) else { return };
+    fill(&setup.tree, 2000);
+    let tree = setup.tree.to_str().expect("plain").to_owned();
+    let find = || setup.lab.tool("find", &[&tree, "-size", "+1G"]);
+    setup.cold();
+    find();
+    let stock = setup.reads();
+    setup.cold();
+    let warmed = setup.warm(&[&tree, "--metadata", "--format", "json"]);
+    assert_eq!(warmed.status, Some(0), "{warmed:?}");
+    setup.lab.must(&["stats", "walk", "--reset"]);
+    find();
+    let after = setup.reads();
+    assert!(stock >= 20 && after * 5 <= stock, "xfs: {after} reads after warming, {stock} without");
+    setup.end();
+}
+
+/// Through the block device only blocks of inodes and directories are read that the listing named.
+#[test]
+fn metadata_of_other_trees_is_not_read() {
+    // Each inode is a block, and those of both trees lie among each other.
+    let inodes = ["-q", "-F", "-I", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
+    let Some(setup) = Setup::new("ext4", &inodes) else { return };
+    let other = setup.lab.mount_point().join("other");
+    fs::create_dir(&other).expect("made");
+    for n in 0..600 {
+        for tree in [&setup.tree, &other] {
+            fs::write(tree.join(format!("f{n}")), [1; 100]).expect("written");
+        }
+    }
+    let tree = setup.tree.to_str().expect("plain").to_owned();
+    setup.cold();
+    let warmed = setup.warm(&[&tree, "--metadata", "--format", "json"]);
+    assert_eq!(warmed.status, Some(0), "{warmed:?}");
+    let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
+    let metadata = report["metadata_bytes"].as_u64().expect("a number");
+    // The kernel itself reads a few blocks beside those that it needs.
+    assert!((550 * 4096..650 * 4096).contains(&metadata), "{report}");
+    let read = setup.lab.stats("walk")["read_bytes"].as_u64().expect("a number");
+    assert!(read < metadata + (1 << 20), "{read} bytes were read for {report}");
     setup.end();
 }
 

@@ -243,3 +243,25 @@ fn read_last_byte(tree: &Tree, piece: &Piece) -> Result<(), Errno> {
     let end = ByteOffset(u64::try_from(stat.st_size).unwrap_or(0)).min(piece.pages.end.offset());
     fd.read_at(&mut [0], end - Bytes(1)).map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreseek_places::Volume;
+    use std::fs::File;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn volumes_of_one_disk_are_read_in_one_pass() {
+        let folder = File::open("/").unwrap();
+        let number = |minor| DeviceNumber { major: 8, minor };
+        let mut volumes = Volumes::default();
+        for (partition, disk) in [(1, 0), (17, 16), (2, 0), (33, 32), (18, 16)] {
+            let mut volume = Volume::of(folder.as_fd(), number(partition));
+            volume.backing.disk = number(disk);
+            volumes.index_as(volume);
+        }
+        let expected = [(0, 0), (1, 16), (0, 0), (2, 32), (1, 16)];
+        assert_eq!(disks_of(&volumes), expected.map(|(index, disk)| (index, number(disk))));
+    }
+}

@@ -203,8 +203,72 @@ fn read_in(io: &str) -> Bytes {
 }
 
 #[cfg(test)]
+#[allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 mod tests {
     use super::*;
+    use crate::tree::{Limits, Reading};
+    use crate::{Halt, Progress, Work};
+    use foreseek_places::Metadata;
+    use foreseek_storage::cachestat;
+    use foreseek_units::{PageIndex, PageSpan, Pages};
+    use rustix::fs::{Advice, fadvise};
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+
+    /// For a program whose reads are not counted, since it maps its files.
+    #[test]
+    fn a_batch_is_reached_when_what_was_missing_of_it_is_in_memory() {
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        let file = |name| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, [1; 16 * 4096]).unwrap();
+            let file = File::open(path).unwrap();
+            file.sync_all().unwrap();
+            fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+            // Reads bring in no other pages.
+            fadvise(&file, 0, None, Advice::Random).unwrap();
+            file
+        };
+        let files = ["a", "b", "c"].map(file);
+        let (stop, progress) = (Halt::default(), |_: Progress<'_>| ());
+        let work = Work { stop: &stop, progress: &progress };
+        let tree =
+            Tree::list(&[folder.path().into()], Limits::default(), &mut Metadata::default(), &work).unwrap();
+        let order = tree.in_order_of(Reading::Name);
+        let half = Pages(8).bytes();
+        let piece =
+            |at: usize| Piece { file: order[at], pages: PageSpan::at(PageIndex(8), Pages(8)), lba: None };
+        // The first halves were in memory before.
+        let pieces = [vec![piece(0)], vec![piece(1), piece(2)]];
+        let mut batch_of = vec![1; 3];
+        batch_of[order[0] as usize] = 0;
+        let read_order = ReadOrder {
+            tree: &tree,
+            order: &order,
+            batch_of: &batch_of,
+            bytes_of: &[half; 3],
+            sizes: &[half * 2; 3],
+            pieces: &pieces,
+        };
+        let mut window = Window::new(half * 2, [half, half * 2]);
+        window.fetched(0, half);
+        let mut buffer = [0; 4096];
+        files[1].read_exact_at(&mut buffer, 0).unwrap();
+        let cached = |file: &File| {
+            let fd = HostFd::new(file.as_raw_fd()).unwrap();
+            cachestat(fd, PageSpan::at(PageIndex::ZERO, Pages(16)))
+        };
+        if files.each_ref().map(cached) != [Ok(Pages(0)), Ok(Pages(1)), Ok(Pages(0))] {
+            println!("SKIPPED: pages of /var/tmp do not come and go alone");
+            return;
+        }
+        let follower = Follower::by_account(read_order, std::process::id());
+        follower.probe(&mut window);
+        assert_eq!(window.reader(), 0);
+        files[2].read_exact_at(&mut buffer, half.get()).unwrap();
+        follower.probe(&mut window);
+        assert_eq!(window.reader(), 1);
+    }
 
     #[test]
     fn the_account_counts_reads_of_a_process_and_its_children() {
