@@ -9,12 +9,17 @@
 //! An `O_PATH` descriptor pins the file while it is checked, and the file is opened through that descriptor:
 //! it cannot be replaced in between.
 //!
+//! A process may have several identities, and what is checked must be permitted to each. Its threads may differ: the
+//! first [`THREADS`] are looked at. If a user started a program that has other rights (set-user-ID, set-group-ID), it
+//! may have opened something before: the user's own identity counts as well, without capabilities.
+//!
 //! Capabilities count only for a process of this process's own user namespace: those of another namespace do
 //! not apply to files here.
 //!
 //! Limits: security modules use the label of this process, not of the other one. On a mount with mapped ids,
 //! the mapping of the mount that this process uses counts. Of the other process's capabilities, only
-//! CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH count.
+//! CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH count. A thread that takes over a user's ids for a single request (the NFS
+//! server nfs-ganesha) may have its own again when it is looked at. A program file with capabilities has its user's ids.
 #![allow(unsafe_code)]
 
 use crate::advice::last_error;
@@ -27,11 +32,20 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// The capabilities that override file permissions.
 const FILE_CAPABILITIES: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH);
 
-/// The identity with which a process accesses files.
+/// Threads of a process that are looked at, some 15 us each. Archivers and search programs have fewer.
+const THREADS: usize = 32;
+
+/// The identities with which a process accesses files.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Credentials {
     /// The user (`fsuid`).
     pub user: u32,
+    identities: Vec<Identity>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Identity {
+    user: u32,
     group: u32,
     groups: Box<[u32]>,
     /// Those of [`FILE_CAPABILITIES`] that it has.
@@ -44,38 +58,77 @@ impl Credentials {
     /// process is alive.
     #[must_use]
     pub fn of(process: u32) -> Option<Self> {
-        let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        // A program's name in it may be cut in the middle of a character.
+        let read = |path: String| Some(String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned());
+        let status = read(format!("/proc/{process}/status"))?;
         let own = std::fs::read_link("/proc/self/ns/user").ok();
         let its = std::fs::read_link(format!("/proc/{process}/ns/user")).ok();
-        Self::parse(&status, own.is_some() && own == its)
+        let own_namespace = own.is_some() && own == its;
+        let mut credentials = Self::parse(&status, own_namespace)?;
+        if field(&status, "Threads") != Some("1") {
+            let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?;
+            for thread in threads.take(THREADS).flatten() {
+                let status = read(format!("{}/status", thread.path().display()));
+                // It may have ended.
+                let thread = status.and_then(|status| Self::parse(&status, own_namespace));
+                thread.into_iter().flat_map(|it| it.identities).for_each(|it| credentials.add(it));
+            }
+        }
+        Some(credentials)
     }
 
     /// From the text of `/proc/PID/status`.
     #[must_use]
     pub fn parse(status: &str, own_namespace: bool) -> Option<Self> {
-        let field = |name: &str| {
-            status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
-        };
         // Real, effective, saved, file system.
-        let fourth = |text: &str| text.split_ascii_whitespace().nth(3)?.parse::<u32>().ok();
-        let groups = field("Groups")?.split_ascii_whitespace().map(str::parse).collect::<Result<_, _>>();
-        let bits = u64::from_str_radix(field("CapEff")?, 16).ok()?;
+        let numbers = |name| -> Option<Vec<u32>> {
+            field(status, name)?.split_ascii_whitespace().map(|it| it.parse().ok()).collect()
+        };
+        let [real, _, _, user] = numbers("Uid")?.try_into().ok()?;
+        let [real_group, _, _, group] = numbers("Gid")?.try_into().ok()?;
+        let groups = numbers("Groups")?.into_boxed_slice();
+        let bits = u64::from_str_radix(field(status, "CapEff")?, 16).ok()?;
         let bits = if own_namespace { bits } else { 0 };
-        Some(Self {
-            user: fourth(field("Uid")?)?,
-            group: fourth(field("Gid")?)?,
-            groups: groups.ok()?,
-            capabilities: CapabilitySet::from_bits_retain(bits).intersection(FILE_CAPABILITIES),
-        })
+        let capabilities = CapabilitySet::from_bits_retain(bits).intersection(FILE_CAPABILITIES);
+        let mut all =
+            Self { user, identities: vec![Identity { user, group, groups: groups.clone(), capabilities }] };
+        // Root that acts for a user has no fewer rights itself.
+        if real != 0 && (real, real_group) != (user, group) {
+            let capabilities = CapabilitySet::empty();
+            all.add(Identity { user: real, group: real_group, groups, capabilities });
+        }
+        Some(all)
     }
 
-    /// Runs `work` while this thread accesses files as the other process. Only checks belong there: an `open`
-    /// would be that user's, too. The user may lack the right to `O_NOATIME`.
+    fn add(&mut self, identity: Identity) {
+        if !self.identities.contains(&identity) {
+            self.identities.push(identity);
+        }
+    }
+
+    /// Whether `check` returns `true` with each of its identities. While it runs, this thread accesses files as the other
+    /// process. Only checks belong there: an `open` would be that user's, too. The user may lack the right to `O_NOATIME`.
     ///
     /// # Errors
-    /// The kernel's error where this thread may not change its credentials (it needs CAP_SETUID, CAP_SETGID
-    /// and CAP_SETPCAP) or cannot restore them. In the second case the thread is of no further use.
-    pub fn acting<R>(&self, work: impl FnOnce() -> R) -> Result<R, Errno> {
+    /// The error of `check`, or the kernel's where this thread may not change its credentials (it needs CAP_SETUID,
+    /// CAP_SETGID and CAP_SETPCAP) or cannot restore them. In the second case its other calls are denied.
+    pub fn permit(&self, mut check: impl FnMut() -> Result<bool, Errno>) -> Result<bool, Errno> {
+        for identity in &self.identities {
+            if !identity.acting(&mut check)?? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// A field of `/proc/PID/status`.
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+impl Identity {
+    fn acting<R>(&self, work: impl FnOnce() -> R) -> Result<R, Errno> {
         let own = Own::now()?;
         let entered = self.enter(&own);
         let result = entered.map(|()| work());
@@ -116,9 +169,11 @@ impl Own {
     }
 
     fn restore(self) -> Result<(), Errno> {
-        set_file_ids(self.user, self.group)?;
-        set_thread_groups(&self.groups)?;
-        set_capabilities(None, self.sets)
+        // All of them, whichever fails.
+        let ids = set_file_ids(self.user, self.group);
+        let groups = set_thread_groups(&self.groups);
+        let sets = set_capabilities(None, self.sets);
+        ids.and(groups).and(sets)
     }
 }
 
@@ -159,20 +214,66 @@ mod tests {
     use std::os::fd::AsFd;
     use std::os::unix::fs::{PermissionsExt, chown};
 
-    const STATUS: &str = "Name:\tgrep\nUid:\t1000\t1001\t1002\t1003\nGid:\t5\t6\t7\t8\nGroups:\t4 24 27 \n\
-                          CapPrm:\tffff\nCapEff:\t0000000000000006\n";
+    const STATUS: &str = "Name:\tgrep\nUid:\t1003\t1001\t1002\t1003\nGid:\t8\t6\t7\t8\nThreads:\t1\n\
+                          Groups:\t4 24 27 \nCapPrm:\tffff\nCapEff:\t0000000000000006\n";
 
     #[test]
     fn the_file_system_ids_and_the_capabilities_count() {
+        let identity = |credentials: &Credentials| {
+            let [only] = &credentials.identities[..] else { panic!("{credentials:?}") };
+            (only.user, only.group, only.groups.to_vec(), only.capabilities)
+        };
         let other = Credentials::parse(STATUS, true).unwrap();
-        assert_eq!((other.user, other.group, &*other.groups), (1003, 8, &[4, 24, 27][..]));
-        assert_eq!(other.capabilities, FILE_CAPABILITIES);
+        assert_eq!(identity(&other), (1003, 8, vec![4, 24, 27], FILE_CAPABILITIES));
         let foreign = Credentials::parse(STATUS, false).unwrap();
-        assert_eq!(foreign.capabilities, CapabilitySet::empty());
+        assert_eq!(identity(&foreign).3, CapabilitySet::empty());
+        // Root acts for a user.
+        let server = STATUS.replace("Uid:\t1003", "Uid:\t0").replace("Gid:\t8", "Gid:\t0");
+        assert_eq!(Credentials::parse(&server, true), Some(other));
         for cut in 0..STATUS.len() - 20 {
             let _ = Credentials::parse(&STATUS[..cut], true);
         }
         assert!(Credentials::parse("Uid: 1 2 3\n", true).is_none());
+    }
+
+    /// The program that opened something may have been another one, without these rights.
+    #[test]
+    fn who_started_a_program_with_other_rights_must_be_permitted_as_well() {
+        for (status, [user, group]) in [
+            (STATUS.replace("Uid:\t1003", "Uid:\t1000"), [1000, 8]),
+            (STATUS.replace("Gid:\t8", "Gid:\t5"), [1003, 5]),
+        ] {
+            let both = Credentials::parse(&status, true).unwrap();
+            let [acts, real] = &both.identities[..] else { panic!("{both:?}") };
+            assert_eq!((both.user, acts.user, acts.group), (1003, 1003, 8));
+            assert_eq!((real.user, real.group, real.capabilities), (user, group, CapabilitySet::empty()));
+            assert_eq!(real.groups, acts.groups);
+        }
+    }
+
+    /// The kernel cuts names of programs after 15 bytes.
+    #[test]
+    fn a_name_that_ends_within_a_character_hides_nothing() {
+        let (sleep, place) = (which("sleep"), tempfile::tempdir().unwrap());
+        let program = place.path().join("\u{43f}\u{440}\u{43e}\u{433}\u{440}\u{430}\u{43c}\u{43c}\u{430}");
+        std::os::unix::fs::symlink(sleep, &program).unwrap();
+        let mut child = std::process::Command::new(&program).arg("1000").spawn().unwrap();
+        let comm = || std::fs::read(format!("/proc/{}/comm", child.id())).unwrap();
+        let begun = std::time::Instant::now();
+        // A new program runs a moment before it has its name.
+        while String::from_utf8(comm()).is_ok() {
+            assert!(begun.elapsed() < std::time::Duration::from_secs(10), "it does not run");
+            std::thread::yield_now();
+        }
+        let found = Credentials::of(child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(found.map(|it| it.user), Some(rustix::process::geteuid().as_raw()));
+    }
+
+    fn which(program: &str) -> std::path::PathBuf {
+        let path = std::env::var_os("PATH").expect("set");
+        std::env::split_paths(&path).map(|it| it.join(program)).find(|it| it.exists()).expect("installed")
     }
 
     #[test]
@@ -193,7 +294,7 @@ mod tests {
         let own = file("own", 0o400, 1003, 0);
         let plain = Credentials::parse(STATUS, false).unwrap();
         let reads = |credentials: &Credentials, fd: &rustix::fd::OwnedFd| {
-            credentials.acting(|| may(fd.as_fd(), Access::READ_OK).unwrap()).unwrap()
+            credentials.permit(|| may(fd.as_fd(), Access::READ_OK)).unwrap()
         };
         assert_eq!([&private, &shared, &own].map(|fd| reads(&plain, fd)), [false, true, true]);
         // A process with the capability reads everything; a root without it reads its own alone.
@@ -202,10 +303,19 @@ mod tests {
         let bare = STATUS.replace("1003", "0").replace("0000000000000006", "0000000000000000");
         let bare = Credentials::parse(&bare, true).unwrap();
         assert_eq!([&private, &own].map(|fd| reads(&bare, fd)), [true, false]);
-        let full = Credentials::of(std::process::id()).unwrap();
+        let own_process = || Credentials::of(std::process::id()).unwrap();
+        let full = own_process();
         assert_eq!([&private, &shared, &own].map(|fd| reads(&full, fd)), [true; 3]);
         // Its own credentials are back.
         assert!(may(private.as_fd(), Access::READ_OK).unwrap());
-        assert_eq!(Credentials::of(std::process::id()).unwrap(), full);
+        assert_eq!(own_process(), full);
+        // One of its threads acts for another user, and what is permitted must be so to both.
+        let seen = std::thread::spawn(move || {
+            set_file_ids(1003, 8).unwrap();
+            Credentials::of(std::process::id()).unwrap()
+        });
+        let seen = seen.join().unwrap();
+        assert_eq!([&private, &own].map(|fd| reads(&seen, fd)), [false, true]);
+        assert_eq!(seen.user, full.user);
     }
 }

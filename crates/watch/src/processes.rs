@@ -270,7 +270,10 @@ fn is_alive(fd: &OwnedFd) -> bool {
 #[allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 mod tests {
     use super::*;
+    use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
     use rustix::process::Pid;
+    use std::ffi::CString;
+    use std::os::fd::AsRawFd;
     use std::os::unix::ffi::OsStringExt;
     use std::process::Command;
 
@@ -318,6 +321,36 @@ mod tests {
         assert!(!has_unread(), "the listing is past its beginning");
         let other = DeviceNumber { major: 0, minor: 0 };
         assert!(!super::has_unread(std::process::id(), other, stat.st_ino));
+    }
+
+    /// A program that holds such a descriptor may be examined all the same.
+    #[test]
+    fn a_server_that_does_not_answer_is_not_asked() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let fuse = std::fs::File::options().read(true).write(true).open("/dev/fuse");
+        let mounted = fuse.map_err(|error| error.to_string()).and_then(|fuse| {
+            let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", fuse.as_raw_fd());
+            let options = CString::new(options).expect("plain");
+            mount("silent", folder.path(), "fuse.silent", MountFlags::empty(), Some(options.as_c_str()))
+                .map_err(|error| error.to_string())?;
+            Ok(fuse)
+        });
+        let fuse = match mounted {
+            Ok(fuse) => fuse,
+            Err(error) => return println!("SKIPPED: no FUSE file system can be mounted here: {error}"),
+        };
+        let held = rustix::fs::open(folder.path(), OFlags::PATH, rustix::fs::Mode::empty()).expect("opened");
+        let (to, answer) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let device = DeviceNumber { major: 0, minor: 0 };
+            // The inode of a root below FUSE, and another one.
+            let _ = to.send([1, 2].map(|inode| has_unread(std::process::id(), device, inode)));
+        });
+        let answer = answer.recv_timeout(Duration::from_secs(10));
+        // Requests that wait for it end with it.
+        drop((fuse, held));
+        unmount(folder.path(), UnmountFlags::DETACH).expect("unmounted");
+        assert_eq!(answer, Ok([false; 2]), "it waits");
     }
 
     #[test]
@@ -376,13 +409,13 @@ mod tests {
 
     #[test]
     fn threads_of_the_kernel_are_ignored() {
-        let kernel = |process: &u32| {
+        let is_kernel = |process: &u32| {
             let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-            status.contains("\nVmSize:") || status.contains("\nState:\tZ")
+            status.contains("\nState:\t") && !status.contains("\nVmSize:") && !status.contains("\nState:\tZ")
         };
         let all =
             std::fs::read_dir("/proc").unwrap().filter_map(|it| it.ok()?.file_name().to_str()?.parse().ok());
-        let Some(thread) = all.filter(|it| !kernel(it)).min() else {
+        let Some(thread) = all.filter(is_kernel).min() else {
             println!("SKIPPED: the kernel's threads are not to be seen here");
             return;
         };

@@ -7,10 +7,10 @@
 //!    blocks is not opened: it is empty, or its contents are stored elsewhere (offline).
 //! 3. All whose rights count ([`Directories::rights`]) must be permitted to read it. They must be permitted to
 //!    search its directory and those above it, up to one that they opened themselves. Each directory must still
-//!    lie in the one above it. The kernel checks this with their credentials ([`Credentials::acting`]).
+//!    lie in the one above it. The kernel checks this with their credentials ([`Credentials::permit`]).
 //! 4. Then it is opened through the checked descriptor, without a new access time.
 //!
-//! [`Credentials::acting`]: foreseek_storage::Credentials::acting
+//! [`Credentials::permit`]: foreseek_storage::Credentials::permit
 
 use crate::counters::Counters;
 use crate::directories::{Directories, Directory, Listing};
@@ -220,7 +220,7 @@ impl Reach<'_> {
 /// Whether `check` returns `true` with the rights of each.
 fn all(rights: &Rights, mut check: impl FnMut() -> Result<bool, Errno>) -> Result<bool, Errno> {
     for opener in rights {
-        if !opener.acting(&mut check)?? {
+        if !opener.permit(&mut check)? {
             return Ok(false);
         }
     }
