@@ -10,6 +10,7 @@ mod lab;
 use foreseek_storage::{HostFd, Layout};
 use foreseek_units::{Bytes, Sectors};
 use lab::{Ended, LIMIT, Lab, until, wait};
+use rustix::fs::{FallocateFlags, fallocate};
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -543,6 +544,25 @@ fn a_signal_that_ends_the_reading_is_the_exit_status() {
         setup.lab.must(&["set", "walk", "--delays", "off"]);
         assert_eq!(ended.code(), Some(status), "{ended:?}");
     }
+    // While contents are read ahead of a command, it is not started.
+    setup.cold();
+    let marker = setup.lab.path("marker");
+    let begun = || {
+        let mut warm = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+        warm.args(["warm", "--quiet"]).arg(&setup.tree).args(["--then", "--", "touch"]).arg(&marker);
+        warm.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs")
+    };
+    // With these in memory, all reads are of contents.
+    setup.warm(&[setup.tree.to_str().expect("plain"), "--metadata"]);
+    setup.lab.must(&["stats", "walk", "--reset"]);
+    setup.lab.must(&["set", "walk", "--delays", "on", "--time-scale", "30"]);
+    let mut child = begun();
+    assert!(until(LIMIT, || setup.reads() > 2), "it reads");
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("sent");
+    let ended = wait(&mut child, LIMIT).expect("it ends");
+    setup.lab.must(&["set", "walk", "--delays", "off"]);
+    assert_eq!((ended.code(), marker.exists()), (Some(143), false), "{ended:?}");
     // One that is ignored, as by nohup, stays so.
     setup.cold();
     setup.lab.must(&["set", "walk", "--delays", "on", "--time-scale", "30"]);
@@ -622,6 +642,31 @@ fn large_files_stay_within_the_memory_limit() {
         }
         setup.end();
     }
+}
+
+/// Of a file in many pieces the first are read by their addresses, the rest in file order.
+#[test]
+fn a_file_in_many_pieces_is_read_whole_and_noted() {
+    let Some(setup) = Setup::ext4() else { return };
+    let path = setup.tree.join("pieces");
+    let pieces = 4200;
+    fs::write(&path, vec![1; 2 * 4096 * pieces as usize]).expect("written");
+    let file = File::options().write(true).open(&path).expect("ours");
+    let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    (0..pieces).for_each(|n| fallocate(&file, hole, (2 * n + 1) * 4096, 4096).expect("a hole"));
+    drop(file);
+    setup.cold();
+    let warmed = setup.warm(&[path.to_str().expect("plain"), "--format", "json"]);
+    assert_eq!(warmed.status, Some(0), "{warmed:?}");
+    assert!(warmed.err.contains("1 files have more than 4096 extents"), "{warmed:?}");
+    let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
+    // The holes of the rest are read as zeros.
+    let pages = 4096 + (pieces - 4096) * 2 + 1;
+    assert_eq!(report["fetched_bytes"], pages * 4096, "{report}");
+    setup.lab.must(&["stats", "walk", "--reset"]);
+    assert_eq!(fs::read(&path).expect("there").len() as u64, 2 * 4096 * pieces);
+    assert!(setup.reads() <= 10, "{} reads after warming", setup.reads());
+    setup.end();
 }
 
 #[test]
