@@ -775,6 +775,14 @@ fn other_file_systems_are_warmed_by_address_or_by_inode() {
         setup.lab.must(&["stats", "walk", "--reset"]);
         setup.lab.run(Command::new("grep").args(["-r", "--exclude=sparse", "no such text", &tree]));
         assert!(setup.reads() <= 20, "{kind}: {} reads after warming", setup.reads());
+        // To ask for holes writes nothing back.
+        let dirty = setup.tree.join("dirty");
+        let file = File::create(&dirty).expect("made");
+        file.set_len(2 << 20).and_then(|()| file.write_all_at(&[1; 4096], 1 << 20)).expect("written");
+        drop(file);
+        assert_eq!(first_sector(&dirty), None, "the test's own setup: delayed allocation");
+        let warmed = setup.warm(&[&tree]);
+        assert_eq!((warmed.status, first_sector(&dirty)), (Some(0), None), "{kind}: {warmed:?}");
         setup.end();
     }
 }
