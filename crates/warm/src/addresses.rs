@@ -9,7 +9,8 @@
 //! Memory: 32 bytes a piece; an unfragmented file is one piece. 40 bytes a file while they are looked up.
 //!
 //! Limits: of a file that is mounted over another one the first path is that of its directory entry or of the
-//! mount, whichever has the lower inode number.
+//! mount, whichever has the lower inode number. Where inode numbers are not unique (servers of FUSE that give none),
+//! files of one number count as one.
 
 use crate::tree::{File, Tree};
 use crate::trouble::ReadErrors;
