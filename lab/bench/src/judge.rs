@@ -317,6 +317,15 @@ impl Aim {
         let verdict = value.as_ref().map_or(Verdict::Inconclusive, |value| bound.judge(value));
         Self { aim, value, verdict }
     }
+
+    /// The same without what was to be measured and was not: it might be missed there.
+    pub(crate) fn without(mut self, missing: &[String]) -> Self {
+        if !missing.is_empty() {
+            self.aim += &format!("; not measured: {}", missing.join(", "));
+            self.verdict = self.verdict.min(Verdict::Inconclusive);
+        }
+        self
+    }
 }
 
 /// Which side of a number is good.
@@ -345,8 +354,15 @@ impl Bound {
         }
     }
 
+    /// The worst of these: by verdict, as a failure stays one beside a value that decides nothing, then by margin.
+    pub(crate) fn worst<T>(self, values: Vec<(T, Summary)>) -> Option<(T, Summary)> {
+        values.into_iter().min_by(|(_, a), (_, b)| {
+            self.judge(a).cmp(&self.judge(b)).then(self.margin(a).total_cmp(&self.margin(b)))
+        })
+    }
+
     /// The distance to the bound on the good side: the smallest is the worst.
-    pub(crate) fn margin(self, value: &Summary) -> f64 {
+    fn margin(self, value: &Summary) -> f64 {
         match self {
             Self::Least(bound) => value.mean - bound,
             Self::Most(bound) => bound - value.mean,
@@ -367,11 +383,8 @@ fn worst(policy: &Policy, claim: &'static str, places: Vec<PointValue>, bound: B
     let verdicts: Vec<Verdict> = places.iter().map(|(_, value)| bound.judge(value)).collect();
     let count = |wanted: Verdict| verdicts.iter().filter(|verdict| **verdict == wanted).count();
     let counts = (count(Verdict::Holds), count(Verdict::Inconclusive), count(Verdict::Fails));
-    let order = |(verdict, (_, value)): &(Verdict, (String, Summary))| (*verdict, bound.margin(value));
-    let (verdict, (place, value)) = verdicts.into_iter().zip(places).min_by(|a, b| {
-        let ((a, a_margin), (b, b_margin)) = (order(a), order(b));
-        a.cmp(&b).then(a_margin.total_cmp(&b_margin))
-    })?;
+    let (place, value) = bound.worst(places)?;
+    let verdict = bound.judge(&value);
     // It might fail where it was not measured.
     let verdict = if missing.is_empty() { verdict } else { verdict.min(Verdict::Inconclusive) };
     Some(Claim { policy: policy.clone(), claim, verdict, value, place, counts, missing })

@@ -2,7 +2,6 @@
 
 use crate::interrupt::{Interrupt, POLL};
 use crate::{Error, Result};
-use rustix::fs::OFlags;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -156,19 +155,6 @@ impl Running {
         })
     }
 
-    /// What it has written to standard error so far, as much of it as a pipe holds. Does not wait for others that have the
-    /// pipe open.
-    pub fn said(&mut self) -> String {
-        let mut said = Vec::new();
-        if let Some(stderr) = &mut self.child.stderr
-            && rustix::fs::fcntl_setfl(&*stderr, OFlags::NONBLOCK).is_ok()
-        {
-            // It ends with an error where somebody else may still write: what was read by then stays.
-            let _ = stderr.read_to_end(&mut said);
-        }
-        String::from_utf8_lossy(&said).into_owned()
-    }
-
     fn stderr(&mut self) -> String {
         let mut said = Vec::new();
         if let Some(stderr) = self.child.stderr.take() {
@@ -230,25 +216,6 @@ mod tests {
         let sh = Program::find("sh", "dash").expect("sh is everywhere");
         let printed = sh.run("trying", &["-c", "echo hello"], LIMIT, &Interrupt::default());
         assert_eq!(printed.expect("it works"), "hello\n");
-    }
-
-    #[test]
-    fn what_was_said_is_read_though_another_process_may_say_more() {
-        let mut command = Command::new("sh");
-        command.args(["-c", "echo first >&2; sleep 30 & echo $!"]).stdout(Stdio::piped());
-        let mut running = Running::start("sh", &mut command).expect("sh is everywhere");
-        running.wait("speaking", LIMIT, &Interrupt::default(), &mut || ()).expect("it ends");
-        assert_eq!(running.said(), "first\n");
-        let mut sleeper = String::new();
-        let stdout = running.child.stdout.as_mut().expect("a pipe");
-        // The line alone: the sleeper has this pipe, too.
-        while !sleeper.ends_with('\n') {
-            let mut byte = [0];
-            stdout.read_exact(&mut byte).expect("a line");
-            sleeper.push(char::from(byte[0]));
-        }
-        let sleeper = sleeper.trim().parse().ok().and_then(rustix::process::Pid::from_raw).expect("a number");
-        rustix::process::kill_process(sleeper, rustix::process::Signal::KILL).expect("ours");
     }
 
     #[test]

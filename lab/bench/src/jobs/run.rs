@@ -270,7 +270,7 @@ impl<'a> Bench<'a> {
         }
         let run = |line: &str, what: &str, status: i32| {
             let mut command = self.command(line, &data, &[], Some(&standing.programs));
-            let mut timed = Timed::run(job.name, &mut command, self.interrupt)?;
+            let timed = Timed::run(job.name, &mut command, self.interrupt)?;
             timed.expect(&format!("{what} {named}"), status)?;
             Ok::<_, Error>(timed.took)
         };

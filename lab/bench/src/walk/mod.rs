@@ -9,6 +9,7 @@
 //! bounds are measured over the same trees: one ascending pass by direct I/O over all that is needed, and the program's own second
 //! run. Some cells have load beside the program, whose time is measured, too.
 
+mod asked;
 mod beside;
 mod filler;
 mod judge;

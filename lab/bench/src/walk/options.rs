@@ -133,6 +133,9 @@ impl Options {
         if self.pairs == 0 || self.trees.is_empty() || self.programs.is_empty() {
             return wrong("nothing is to be measured: name at least one tree, one program and one pair");
         }
+        if let Some(why) = self.trees.iter().map(|tree| self.too_small(*tree)).collect::<Option<Vec<_>>>() {
+            return wrong(&why.join("; "));
+        }
         if self.ways.first() != Some(&Way::Stock) {
             return wrong("--ways begins with 'stock', which the others are compared with");
         }
@@ -140,6 +143,16 @@ impl Options {
             return wrong("--disk-size must be at least 1 GiB");
         }
         Ok(())
+    }
+
+    /// Why a tree cannot be what it is with this share of its files.
+    pub(crate) fn too_small(&self, tree: Tree) -> Option<String> {
+        let (name, least) = (tree.name(), tree.least_share());
+        (self.share < least).then(|| {
+            format!(
+                "the tree '{name}' needs a --share of at least {least}: a smaller one is not four times the least memory in which programs run"
+            )
+        })
     }
 
     /// The seed of the trees of a pair.
@@ -281,8 +294,10 @@ mod tests {
     fn nonsense_is_refused_with_what_is_accepted() {
         let good = Options::default();
         assert!(good.check().is_ok() && good.clone().quick().check().is_ok());
+        assert!(Options { share: 0.3, ..good.clone() }.check().is_ok(), "the other trees are measured");
         let wrong = [
             (Options { share: 0.0, ..good.clone() }, "--share"),
+            (Options { share: 0.8, trees: vec![Tree::Large], ..good.clone() }, "'large' needs a --share"),
             (Options { time_scale: f64::NAN, ..good.clone() }, "--time-scale"),
             (Options { filled: 1.0, ..good.clone() }, "--filled"),
             (Options { pairs: 0, ..good.clone() }, "at least one"),

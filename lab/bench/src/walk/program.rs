@@ -1,6 +1,6 @@
 //! Programs that read trees: unmodified, as Debian packages them.
 //!
-//! Each is a line for `sh`: `$1` is the tree, `$2` a folder for its output. That folder is empty before each run
+//! Each is a line for [`SHELL`]: `$1` is the tree, `$2` a folder for its output. That folder is empty before each run
 //! and in memory, or it lies on another disk and holds what was prepared once (for backups a first one, so that
 //! each run is a second one that reads everything).
 
@@ -9,6 +9,21 @@ use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+
+/// What runs the lines: a pipe ends with the status of what failed in it.
+pub(crate) const SHELL: [&str; 4] = ["bash", "-o", "pipefail", "-c"];
+
+/// What a program reads of contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contents {
+    /// Nothing: names, sizes and times alone.
+    None,
+    /// The beginnings of files whose size occurs more than once. More of them only where these are equal as well: of two
+    /// longer files of a tree that is a chance of one in a million.
+    OfEqualSizes,
+    /// All of them.
+    All,
+}
 
 /// A program and how it is run.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,8 +40,8 @@ pub struct Program {
     line: &'static str,
     /// Its exit status of success: searches that find nothing end with 1.
     pub(crate) status: i32,
-    /// Whether it reads contents; otherwise only names, sizes and times.
-    pub contents: bool,
+    /// What it reads of contents.
+    pub(crate) contents: Contents,
     /// Whether it is run on trees other than the fresh one.
     everywhere: bool,
     /// The load beside it.
@@ -39,7 +54,7 @@ pub struct Program {
 
 const fn reads(name: &'static str, package: &'static str, line: &'static str) -> Program {
     let binary = name;
-    let (prepare, status, contents, everywhere) = (None, 0, true, false);
+    let (prepare, status, contents, everywhere) = (None, 0, Contents::All, false);
     let (beside, only_ext, counts) = (None, false, true);
     Program { name, binary, package, prepare, line, status, contents, everywhere, beside, only_ext, counts }
 }
@@ -62,13 +77,13 @@ pub static ALL: [Program; 19] = [
     Program {
         name: "rsync-dry-run",
         prepare: Some("cp -a \"$1/.\" \"$2/copy\""),
-        contents: false,
+        contents: Contents::None,
         ..reads("rsync", "rsync", "rsync -a --dry-run \"$1/\" \"$2/copy/\"")
     },
-    Program { contents: false, ..reads("find", "findutils", "find \"$1\" -size +1G") },
-    Program { contents: false, ..reads("du", "coreutils", "du -s \"$1\"") },
+    Program { contents: Contents::None, ..reads("find", "findutils", "find \"$1\" -size +1G") },
+    Program { contents: Contents::None, ..reads("du", "coreutils", "du -s \"$1\"") },
     reads("sha256sum", "coreutils", "find \"$1\" -type f -print0 | xargs -0 sha256sum"),
-    reads("jdupes", "jdupes", "jdupes -q -r \"$1\""),
+    Program { contents: Contents::OfEqualSizes, ..reads("jdupes", "jdupes", "jdupes -q -r \"$1\"") },
     // Lists all, and then opens files in random order, as a training job does.
     Program {
         name: "shuffled",
@@ -102,7 +117,7 @@ pub static ALL: [Program; 19] = [
     Program {
         name: "git-status",
         prepare: Some(GIT_PREPARE),
-        contents: false,
+        contents: Contents::None,
         ..reads("git", "git", "git --git-dir=\"$2/git\" --work-tree=\"$1\" status --short")
     },
     Program {
@@ -112,7 +127,11 @@ pub static ALL: [Program; 19] = [
         ..reads("git", "git", "cd \"$1\" && git --git-dir=\"$2/git\" --work-tree=. grep 'no such text'")
     },
     // Peers, which read in an order of their own: the others are compared with them.
-    Program { counts: false, ..reads(FCLONES, "cargo install fclones", "fclones group \"$1\"") },
+    Program {
+        counts: false,
+        contents: Contents::OfEqualSizes,
+        ..reads(FCLONES, "cargo install fclones", "fclones group \"$1\"")
+    },
     // Reads inodes and contents through the block device, in the order of inodes.
     Program {
         only_ext: true,
@@ -125,8 +144,9 @@ pub static ALL: [Program; 19] = [
         ..reads(
             "tar",
             "tar",
-            "(tar cf - -C \"$1\" part5 part6 part7 part8 part9 | cat > /dev/null; date +%s.%N > \"$2/other\") & \
-             tar cf - -C \"$1\" part0 part1 part2 part3 part4 | cat > /dev/null; date +%s.%N > \"$2/this\"; wait",
+            "(tar cf - -C \"$1\" part5 part6 part7 part8 part9 | cat > /dev/null && date +%s.%N > \"$2/other\") & \
+             tar cf - -C \"$1\" part0 part1 part2 part3 part4 | cat > /dev/null && date +%s.%N > \"$2/this\"; \
+             status=$?; wait $! && exit $status",
         )
     },
     Program {
@@ -148,9 +168,14 @@ impl Program {
         self.everywhere || tree == super::tree::Tree::Fresh
     }
 
+    /// Whether it reads contents, or some of them.
+    pub(crate) fn reads_contents(&self) -> bool {
+        self.contents != Contents::None
+    }
+
     /// Whether it reads contents, without load beside it.
     pub(crate) fn reads_alone(&self) -> bool {
-        self.contents && self.beside.is_none()
+        self.reads_contents() && self.beside.is_none()
     }
 
     /// Whether an aim depends on it.
@@ -158,12 +183,12 @@ impl Program {
         self.counts || self.name == FCLONES
     }
 
-    /// What is run, for `sh -c`.
+    /// What is run, for [`SHELL`].
     pub(crate) fn line(&self) -> &'static str {
         self.line
     }
 
-    /// What is run once, for `sh -c`.
+    /// What is run once, for [`SHELL`].
     pub(crate) fn prepare(&self) -> Option<&'static str> {
         self.prepare
     }
@@ -221,7 +246,9 @@ impl TryFrom<String> for NamedProgram {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tree::PARTS;
     use super::*;
+    use std::process::{Command, Stdio};
 
     #[test]
     fn names_are_one_each_and_lead_to_their_programs() {
@@ -231,5 +258,31 @@ mod tests {
         }
         let error = "emacs".parse::<NamedProgram>().expect_err("unknown").to_string();
         assert!(error.contains("'emacs'") && error.contains("tar"), "{error}");
+    }
+
+    #[test]
+    fn a_program_fails_wherever_it_stands_in_its_line() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (tree, output) = (folder.path().join("tree"), folder.path().join("output"));
+        std::fs::create_dir(&output).expect("made");
+        let status = |name: &str| {
+            let named: NamedProgram = name.parse().expect("known");
+            let mut command = Command::new(SHELL[0]);
+            command.args(&SHELL[1..]).args([named.0.line(), SHELL[0]]).args([&tree, &output]);
+            command.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("a shell").code()
+        };
+        let parts: Vec<_> = (0..PARTS).map(|part| tree.join(format!("part{part}"))).collect();
+        parts.iter().for_each(|part| std::fs::create_dir_all(part).expect("made"));
+        let (names, good) = (["tar", "two-tars"], Some(0));
+        assert_eq!(names.map(status), [good; 2]);
+        for part in [&parts[0], &parts[PARTS - 1]] {
+            std::fs::remove_dir(part).expect("removed");
+            assert_ne!(status("two-tars"), good, "each of the two counts: {}", part.display());
+            std::fs::create_dir(part).expect("made");
+        }
+        std::fs::remove_dir_all(&tree).expect("removed");
+        for name in names.into_iter().chain(["sha256sum", "shuffled"]) {
+            assert_ne!(status(name), good, "{name}");
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! The report: a table and JSON.
 
+use super::asked::Asked;
 use super::judge::{Cell, aims, cells};
-use super::options::{Options, Plan};
+use super::options::Plan;
 use super::record::{SideCosts, WalkRun};
 use super::way::Way;
 use crate::Result;
@@ -21,9 +22,11 @@ pub struct Report {
 }
 
 impl Report {
-    pub(crate) fn of(plan: Plan, runs: &[WalkRun], options: &Options, notes: Vec<String>) -> Self {
-        let cells = cells(runs, options);
-        Self { aims: aims(runs, &cells), plan, cells, notes }
+    pub(crate) fn of(plan: Plan, runs: &[WalkRun], asked: &Asked, notes: Vec<String>) -> Self {
+        let mut cells = cells(runs, asked);
+        let aims = aims(runs, &cells);
+        cells.retain(|cell| !cell.entries.is_empty());
+        Self { plan, cells, aims, notes }
     }
 
     /// The report of runs from a file: the line of the plan, then one for each run.
@@ -32,10 +35,8 @@ impl Report {
     /// Where a line is none of these.
     pub fn of_rows(rows: &str) -> Result<Self> {
         let (plan, runs): (Plan, Vec<WalkRun>) = parse(rows)?;
-        let is_there = |way: &Way| runs.iter().any(|run| run.way == Some(*way));
-        let ways = Way::ALL.into_iter().filter(is_there).collect();
-        let options = Options { ways, new_trees: plan.new_trees, ..Options::default() };
-        Ok(Self::of(plan, &runs, &options, Vec::new()))
+        let asked = Asked::of_rows(&runs, plan.new_trees);
+        Ok(Self::of(plan, &runs, &asked, Vec::new()))
     }
 
     /// The gains, and the aims that were measured, as tables for a page.
@@ -80,10 +81,10 @@ impl Report {
         text
     }
 
-    /// Whether every aim is reached with certainty.
+    /// Whether every aim that was asked for is reached with certainty, and there is one.
     #[must_use]
     pub fn holds(&self) -> bool {
-        all_hold(&self.aims)
+        !self.aims.is_empty() && all_hold(&self.aims)
     }
 
     /// All of it as JSON.

@@ -1,9 +1,11 @@
 //! The whole measurement: trees, anew for each pair or once, and pair by pair every program in every way.
 
+use super::asked::Asked;
 use super::beside::{self, Beside, Reader};
 use super::filler;
 use super::options::{FileSystem, Options, Plan};
 use super::pass::Pass;
+use super::program::{Contents, NamedProgram, SHELL};
 use super::record::{Measured, On, SideCosts};
 use super::report::Report;
 use super::tree::{Tree, bytes_below};
@@ -43,6 +45,8 @@ const MKFS_LIMIT: Duration = Duration::from_secs(300);
 pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_, Ahead>) -> Result<Report> {
     options.check()?;
     let plan = Plan::of(options);
+    // With what is left out: aims depend on it.
+    let asked_for = Asked::of(options);
     let mut options = options.clone();
     let left_out = leave_out(&mut options);
     let asked = RunList {
@@ -65,12 +69,16 @@ pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_, A
             "all pairs ran over the same trees: the intervals do not show how much trees differ".to_owned(),
         );
     }
-    Ok(Report::of(plan, &runs, &options, notes))
+    Ok(Report::of(plan, &runs, &asked_for, notes))
 }
 
-/// Removes programs that are not installed; returns which.
+/// Removes trees that are too small, and programs that are not installed; returns which.
 fn leave_out(options: &mut Options) -> Vec<String> {
-    let mut left_out = Vec::new();
+    let small = |tree: &Tree| {
+        options.too_small(*tree).map(|why| (*tree, format!("{} is left out: {why}", tree.name())))
+    };
+    let (trees, mut left_out): (Vec<Tree>, Vec<String>) = options.trees.iter().filter_map(small).unzip();
+    options.trees.retain(|tree| !trees.contains(tree));
     options.programs.retain(|named| match Program::find(named.0.binary, named.0.package) {
         Ok(_) => true,
         Err(error) => {
@@ -224,10 +232,9 @@ impl<'a> Bench<'a> {
         create(&scratch)?;
         let Some(line) = program.0.prepare() else { return Ok(()) };
         let given = self.point().join(self.given(tree)?.0);
-        let line: Vec<OsString> =
-            ["sh".into(), "-c".into(), line.into(), "sh".into(), given.into(), scratch.into()].into();
-        let mut command = Command::new("sh");
-        let mut timed = Timed::run(program.0.name, command.args(&line[1..]), self.interrupt)?;
+        let mut command = Command::new(SHELL[0]);
+        command.args(&SHELL[1..]).args([line, SHELL[0]]).args([given, scratch]);
+        let timed = Timed::run(program.0.name, &mut command, self.interrupt)?;
         timed.expect(&format!("preparing {program}"), 0)
     }
 
@@ -298,7 +305,7 @@ impl<'a> Bench<'a> {
                 _ => None,
             };
             let mut command = command(environment.shell(way, program.0, &given, &scratch));
-            let mut timed = Timed::run(program.0.name, &mut command, self.interrupt)?;
+            let timed = Timed::run(program.0.name, &mut command, self.interrupt)?;
             timed.expect(&format!("running {program}"), program.0.status)?;
             let (seconds, beside) = match program.0.beside {
                 Some(Beside::Program) => {
@@ -309,8 +316,9 @@ impl<'a> Bench<'a> {
             };
             Ok::<_, Error>((seconds, beside, timed))
         };
-        let (seconds, beside_seconds, mut cold) = timed(way)?;
+        let (seconds, beside_seconds, cold) = timed(way)?;
         let stats = self.disk.stats()?;
+        check_read(program, Bytes(stats.read_bytes), bytes)?;
         let after = environment.watchers_costs(way)?;
         let side_costs = match after.zip(before) {
             Some((after, before)) => Some(after.since(before)),
@@ -361,6 +369,16 @@ impl Comparison for Bench<'_> {
     }
 }
 
+/// Everything begins cold: who reads all contents has the disk read them. One that ended early, and did not say so, did not.
+fn check_read(program: NamedProgram, read: Bytes, contents: Bytes) -> Result<()> {
+    if program.0.contents != Contents::All || read >= contents {
+        return Ok(());
+    }
+    let what =
+        format!("running {program}: the disk has read {read} of {contents}, so not everything was read");
+    Err(Error::Option { what })
+}
+
 /// The side costs in what `warm` and its command have said: its report is a line.
 fn reported(said: &str) -> Result<SideCosts> {
     let report = said.lines().rev().find_map(|line| SideCosts::of(&serde_json::from_str(line).ok()?));
@@ -372,4 +390,34 @@ fn reported(said: &str) -> Result<SideCosts> {
 
 fn create(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|error| Error::io("cannot make", path.display(), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_that_is_too_small_to_be_what_it_is_is_left_out_and_named() {
+        let left_out = |share| {
+            let mut options = Options { share, programs: Vec::new(), ..Options::default() };
+            (leave_out(&mut options), options.trees.contains(&Tree::Large), options.trees.len())
+        };
+        let (said, has_large, trees) = left_out(0.3);
+        assert!(!has_large && trees == Tree::ALL.len() - 1);
+        assert!(
+            matches!(&said[..], [one] if one.starts_with("large is left out") && one.contains("0.9")),
+            "{said:?}"
+        );
+        assert_eq!(left_out(0.9), (Vec::new(), true, Tree::ALL.len()));
+    }
+
+    #[test]
+    fn who_reads_all_has_the_disk_read_all() {
+        let check = |program: &str, read| {
+            check_read(program.parse().expect("known"), Bytes::mib(read), Bytes::mib(9))
+        };
+        assert!(check("grep", 9).is_ok() && check("jdupes", 2).is_ok() && check("du", 1).is_ok());
+        let error = check("grep", 8).expect_err("some was not read").to_string();
+        assert!(error.contains("grep") && error.contains("8 MiB of 9 MiB"), "{error}");
+    }
 }

@@ -17,7 +17,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Top-level directories of a tree.
-const PARTS: usize = 10;
+pub(crate) const PARTS: usize = 10;
 /// New directories are made below one of the latest.
 const LATEST: usize = 200;
 /// Media files that are written at the same time, and how much of each in turn.
@@ -92,6 +92,15 @@ impl Tree {
     #[must_use]
     pub const fn is_larger_than_memory(self) -> bool {
         matches!(self, Self::Large)
+    }
+
+    /// The least share of its files with which it can be what it is.
+    pub(crate) const fn least_share(self) -> f64 {
+        match self {
+            // A quarter of it is the least memory in which a program and a server run.
+            Self::Large => 0.9,
+            _ => 0.0,
+        }
     }
 
     const fn shape(self) -> Shape {

@@ -4,7 +4,7 @@
 //! watcher of the machine. They are started before the timing and ended after it; `warm --then` is timed with
 //! the program.
 
-use super::program::Program;
+use super::program::{Program, SHELL};
 use super::record::SideCosts;
 use crate::named::by_name;
 use crate::server::Server;
@@ -157,10 +157,10 @@ impl Environment<'_> {
         if way == Way::Warm {
             all.extend([self.foreseek.into()]);
             all.extend(["warm", "--quiet", "--format", "json"].map(OsString::from));
-            all.extend((!program.contents).then(|| "--metadata".into()));
+            all.extend((!program.reads_contents()).then(|| "--metadata".into()));
             all.extend([tree.into(), "--then".into(), "--".into()]);
         }
-        all.extend(["sh", "-c", program.line(), "sh"].map(OsString::from));
+        all.extend(SHELL.into_iter().chain([program.line(), SHELL[0]]).map(OsString::from));
         all.extend([tree.into(), scratch.into()]);
         all
     }

@@ -21,7 +21,8 @@ seconds (fresh) to minutes (aged) in each pair; --same-trees makes them once.
 Without --trees, --programs and --ways, what decides no aim runs in the first
 pair alone: the trees large, maildir and media, shuffled and dump, and over fresh
 and aged trees the ways stock-4m and mount.
-Programs that are not installed are left out, and listed at the beginning.
+Programs that are not installed are left out, and listed at the beginning. So is
+the tree large with a --share below 0.9: its memory would be more than a quarter.
 
 Examples:
   foreseek lab bench walk --quick               a first look, within 20 minutes
@@ -29,8 +30,8 @@ Examples:
            --ways stock,warm,watch --pairs 5
   foreseek lab bench walk --profile exos-18t    all of it: a night
 
-Exit status: 0 all aims are reached; 1 they are not, or not all is certain; 2 it
-could not be measured.";
+Exit status: 0 all aims of what was asked for are reached; 1 they are not, or not
+all is measured and certain; 2 it could not be measured.";
 
 /// Options of `foreseek lab bench walk`.
 #[derive(Debug, clap::Args)]
