@@ -160,8 +160,12 @@ impl Options {
         if self.new_trees { self.seed.wrapping_add(u64::from(pair)) } else { self.seed }
     }
 
-    /// Whether a program over a tree is run in a way (`None`: one pass) in a pair.
+    /// Whether a program over a tree is run in a way (`None`: one pass) in a pair. A program that reads ext4 from its block
+    /// device reads no mount.
     pub(crate) fn is_run(&self, pair: u32, cell: On, way: Option<Way>) -> bool {
+        if way == Some(Way::Mount) && cell.program.0.only_ext {
+            return false;
+        }
         let has_aim = cell.tree.has_aim() && cell.program.0.has_aim();
         // They are reported beside the others, where these have an aim.
         let beside = matches!(way, Some(Way::Stock4M | Way::Mount));
@@ -257,6 +261,8 @@ mod tests {
             assert_eq!(runs(false, tree, program, way), expected, "{program}");
             assert_eq!(runs(true, tree, program, way), each, "{program}");
         }
+        let over_mount = |program| runs(true, Tree::Fresh, program, Some(Way::Mount));
+        assert_eq!((over_mount("dump"), over_mount("tar")), (never, each), "dump reads a block device");
     }
 
     #[test]
