@@ -152,6 +152,36 @@ fn a_program_that_walks_finds_its_files_in_memory() {
     setup.end();
 }
 
+/// Most of these processes have ended before their opens are examined. Some have not, since they wait for the disk.
+#[test]
+fn programs_with_a_process_for_each_file_find_them_in_memory() {
+    let Some(setup) = Setup::new() else { return };
+    let tree = setup.lab.mount_point().join("tree");
+    let files = 1500;
+    let total = fill(&tree, files, 50);
+    for line in [
+        "find \"$1\" -type f -exec cat {} \\; > /dev/null",
+        "find \"$1\" -type f | xargs -n 1 -P 2 cat > /dev/null",
+    ] {
+        setup.cold();
+        setup.start();
+        setup.delays(true);
+        let read = setup.walk(line, &tree, None).read;
+        setup.delays(false);
+        let mut status = Value::Null;
+        // The last events may still be in the queue.
+        until(LIMIT, || {
+            status = setup.status();
+            status["counted"]["files_found_read"].as_u64() > Some(files / 2)
+        });
+        assert_eq!(setup.watch(&["--stop"]).status, Some(0));
+        println!("{line}: {read} of {total} bytes itself; {}", status["counted"]);
+        assert!(read < total / 2, "{line}: {read} of {total} bytes itself: {status}");
+        assert_eq!(status["counted"]["denied"], 0, "{line}: {status}");
+    }
+    setup.end();
+}
+
 /// Directories of twelve files are kept in their inodes, those of fifty in blocks of their own.
 #[test]
 fn a_walk_over_xfs_finds_its_files_in_memory() {

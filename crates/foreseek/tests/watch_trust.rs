@@ -15,13 +15,14 @@ use foreseek_storage::loop_device::{LoopDevice, LoopOptions};
 use lab::{LIMIT, Lab, until, wait};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 use setup::{Setup, fill};
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -245,6 +246,56 @@ fn an_overflow_of_the_queue_is_counted_and_walks_are_recognised_again() {
     let found = || setup.status()["counted"]["files_found_read"].as_u64() > Some(files / 3);
     assert!(until(LIMIT, found), "{}", setup.status());
     println!("the walker read {read} of {total} bytes itself after the overflow");
+    setup.delays(false);
+    assert_eq!(setup.watch(&["--stop"]).status, Some(0));
+    setup.end();
+}
+
+/// Reads a device all the time, in small parts.
+struct Busy(Child);
+
+impl Busy {
+    fn on(device: &str) -> Self {
+        let reads = "while dd if=\"$0\" of=/dev/null bs=4k iflag=direct count=64; do :; done";
+        let mut command = Command::new("sh");
+        command.args(["-c", reads, device]).stdout(Stdio::null()).stderr(Stdio::null());
+        Self(command.process_group(0).spawn().expect("it starts"))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn an_overflow_of_the_opens_of_all_files_is_counted() {
+    const FILES: u64 = 1000;
+    let limit = fs::read_to_string("/proc/sys/fs/fanotify/max_queued_events").unwrap_or_default();
+    let limit: u64 = limit.trim().parse().unwrap_or(16_384);
+    if limit > 100 * FILES {
+        println!("SKIPPED: the queue holds {limit} events");
+        return;
+    }
+    let Some(setup) = Setup::new() else { return };
+    let tree = setup.lab.mount_point().join("tree");
+    fill(&tree, FILES, 1);
+    setup.start();
+    setup.delays(true);
+    let busy = Busy::on(setup.node());
+    let observed = || setup.status()["disks"][0]["all_opens"] == true;
+    assert!(until(LIMIT, observed), "{}", setup.status());
+    let stopped = Stopped::new(&setup.status());
+    // The kernel merges the events of one process for one file: each run is another process.
+    for _ in 0..limit / FILES + 2 {
+        setup.lab.tool("sh", &["-c", "cat \"$0\"/*/* > /dev/null", tree.to_str().expect("plain")]);
+    }
+    drop(stopped);
+    let overflows = || setup.status()["counted"]["overflows"].as_u64() >= Some(1);
+    assert!(until(LIMIT, overflows), "{}", setup.status());
+    drop(busy);
     setup.delays(false);
     assert_eq!(setup.watch(&["--stop"]).status, Some(0));
     setup.end();

@@ -48,8 +48,10 @@ impl Driver {
 
     /// Opens were lost. Programs that list are seen without these.
     pub(crate) fn handle_lost_opens(&mut self) {
-        if self.all_files.overflows() > self.lost_opens {
-            self.lost_opens = self.all_files.overflows();
+        let overflows = self.all_files.overflows();
+        if overflows > self.lost_opens {
+            self.shared.counters.overflows.add(overflows - self.lost_opens);
+            self.lost_opens = overflows;
             self.disks.attend_no_more(self.now());
             self.mark_all_files();
         }

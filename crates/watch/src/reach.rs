@@ -271,73 +271,168 @@ mod tests {
         FileHandle::of(fs::File::open(path).unwrap().as_fd()).unwrap()
     }
 
+    /// A folder on a file system that can be reached by handles, with what a watcher knows of it.
+    struct Known {
+        place: tempfile::TempDir,
+        file_system: FileSystem,
+        directories: Directories,
+        leases: Arc<LastLeases>,
+        counters: Counters,
+    }
+
+    impl Known {
+        fn new() -> Option<Self> {
+            if !rustix::process::geteuid().is_root() {
+                println!("SKIPPED: opening by handle needs root");
+                return None;
+            }
+            let place = tempfile::tempdir_in("/var/tmp").unwrap();
+            set_mode(place.path(), 0o755);
+            let device = DeviceNumber::from_raw(rustix::fs::stat(place.path()).unwrap().st_dev);
+            let all = mounts(&fs::read("/proc/self/mountinfo").unwrap());
+            let Some(mount) = one_each(&all).into_iter().find(|mount| mount.device == device) else {
+                println!("SKIPPED: /var/tmp is on no mount of its own device");
+                return None;
+            };
+            let file_system = FileSystem::at(&mount.point, DeviceNo(0), foreseek_places::Volume::of).unwrap();
+            let (directories, leases, counters) = Default::default();
+            Some(Self { place, file_system, directories, leases, counters })
+        }
+
+        fn reach(&self) -> Reach<'_> {
+            let Self { file_system, directories, leases, counters, .. } = self;
+            Reach { file_system, directories, leases, counters }
+        }
+
+        fn node(&self, path: &Path) -> Node {
+            self.file_system.node(rustix::fs::lstat(path).unwrap().st_ino)
+        }
+
+        /// A user without files opens a directory.
+        fn opened(&self, path: &Path) {
+            let status = "Uid:\t65534\t0\t0\t65534\nGid:\t65534\t0\t0\t65534\nGroups:\t\nCapEff:\t0\n";
+            let other_user = Arc::new(Credentials::parse(status, true).unwrap());
+            let above = self.node(path.parent().unwrap());
+            self.directories.opened(self.node(path), handle(path), Some(above), other_user, Instant::now());
+        }
+
+        fn list(&self, which: Node, above: Node) -> Result<(), Errno> {
+            let (directory, fd) = self.reach().directory(InDirectory { node: which, directory: above })?;
+            let listing = Listing::new(entries_of(fd.as_fd(), 10)?, &self.file_system.covered());
+            assert!(self.directories.listed(&directory, Arc::new(listing)));
+            Ok(())
+        }
+
+        fn read(&self, directory: Node, file: Node) -> Result<u32, Errno> {
+            self.reach().files(directory, &[file]).pop().unwrap().map(|opened| opened.user)
+        }
+    }
+
     /// A walker opened the top; the directories below were reached from there.
     #[test]
     fn files_that_are_moved_or_closed_meanwhile_are_not_opened() {
-        if !rustix::process::geteuid().is_root() {
-            println!("SKIPPED: opening by handle needs root");
-            return;
-        }
-        let place = tempfile::tempdir_in("/var/tmp").unwrap();
-        set_mode(place.path(), 0o755);
-        let [top, private] = ["top", "private"].map(|name| place.path().join(name));
+        let Some(known) = Known::new() else { return };
+        let [top, private] = ["top", "private"].map(|name| known.place.path().join(name));
         let (middle, below) = (top.join("middle"), top.join("middle/below"));
         fs::create_dir_all(&below).unwrap();
         fs::write(below.join("file"), "text").unwrap();
         fs::create_dir(&private).unwrap();
         set_mode(&private, 0o700);
-        let device = DeviceNumber::from_raw(rustix::fs::stat(place.path()).unwrap().st_dev);
-        let all = mounts(&fs::read("/proc/self/mountinfo").unwrap());
-        let Some(mount) = one_each(&all).into_iter().find(|mount| mount.device == device) else {
-            println!("SKIPPED: /var/tmp is on no mount of its own device");
-            return;
-        };
-        let file_system = FileSystem::at(&mount.point, DeviceNo(0), foreseek_places::Volume::of).unwrap();
-        let (directories, leases, counters) = (Directories::default(), Arc::default(), Counters::default());
-        let reach = Reach {
-            file_system: &file_system,
-            directories: &directories,
-            leases: &leases,
-            counters: &counters,
-        };
-        let node = |path: &Path| file_system.node(rustix::fs::stat(path).unwrap().st_ino);
-        let status = "Uid:\t0\t0\t0\t65534\nGid:\t0\t0\t0\t65534\nGroups:\t\nCapEff:\t0\n";
-        let other_user = Arc::new(Credentials::parse(status, true).unwrap());
-        let [n_top, n_middle, n_below] = [&top, &middle, &below].map(|path| node(path));
-        directories.opened(n_top, handle(&top), Some(node(place.path())), other_user.clone(), Instant::now());
-        let list = |which: Node, above: Node| {
-            let (directory, fd) = reach.directory(InDirectory { node: which, directory: above })?;
-            let listing = Listing::new(entries_of(fd.as_fd(), 10)?, &file_system.covered());
-            assert!(directories.listed(&directory, Arc::new(listing)));
-            Ok(())
-        };
-        list(n_top, n_top).unwrap();
-        list(n_middle, n_top).unwrap();
-        list(n_below, n_middle).unwrap();
-        let file = node(&below.join("file"));
-        let read = || reach.files(n_below, &[file]).pop().unwrap().map(|opened| opened.user);
+        let [n_top, n_middle, n_below] = [&top, &middle, &below].map(|path| known.node(path));
+        known.opened(&top);
+        known.list(n_top, n_top).unwrap();
+        known.list(n_middle, n_top).unwrap();
+        known.list(n_below, n_middle).unwrap();
+        let file = known.node(&below.join("file"));
+        let read = || known.read(n_below, file);
         assert_eq!(read(), Ok(65_534));
         // A directory on the path is closed to others.
         set_mode(&middle, 0o700);
         assert_eq!(read().err(), Some(Errno::ACCESS));
-        assert_eq!(list(n_below, n_middle), Err(Errno::ACCESS));
+        assert_eq!(known.list(n_below, n_middle), Err(Errno::ACCESS));
         set_mode(&middle, 0o755);
         assert_eq!(read(), Ok(65_534));
         // One is moved to a directory that they cannot search.
         fs::rename(&below, private.join("below")).unwrap();
         assert_eq!(read().err(), Some(Errno::STALE));
-        assert_eq!(list(n_below, n_middle), Err(Errno::STALE));
-        assert!(!reach.may_search(n_below));
+        assert_eq!(known.list(n_below, n_middle), Err(Errno::STALE));
+        assert!(!known.reach().may_search(n_below));
         // An open there by its owner is another case.
         fs::rename(private.join("below"), &below).unwrap();
         assert_eq!(read(), Ok(65_534));
+        // Its number stays in use while it is open.
+        let held = fs::File::open(below.join("file")).unwrap();
         fs::remove_file(below.join("file")).unwrap();
         fs::write(below.join("file"), "another").unwrap();
-        let read = reach.files(n_below, &[file]).pop().unwrap();
-        assert!(
-            read.is_err() || node(&below.join("file")) == file,
-            "a file of that name was opened that was not listed"
-        );
-        assert!(counters.denied.get() >= 2);
+        assert_eq!(read().err(), Some(Errno::STALE), "a file of that name was opened that was not listed");
+        drop(held);
+        assert!(known.counters.denied.get() >= 2);
+    }
+
+    #[test]
+    fn only_regular_files_with_data_are_opened_and_nothing_that_took_their_names() {
+        let Some(known) = Known::new() else { return };
+        let [top, other] = ["top", "other"].map(|name| known.place.path().join(name));
+        let names = ["file", "below", "fifo", "socket", "sparse"];
+        let [file, below, fifo, socket, sparse] = names.map(|name| top.join(name));
+        for directory in [&top, &other, &below] {
+            fs::create_dir(directory).unwrap();
+        }
+        for path in [file.clone(), below.join("file"), other.join("file")] {
+            fs::write(path, "text").unwrap();
+        }
+        rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        fs::File::create(&sparse).unwrap().set_len(1 << 20).unwrap();
+        known.opened(&top);
+        let n_top = known.node(&top);
+        known.list(n_top, n_top).unwrap();
+        let [n_file, n_below, n_fifo, n_socket, n_sparse] = names.map(|name| known.node(&top.join(name)));
+        known.list(n_below, n_top).unwrap();
+        let n_inner = known.node(&below.join("file"));
+        assert_eq!(known.read(n_top, n_file), Ok(65_534));
+        assert_eq!(known.read(n_below, n_inner), Ok(65_534));
+        // Elsewhere, or nowhere.
+        assert_eq!(known.read(n_top, n_sparse), Err(Errno::NODATA));
+        for other in [n_fifo, n_socket, n_below] {
+            assert_eq!(known.read(n_top, other), Err(Errno::STALE));
+        }
+        // Links that lead to a file, even to the one that was listed.
+        let [file_moved, below_moved] = ["file", "below"].map(|name| known.place.path().join(name));
+        fs::rename(&file, &file_moved).unwrap();
+        std::os::unix::fs::symlink(&file_moved, &file).unwrap();
+        assert_eq!(known.read(n_top, n_file), Err(Errno::STALE));
+        fs::rename(&below, &below_moved).unwrap();
+        std::os::unix::fs::symlink(&below_moved, &below).unwrap();
+        assert_eq!(known.read(n_below, n_inner), Err(Errno::STALE));
+        assert_eq!(known.list(n_below, n_top), Err(Errno::STALE));
+        let listed_again = InDirectory { node: known.node(&other), directory: n_top };
+        assert_eq!(known.reach().directory(listed_again).err(), Some(Errno::STALE), "it was not listed");
+    }
+
+    #[test]
+    fn no_name_leads_out_of_its_directory() {
+        let place = tempfile::tempdir().unwrap();
+        let inner = place.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        for directory in [place.path(), &inner] {
+            fs::write(directory.join("file"), "text").unwrap();
+        }
+        std::os::unix::fs::symlink(".", inner.join("link")).unwrap();
+        std::os::unix::fs::symlink(place.path().join("file"), inner.join("absolute")).unwrap();
+        let opened = |above: &Path, name: &str| {
+            let above = fs::File::open(above).unwrap();
+            let place = place_in(above.as_fd(), name.as_bytes(), OFlags::empty())?;
+            Ok(FileType::from_raw_mode(rustix::fs::fstat(place)?.st_mode))
+        };
+        assert_eq!(opened(place.path(), "file"), Ok(FileType::RegularFile));
+        assert_eq!(opened(&inner, "../file"), Err(Errno::XDEV));
+        // A link itself, and not that to which it leads.
+        assert_eq!(opened(&inner, "absolute"), Ok(FileType::Symlink));
+        assert_eq!(opened(&inner, "link/file"), Err(Errno::LOOP));
+        assert_eq!(opened(place.path(), "inner/link/file"), Err(Errno::LOOP));
+        // Another mount, and links of the kernel's own.
+        assert_eq!(opened(Path::new("/"), "proc/self"), Err(Errno::XDEV));
+        assert_eq!(opened(Path::new("/proc/self"), "root/proc"), Err(Errno::LOOP));
     }
 }

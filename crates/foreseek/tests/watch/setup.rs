@@ -102,7 +102,8 @@ impl Setup {
         self.walk("tar cf - -C \"$1\" . | cksum", tree, group)
     }
 
-    fn walk(&self, line: &str, tree: &Path, group: Option<&Path>) -> Walked {
+    /// Runs a line of shell with the tree as `$1`.
+    pub(crate) fn walk(&self, line: &str, tree: &Path, group: Option<&Path>) -> Walked {
         // The shell's own I/O account includes that of its ended children.
         let script = format!("[ -z \"$2\" ] || echo $$ > \"$2\"; {line}; cat /proc/$$/io");
         let mut walk = Command::new("sh");
