@@ -707,6 +707,7 @@ pub fn path_of(bytes: Vec<u8>) -> PathBuf {
 mod tests {
     use super::*;
     use crate::{Halt, Progress};
+    use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
     use std::fs;
     use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixListener;
@@ -798,10 +799,14 @@ mod tests {
         let _socket = UnixListener::bind(folder.path().join("socket")).expect("bound");
         symlink("nothing", folder.path().join("dangling")).expect("linked");
         symlink("circle", folder.path().join("circle")).expect("linked");
+        // An open would wake a program that waits to write into the pipe.
+        let opens = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).expect("a watch");
+        inotify::add_watch(&opens, folder.path().join("pipe"), WatchFlags::OPEN).expect("watched");
         let (files, notes) =
             taken(folder.path(), &["pipe", "/dev/null", "socket", "dangling", "circle", "tr/a"]);
         assert_eq!(files, ["tr/a"]);
         assert!(notes[0].contains("pipe is a FIFO: skipped, and 4 more"), "{notes:?}");
+        assert_eq!(rustix::io::read(&opens, &mut [0; 256][..]), Err(Errno::AGAIN), "the pipe was opened");
         for (given, what) in [
             ("socket", "is a socket"),
             ("dangling", "is a symbolic link that leads nowhere"),
