@@ -107,7 +107,9 @@ fn the_experiments_of_the_project_can_be_read() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
     let device = |name: &str| foreseek_device::Profile::builtin(name).ok_or_else(|| name.to_owned());
     let mut read = 0;
-    for entry in fs::read_dir(&folder).expect("experiments/") {
+    let walks = folder.join("walks");
+    let entries = [folder, walks].into_iter().flat_map(|it| fs::read_dir(it).expect("experiments/"));
+    for entry in entries {
         let path: PathBuf = entry.expect("an entry").path();
         let text = match path.extension() {
             Some(extension) if extension == "toml" => fs::read_to_string(&path).expect("a file"),
@@ -121,5 +123,5 @@ fn the_experiments_of_the_project_can_be_read() {
             .unwrap_or_else(|error| panic!("{error}"));
         read += 1;
     }
-    assert!(read >= 3);
+    assert!(read >= 15, "{read}");
 }

@@ -108,7 +108,7 @@ impl Model {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use foreseek_device::Profile;
+    use foreseek_device::{Kind, Profile};
 
     pub(crate) fn model(name: &str) -> Model {
         Model::new(Arc::new(Profile::builtin(name).expect("a built-in profile")))
@@ -117,8 +117,14 @@ pub(crate) mod tests {
     /// The properties of a device that the proof of the bound assumes.
     #[test]
     fn positioning_is_monotone_and_never_gains_by_a_stop_on_the_way() {
-        for name in ["barracuda-500g", "exos-18t", "ibm-36g-51", "seagate-146g"] {
-            let model = model(name);
+        let mut disks = 0;
+        for name in Profile::builtin_names() {
+            let profile = Profile::builtin(name).expect("built in");
+            if profile.kind() != Kind::Disk {
+                continue;
+            }
+            disks += 1;
+            let model = Model::new(Arc::new(profile));
             let all = model.costs.capacity().get();
             let distances: Vec<u64> =
                 (0..40).map(|octave| 1u64 << octave).chain((1..40).map(|part| all / 40 * part)).collect();
@@ -130,6 +136,7 @@ pub(crate) mod tests {
                 }
             }
         }
+        assert!(disks >= 8, "{disks}");
     }
 
     #[test]
