@@ -80,8 +80,8 @@ impl XfsGeometry {
 const XFS_IOC_GETBMAPX: Opcode = 0xC020_5838;
 /// Nothing is written back first.
 const BMV_IF_DELALLOC: i32 = 0x8;
-/// Extents of a directory that are returned: 256 names and more fit into one.
-const DIRECTORY_EXTENTS: usize = 16;
+/// Extents of a directory that are returned: one for each block of those that are listed ahead.
+const DIRECTORY_EXTENTS: usize = 255;
 
 /// `struct getbmapx`; in the first one of a call the request, in the others the extents.
 #[repr(C)]

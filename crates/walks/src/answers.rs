@@ -1,10 +1,10 @@
 //! The driver's answers: listings, addresses, and completed fetches.
 
-use crate::state::{FetchKind, PendingFetch, PendingPlace, State};
-use crate::tree::{EXTENTS_LIMIT, Key, Listing, Pieces, flag};
+use crate::state::{About, FetchKind, PendingFetch, PendingPlace, State};
+use crate::tree::{BLOCKS_LIMIT, Item, Key, Listing, Pieces, flag};
 use crate::{Command, Entry, InodeReads, Kind, Node, Outcome, Placed};
 use foreseek_seam::{Extent, FetchId};
-use foreseek_units::{Bytes, Instant};
+use foreseek_units::{Bytes, Instant, Pages};
 
 /// Opens and look-ups before a refused fetch is tried again.
 const REFUSED_PATIENCE: u64 = 64;
@@ -49,7 +49,6 @@ impl State {
         let Some(directory) = self.tree.get_mut(key) else { return };
         let (at, parent) = (directory.walk as usize, directory.parent);
         let Some(expected) = directory.unplaced.take() else { return };
-        let blocks = &blocks[..blocks.len().min(EXTENTS_LIMIT)];
         self.listed_unplaced(at, expected, Some(&blocks.iter().map(Extent::sectors).collect::<Vec<_>>()));
         let entry = parent
             .and_then(|parent| self.tree.key(parent))
@@ -70,7 +69,7 @@ impl State {
     pub(crate) fn unlistable(&mut self, node: Node) {
         let Some((at, key)) = self.answered(node) else { return };
         if let (Some(directory), Some(walk)) = (self.tree.get_mut(key), &self.walks[at]) {
-            if directory.entered {
+            if directory.may_ask_again {
                 // The program may read the rest of it.
                 directory.list_from = walk.clock + (walk.clock / AGAIN_SHARE).max(AGAIN_FIRST);
             } else {
@@ -156,13 +155,17 @@ impl State {
                 };
                 walk.missing |= !file.missing.is_empty();
             }
-            if item.kind == Kind::Directory {
-                item.set_blocks(file.length.pages_ceil());
-            }
             let likely =
                 if item.kind == Kind::File { self.classes.pages(item.class).get() } else { u64::MAX };
             let limit = Bytes(likely.saturating_mul(foreseek_units::PAGE_SIZE)).min(self.settings.file_limit);
-            let pieces = Pieces::of(file.missing, limit);
+            let mut pieces = Pieces::of(file.missing, limit);
+            if item.kind == Kind::Directory {
+                let missing = file.missing.iter().map(|it| it.pages).sum::<Pages>().bytes();
+                let is_whole = pieces.bytes() == missing;
+                // To list it reads all of it.
+                item.set_blocks(if is_whole { file.length.pages_ceil() } else { Pages(BLOCKS_LIMIT) });
+                pieces = if is_whole { pieces } else { Pieces::default() };
+            }
             if !pieces.0.is_empty() {
                 self.tree.keep_pieces(about.directory, about.entry, pieces);
             }
@@ -192,59 +195,75 @@ impl State {
                 walk.round = walk.round.map(|left| left + flight.charge);
             }
         } else {
+            self.ledger.earn(&mut walk.account, flight.earned);
             (walk.resident, walk.missing) = (0, true);
             if outcome == Outcome::Arrived && flight.is_whole(fetched_bytes) {
                 self.speed.fetched(flight.charge, now - flight.begun);
             }
         }
+        self.landed(at, &flight, is_unused, outcome);
         if outcome == Outcome::Refused {
-            self.refused(at, &flight);
-        } else if flight.kind == FetchKind::Inodes {
-            for about in &flight.items {
-                let item = self.tree.item_mut(about.directory, about.entry);
-                if let Some(item) = item.filter(|item| item.inode == about.inode) {
-                    item.set(flag::INODE_IN);
-                    if is_unused {
-                        // It was in memory. Its use earns nothing.
-                        item.flags &= !flag::INODE_ASKED;
-                    }
-                    if item.inode_at().is_some() {
-                        walk.touch(item);
-                    }
-                }
-            }
-        }
-        if outcome != Outcome::Refused {
+            self.refused(at);
+        } else {
             self.look(at);
         }
     }
 
-    /// Nothing of a fetch was made.
-    fn refused(&mut self, at: usize, flight: &PendingFetch) {
+    /// The items of a fetch are not in flight any more. If nothing was read for it, their use earns nothing.
+    fn landed(&mut self, at: usize, flight: &PendingFetch, is_unused: bool, outcome: Outcome) {
         for about in &flight.items {
-            let item = self.tree.item(about.directory, about.entry).copied();
+            let Some(walk) = &mut self.walks[at] else { return };
+            let item = self.tree.item_mut(about.directory, about.entry);
             let Some(item) = item.filter(|item| item.inode == about.inode) else { continue };
-            let flag = if flight.kind == FetchKind::Inodes { flag::INODE_ASKED } else { flag::FETCHED };
-            if flag == flag::FETCHED && item.kind == Kind::File {
-                let bytes = self.tree.missing(&item);
-                let Some(walk) = &mut self.walks[at] else { return };
-                if item.is(flag::OPENED | flag::PASSED) {
-                    continue;
+            item.flags &= !flag::IN_FLIGHT;
+            if flight.kind == FetchKind::Inodes {
+                item.flags &= if is_unused { !flag::INODE_ASKED } else { u16::MAX };
+                if outcome != Outcome::Refused {
+                    item.set(flag::INODE_IN);
+                    if item.inode_at().is_some() {
+                        walk.touch(item);
+                    }
                 }
-                walk.fetched -= 1;
-                self.release(at, bytes);
-            }
-            if let Some(item) = self.tree.item_mut(about.directory, about.entry) {
-                item.flags &= !flag;
+            } else if is_unused {
+                let item = *item;
+                self.not_fetched(at, *about, item, outcome);
             }
         }
+        if let Some(walk) =
+            self.walks[at].as_mut().filter(|_| is_unused && flight.kind == FetchKind::Contents)
+        {
+            walk.batch = 0;
+        }
+    }
+
+    /// Nothing was read for an entry whose contents or blocks were to be fetched: they were in memory, cannot be read, or
+    /// may be asked for again later.
+    fn not_fetched(&mut self, at: usize, about: About, item: Item, outcome: Outcome) {
+        if item.kind == Kind::File {
+            if item.is(flag::OPENED | flag::PASSED) {
+                return;
+            }
+            let bytes = self.tree.missing(&item);
+            if let Some(walk) = &mut self.walks[at] {
+                walk.fetched -= 1;
+            }
+            self.release(at, bytes);
+        }
+        if let Some(item) = self.tree.item_mut(about.directory, about.entry) {
+            item.flags &= !flag::FETCHED;
+            item.flags |= if outcome == Outcome::Arrived { flag::RESIDENT } else { 0 };
+        }
+        if outcome != Outcome::Refused {
+            self.tree.take_pieces(about.directory, about.entry);
+        }
+    }
+
+    /// Nothing of a fetch was made.
+    fn refused(&mut self, at: usize) {
         if let Some(walk) = &mut self.walks[at] {
             walk.round = None;
             walk.refused_until = walk.clock + REFUSED_PATIENCE;
             walk.look_at = walk.refused_until;
-            if flight.kind == FetchKind::Contents {
-                walk.batch = 0;
-            }
         }
         self.give_up_trial(at);
     }

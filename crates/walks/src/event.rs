@@ -37,7 +37,7 @@ pub enum Event<'a> {
         /// The opened file.
         file: Node,
     },
-    /// A program looked an inode up without opening it (`stat`). Only some drivers see that: a mount does.
+    /// A program looked an inode up without opening it (`stat`). `watch` does not see that, and `mount` does not report it.
     LookedUp {
         /// The process.
         pid: ProcessId,

@@ -93,8 +93,10 @@
 //!
 //! # Limits
 //!
-//! - `OPT` reorders within a *period*: the time in which at least one walk is live, and at most [`RUNS_LIMIT`]
-//!   separate runs. An optimum that holds data for walks of a later period is outside of the comparison.
+//! - `OPT` reorders within a *period*. One ends when a walk ends and no other live walk has fetched or used anything that
+//!   counts, and after [`RUNS_LIMIT`] separate runs. An optimum that holds data for walks of a later period is outside of
+//!   the comparison. So is one that joins the passes of walks which follow one another while a third opens a directory now
+//!   and then: otherwise no second walk over data that was evicted meanwhile would earn anything on a busy machine.
 //! - With a driver that does not report reads, an open counts as the use of all fetched data of the file.
 //! - Costs are those of the profile: on a device that costs more, the bound is weaker in proportion.
 //! - If a program reads at unknown addresses, the positionings of a fetch are counted from the last known one.
@@ -103,7 +105,7 @@
 
 use crate::costs::Model;
 use crate::sweep::Sweep;
-use foreseek_units::{Lba, Nanos, SectorSpan};
+use foreseek_units::{Lba, Nanos, Pages, SectorSpan};
 
 /// How many separate runs of used sectors a period may have; then a new one begins. 24 bytes each: 6 MiB.
 pub(crate) const RUNS_LIMIT: usize = 1 << 18;
@@ -138,6 +140,22 @@ impl Account {
     }
 }
 
+/// What a use adds to the sums of its walk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Earned {
+    /// The growth of the optimum.
+    pub(crate) optimum: Nanos,
+    /// The least cost without prefetching.
+    pub(crate) alone: Nanos,
+}
+
+impl std::ops::AddAssign for Earned {
+    fn add_assign(&mut self, other: Self) {
+        self.optimum += other.optimum;
+        self.alone += other.alone;
+    }
+}
+
 /// The sums of the device.
 #[derive(Clone)]
 pub(crate) struct Ledger {
@@ -150,6 +168,7 @@ pub(crate) struct Ledger {
     head: Option<Lba>,
     spent: Nanos,
     optimum: Nanos,
+    periods: u64,
 }
 
 impl Ledger {
@@ -166,6 +185,7 @@ impl Ledger {
             head: None,
             spent: Nanos::ZERO,
             optimum: Nanos::ZERO,
+            periods: 0,
         }
     }
 
@@ -208,6 +228,17 @@ impl Ledger {
         pass.cost() + ways.unwrap_or(self.model.far() * 2)
     }
 
+    /// The same with so many pieces besides, of which nobody knows where they lie. Each may cost the longest way to it and,
+    /// if it interrupts the pass, back.
+    pub(crate) fn price_with_unknown(&self, pass: &Sweep, pieces: u64, each: Pages) -> Nanos {
+        if pieces == 0 {
+            return self.price(pass);
+        }
+        let far = self.model.far();
+        let ways = if pass.ends().is_some() { far * 2 * pieces } else { far * (pieces + 1) };
+        self.price(pass) + ways + self.model.slowest(each.sectors()) * pieces
+    }
+
     /// The address that a program has last used, if it is known.
     pub(crate) fn head(&self) -> Option<Lba> {
         self.head
@@ -230,15 +261,20 @@ impl Ledger {
         self.spent -= cost;
     }
 
-    /// Sectors were used that were not in memory before.
-    pub(crate) fn used(&mut self, account: &mut Account, span: SectorSpan) {
+    /// Sectors were used that were not in memory before; returns what that earns.
+    pub(crate) fn used(&mut self, span: SectorSpan) -> Earned {
         if self.used.runs() >= RUNS_LIMIT {
-            self.used.clear();
+            self.end_period();
         }
         self.set_head(span.end);
-        let grown = self.used.insert(&self.model, span);
-        account.optimum += grown;
-        self.optimum += grown;
+        Earned { optimum: self.used.insert(&self.model, span), alone: Nanos::ZERO }
+    }
+
+    /// A walk has earned this.
+    pub(crate) fn earn(&mut self, account: &mut Account, earned: Earned) {
+        account.optimum += earned.optimum;
+        account.alone += earned.alone;
+        self.optimum += earned.optimum;
     }
 
     /// A walk is over: its sums do not count from now on.
@@ -249,9 +285,15 @@ impl Ledger {
         self.pot = (self.pot + surplus.min(saved)).min(self.limit);
     }
 
-    /// There is no live walk.
-    pub(crate) fn rest(&mut self) {
+    /// What is used from here on is compared with an optimum of its own.
+    pub(crate) fn end_period(&mut self) {
+        self.periods += u64::from(self.used.runs() > 0);
         self.used.clear();
+    }
+
+    /// The periods that are over.
+    pub(crate) fn periods(&self) -> u64 {
+        self.periods
     }
 }
 
@@ -301,18 +343,46 @@ mod tests {
             let cost = ledger.allowed(&account, Nanos::ZERO);
             ledger.charge(&mut account, cost);
             ledger.settle(&account);
-            ledger.rest();
+            ledger.end_period();
         }
         assert_eq!((ledger.sums().0, ledger.sums().2), (full, Nanos::ZERO));
         // A walk that was predicted, and has saved more than that.
         let mut account = Account { own: full, alone: full * 3, ..Account::default() };
-        ledger.used(&mut account, block(1 << 20));
-        ledger.used(&mut account, block(1 << 24));
+        for place in [1 << 20, 1 << 24] {
+            let earned = ledger.used(block(place));
+            ledger.earn(&mut account, earned);
+        }
         let cost = ledger.allowed(&account, Nanos::ZERO);
         assert!(cost > Nanos::ZERO);
         ledger.charge(&mut account, cost / 2);
         ledger.settle(&account);
         assert!(ledger.sums().2 > Nanos::ZERO && ledger.sums().2 <= full);
+    }
+
+    proptest! {
+        /// A pass with pieces anywhere, each of which interrupts it, or without a pass.
+        #[test]
+        fn pieces_at_unknown_places_are_charged_what_they_can_cost(
+            pass in prop::collection::btree_set(0u64..100_000, 0..6),
+            unknown in prop::collection::vec(0u64..100_000, 1..6), head in 0u64..100_000,
+        ) {
+            let mut ledger = ledger();
+            ledger.set_head(Lba(head * 8000));
+            let model = ledger.model().clone();
+            let sweep = Sweep::over(&model, pass.iter().map(|at| block(at * 8000)));
+            let price = ledger.price_with_unknown(&sweep, unknown.len() as u64, Pages(1));
+            let mut order: Vec<u64> = pass.into_iter().collect();
+            for (nth, at) in unknown.iter().enumerate() {
+                order.insert((2 * nth).min(order.len()), *at);
+            }
+            let (mut cost, mut at) = (Nanos::ZERO, Lba(head * 8000));
+            for span in order.iter().map(|at| block(at * 8000)) {
+                cost += model.step(at, span.start) + model.transfer(span);
+                at = span.end;
+            }
+            cost += model.step(at, Lba(head * 8000));
+            prop_assert!(price >= cost, "{price} {cost}");
+        }
     }
 
     #[derive(Clone, Debug)]
@@ -353,7 +423,8 @@ mod tests {
                     }
                     Act::Use(at, place) => {
                         used.insert(place);
-                        ledger.used(&mut walks[at], block(place));
+                        let earned = ledger.used(block(place));
+                        ledger.earn(&mut walks[at], earned);
                         walks[at].alone += model.near();
                     }
                     Act::Own(at, ms) => walks[at].own += Nanos::from_millis(ms),

@@ -64,7 +64,8 @@ mod walk;
 
 pub use bursts::{Bursts, Counted, QUIET};
 pub use command::{
-    COMMANDS_LIMIT, Command, Commands, InodeFetch, LISTS_LIMIT, ListCondition, NODES_LIMIT, PARTS_LIMIT, Part,
+    COMMANDS_LIMIT, Command, Commands, InodeFetch, LISTS_LIMIT, ListCondition, NODES_LIMIT, OPENED_LIMIT,
+    PARTS_LIMIT, Part,
 };
 pub use engine::Walks;
 pub use entered::{Entered, Opened, Visited};

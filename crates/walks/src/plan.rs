@@ -25,7 +25,7 @@
 
 use crate::state::{About, FetchKind, PendingPlace, State};
 use crate::sweep::Sweep;
-use crate::tree::{BLOCKS_LIMIT, CHAIN_LIMIT, Listing, flag};
+use crate::tree::{BLOCKS_LIMIT, CHAIN_LIMIT, Item, Listing, flag};
 use crate::walk::{Walk, inode_block};
 use crate::{Command, InDirectory, InodeFetch, Kind, LISTS_LIMIT, ListCondition, NODES_LIMIT, Node, Stopped};
 use foreseek_units::{Bytes, Nanos, SectorSpan};
@@ -37,7 +37,8 @@ pub(crate) const FILES_FIRST: u64 = 8;
 /// Directories opened, or look-ups, before directories and inodes are fetched for a walk that opens no files.
 const DIRECTORIES_FIRST: u64 = 8;
 const LOOKUPS_FIRST: u64 = 16;
-/// The most entries that one look visits: a look takes some milliseconds at most.
+/// The most entries that one look visits: some milliseconds. In random order it also passes over opened entries of directories
+/// that have others: some tens of milliseconds over a million, but rounds grow with the cost of the walk.
 pub(crate) const VISITS_LIMIT: u64 = 1 << 17;
 /// How many of these a directory counts for that is not listed: its subtree may be large.
 const SUBTREE_WORTH: u64 = 64;
@@ -247,7 +248,7 @@ impl State {
             } else if aim != Aim::Directories && wants(item.class) && !item.is(flag::FETCHED) {
                 let placed = item.is(flag::PLACED);
                 found.unknown += u64::from(!placed);
-                if aim == Aim::Files && placed && item.pieces != crate::tree::NO_PIECES {
+                if aim == Aim::Files && placed && self.fits(item) {
                     if manner.may_skip(found.unknown, found.files.len() as u64) {
                         found.files.push(about);
                     }
@@ -266,6 +267,11 @@ impl State {
             found.ahead < horizon && found.visits < VISITS_LIMIT
         });
         found
+    }
+
+    /// Whether it has contents to fetch that memory can hold.
+    fn fits(&self, item: &Item) -> bool {
+        item.pieces != crate::tree::NO_PIECES && self.tree.missing(item) <= self.settings.budget
     }
 
     fn find_directory(&self, about: About, aim: Aim, found: &mut Found) {
@@ -457,10 +463,8 @@ impl State {
                 if let Some(span) = span {
                     pass.insert(self.ledger.model(), span);
                 }
-                // Without a known address each block may cost a positioning.
                 let is_new = span.is_none() && unplaced.insert(block);
-                let positionings = self.ledger.model().average() * unplaced.len() as u64;
-                let price = self.ledger.price(&pass) + positionings;
+                let price = self.ledger.price_with_unknown(&pass, unplaced.len() as u64, reads.together);
                 if price > allowed {
                     is_full = true;
                     pass = Sweep::over(self.ledger.model(), spans.iter().copied());

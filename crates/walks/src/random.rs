@@ -95,7 +95,8 @@ impl Manner for InRandomOrder {
     /// Visits all files that were neither opened nor passed, and all directories.
     fn expect(&self, walk: &Walk, tree: &Tree, visit: &mut dyn FnMut(Key, u32, &Item) -> bool) {
         for key in &walk.all {
-            let items = tree.get(*key).map_or(&[][..], |directory| &directory.items);
+            let directory = tree.get(*key).filter(|directory| directory.unopened() > 0);
+            let items = directory.map_or(&[][..], |directory| &directory.items);
             for (entry, item) in items.iter().enumerate() {
                 let wanted = match item.kind {
                     Kind::File => !item.is(flag::OPENED | flag::PASSED),

@@ -1,13 +1,14 @@
 //! The actions of programs: opens, look-ups and reads become walks, votes and uses.
 
+use crate::ledger::Earned;
 use crate::order::SLACK;
 use crate::plan::FILES_FIRST;
 use crate::state::{About, Reading, State, WALKS_LIMIT};
-use crate::tree::{CHAIN_LIMIT, DEPTH_LIMIT, EARLY_LIMIT, Key, Listing, flag};
+use crate::tree::{CHAIN_LIMIT, DEPTH_LIMIT, Directory, EARLY_LIMIT, Key, Listing, flag};
 use crate::walk::{ACTIVE, Walk};
 use crate::{Command, InDirectory, Kind, LISTS_LIMIT, ListCondition, Node};
 use foreseek_seam::{Extent, ProcessId};
-use foreseek_units::{Bytes, Instant, PageIndex, Pages, SectorSpan, Span};
+use foreseek_units::{Bytes, Instant, Nanos, PageIndex, Pages, SectorSpan, Span};
 
 /// Files or directories opened before the walk's opened directories are listed. The program has listed them
 /// itself, so that this costs the device nothing.
@@ -207,14 +208,15 @@ impl State {
         if from == PageIndex::ZERO {
             self.count_use(at, about, item.flags);
         }
-        let Some(walk) = &mut self.walks[at] else { return };
+        let mut earned = Earned::default();
         for piece in self.tree.pieces(&item) {
             let pages = Span::new(from.max(piece.page), end.min(piece.page + piece.pages));
             if !pages.is_empty() {
                 let lba = piece.lba + (pages.start - piece.page).sectors();
-                self.ledger.used(&mut walk.account, SectorSpan::at(lba, pages.len().sectors()));
+                earned += self.ledger.used(SectorSpan::at(lba, pages.len().sectors()));
             }
         }
+        self.earn(at, &item, earned);
     }
 
     /// Starts to follow a directory: in the walk of its parent, or in a new one.
@@ -244,9 +246,8 @@ impl State {
 
     /// The walk to replace: one without fetches, and of these the one without events for longest.
     fn least(&self) -> usize {
-        let value = |at: &usize| {
-            self.walks[*at].as_ref().map(|walk| (walk.account.spent > foreseek_units::Nanos::ZERO, walk.last))
-        };
+        let value =
+            |at: &usize| self.walks[*at].as_ref().map(|walk| (walk.account.spent > Nanos::ZERO, walk.last));
         (0..WALKS_LIMIT).min_by_key(value).unwrap_or(0)
     }
 
@@ -271,6 +272,9 @@ impl State {
             }
             let quiet = walk.quiet.is_some();
             if let Some(above) = &mut self.walks[at] {
+                let clock = above.clock.max(walk.clock);
+                above.advance_clock(&mut self.tree, clock);
+                walk.advance_clock(&mut self.tree, clock);
                 above.join(&mut walk);
                 if quiet || above.quiet.is_some() {
                     self.wake(at);
@@ -319,7 +323,12 @@ impl State {
         if !may || walk.lists as usize >= LISTS_LIMIT {
             return false;
         }
-        let condition = if directory.entered { ListCondition::InMemory } else { condition };
+        let condition = match (condition, directory.opener) {
+            _ if directory.entered => ListCondition::InMemory,
+            (ListCondition::Always, Some(opener)) if directory.opened => ListCondition::Opened(opener),
+            _ => condition,
+        };
+        directory.may_ask_again = matches!(condition, ListCondition::InMemory | ListCondition::Opened(_));
         directory.listing = Listing::Asked;
         walk.lists += 1;
         walk.listed += 1;
@@ -380,7 +389,9 @@ impl State {
         if let Some(lba) = lba.filter(|_| first) {
             self.ledger.set_head(lba);
             if asked {
-                self.ledger.used(&mut walk.account, inodes.holding(lba));
+                let item = *item;
+                let earned = self.ledger.used(inodes.holding(lba));
+                self.earn(at, &item, earned);
             }
         }
     }
@@ -396,15 +407,17 @@ impl State {
         if before & flag::FETCHED == 0 {
             walk.account.own += match before & flag::PLACED {
                 0 => model.near(),
-                _ if bytes.is_zero() => foreseek_units::Nanos::ZERO,
+                _ if bytes.is_zero() => Nanos::ZERO,
                 _ => model.near() + transfer,
             };
             return;
         }
-        walk.account.alone += model.near() + transfer;
+        let earned = Earned { optimum: Nanos::ZERO, alone: model.near() + transfer };
+        self.earn(at, &item, earned);
         if item.kind == Kind::Directory {
             return;
         }
+        let Some(walk) = &mut self.walks[at] else { return };
         walk.used += 1;
         self.totals[1] += bytes;
         if before & flag::PASSED != 0 {
@@ -417,11 +430,13 @@ impl State {
 
     /// All of its missing pieces count as used.
     fn use_contents(&mut self, at: usize, about: About) {
+        let Some(item) = self.tree.item(about.directory, about.entry).copied() else { return };
         let pieces = self.tree.take_pieces(about.directory, about.entry);
-        let Some(walk) = &mut self.walks[at] else { return };
+        let mut earned = Earned::default();
         for piece in &pieces.0 {
-            self.ledger.used(&mut walk.account, piece.sectors());
+            earned += self.ledger.used(piece.sectors());
         }
+        self.earn(at, &item, earned);
     }
 
     /// Follows the reads of a file; stops to follow the one opened longest ago.
@@ -455,8 +470,7 @@ impl State {
         let (Some(walk), Some(directory)) = (&self.walks[at], self.tree.get_mut(key)) else { return };
         let Some(order) = walk.order(directory) else { return };
         let until = directory.reached(order).saturating_sub(SLACK);
-        let from = if directory.passed.0 == Some(order) { directory.passed.1 } else { 0 };
-        directory.passed = (Some(order), until.max(from));
+        let from = directory.pass(order, until);
         for position in from..until {
             let entry = self.tree.get(key).and_then(|directory| directory.nth(order, position));
             if let Some(entry) = entry {
@@ -495,7 +509,7 @@ impl State {
             let Some((key, _)) = front else { return };
             walk.left.pop_front();
             let Some(directory) = self.tree.get(key) else { continue };
-            let (touched, count) = (directory.touched, directory.items.len() as u32);
+            let touched = directory.touched;
             if touched + ACTIVE >= clock {
                 continue;
             }
@@ -505,7 +519,8 @@ impl State {
                 }
                 continue;
             }
-            for entry in 0..count {
+            let unpassed = self.tree.get_mut(key).map_or(0..0, Directory::pass_all);
+            for entry in unpassed {
                 self.pass_one(at, key, entry);
             }
         }
@@ -571,7 +586,7 @@ impl State {
         self.ledger.settle(&walk.account);
         self.ended += 1;
         if self.live().all(|walk| walk.account.cost() == walk.account.own && walk.account.optimum.is_zero()) {
-            self.ledger.rest();
+            self.ledger.end_period();
         }
         self.held -= walk.held;
         self.totals[2] += walk.held;

@@ -2,11 +2,11 @@
 
 use crate::classes::Classes;
 use crate::costs::Model;
-use crate::ledger::Ledger;
+use crate::ledger::{Earned, Ledger};
 use crate::speed::Speed;
-use crate::tree::{Key, Tree};
+use crate::tree::{Item, Key, Tree, flag};
 use crate::walk::Walk;
-use crate::{Command, Node, Settings, Status, Stopped, WalkStatus};
+use crate::{Command, Kind, Node, Settings, Status, Stopped, WalkStatus};
 use foreseek_seam::FetchId;
 use foreseek_units::{
     Bytes, DeviceCosts, Instant, Lba, Nanos, PageIndex, SECTORS_PER_PAGE, SectorSpan, Sectors,
@@ -57,6 +57,8 @@ pub(crate) struct PendingFetch {
     pub(crate) kind: FetchKind,
     pub(crate) items: Vec<About>,
     pub(crate) charge: Nanos,
+    /// What uses of its items will have earned once it is known that it has read something.
+    pub(crate) earned: Earned,
     /// When it was requested.
     pub(crate) begun: Instant,
     /// It reads as much from the device at least, if nothing of it is in memory; zero if its end is not reported.
@@ -171,8 +173,29 @@ impl State {
             }
         }
         let begun = self.now;
-        self.in_flight.insert(fetch, PendingFetch { walk: Some(at), kind, items, charge, begun, least });
+        self.mark(&items, flag::IN_FLIGHT);
+        let earned = Earned::default();
+        self.in_flight
+            .insert(fetch, PendingFetch { walk: Some(at), kind, items, charge, earned, begun, least });
         fetch
+    }
+
+    /// Records what the use of an item has earned: at once, or when it is known whether its fetch has read anything.
+    pub(crate) fn earn(&mut self, at: usize, item: &Item, earned: Earned) {
+        let Some(walk) = &mut self.walks[at] else { return };
+        let flights = [walk.metadata, walk.contents];
+        let flights = &flights[..2 * usize::from(item.is(flag::IN_FLIGHT))];
+        let kind = match item.kind {
+            _ if !item.is(flag::FETCHED) => FetchKind::Inodes,
+            Kind::Directory => FetchKind::Blocks,
+            Kind::File | Kind::Other => FetchKind::Contents,
+        };
+        let is_its = |it: &&FetchId| self.in_flight.get(it).is_some_and(|it| it.kind == kind);
+        let flight = flights.iter().flatten().find(is_its).copied();
+        match flight.and_then(|it| self.in_flight.get_mut(&it)) {
+            Some(flight) => flight.earned += earned,
+            None => self.ledger.earn(&mut walk.account, earned),
+        }
     }
 
     /// Bytes are held no more.
@@ -198,6 +221,7 @@ impl State {
         Status {
             walks,
             ended: self.ended,
+            periods: self.ledger.periods(),
             directories: directories as u64,
             entries: entries as u64,
             spent,

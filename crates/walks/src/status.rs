@@ -61,6 +61,8 @@ pub struct Status {
     pub walks: Vec<WalkStatus>,
     /// Walks that are over.
     pub ended: u64,
+    /// Periods that are over, each with an optimum of its own.
+    pub periods: u64,
     /// Directories that are known.
     pub directories: u64,
     /// Entries that are known.

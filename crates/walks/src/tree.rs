@@ -9,6 +9,7 @@ use crate::{Entry, InodeReads, Kind, Node};
 use foreseek_seam::{Extent, ProcessId};
 use foreseek_units::{Bytes, Lba, PageIndex, Pages};
 use rustc_hash::FxHashMap;
+use std::ops::Range;
 
 /// The most known directories. The measured tree of 30,000 files has 2,542; some 400 bytes each, 26 MiB.
 pub(crate) const DIRECTORIES_LIMIT: usize = 1 << 16;
@@ -46,6 +47,8 @@ pub(crate) mod flag {
     pub(crate) const LOOKED: u16 = 1 << 8;
     /// All of it was in memory when it was placed.
     pub(crate) const RESIDENT: u16 = 1 << 9;
+    /// A fetch of its inode, its contents or its blocks is under way.
+    pub(crate) const IN_FLIGHT: u16 = 1 << 10;
 }
 
 /// An entry.
@@ -170,6 +173,8 @@ pub(crate) struct Directory {
     pub(crate) opened: bool,
     /// A program opened files in it or below it, and none has listed it: a listing may read from the device.
     pub(crate) entered: bool,
+    /// If it cannot be listed at present, that may change.
+    pub(crate) may_ask_again: bool,
     /// Its walk's clock from which on a listing may be requested again.
     pub(crate) list_from: u64,
     /// The last process that opened it.
@@ -196,8 +201,10 @@ pub(crate) struct Directory {
     reach: Reach,
     /// The same for opened subdirectories.
     below: Reach,
-    /// The position up to which entries were marked as passed, and the order of that position.
-    pub(crate) passed: (Option<Order>, usize),
+    /// The position up to which entries were marked as passed, in each order and its reverse.
+    passed: [[u32; 2]; 3],
+    /// All entries were marked as passed.
+    all_passed: bool,
 }
 
 impl Directory {
@@ -213,6 +220,7 @@ impl Directory {
             unseen: false,
             opened: false,
             entered: false,
+            may_ask_again: false,
             list_from: 0,
             opener: None,
             rank: 0,
@@ -229,7 +237,8 @@ impl Directory {
             last: [None; 2],
             reach: Reach::default(),
             below: Reach::default(),
-            passed: (None, 0),
+            passed: [[0; 2]; 3],
+            all_passed: false,
         }
     }
 
@@ -250,7 +259,8 @@ impl Directory {
         }
         (self.by_inode, self.by_name) = (by_inode, by_name);
         (self.reach, self.below) = (Reach::default(), Reach::default());
-        (self.last, self.passed) = ([None; 2], (None, 0));
+        self.last = [None; 2];
+        (self.passed, self.all_passed) = ([[0; 2]; 3], false);
         self.listing = Listing::Known;
     }
 
@@ -288,10 +298,25 @@ impl Directory {
 
     /// Files that were passed, and not fetched, are expected again.
     pub(crate) fn take_back_passed(&mut self) {
-        self.passed = (None, 0);
+        (self.passed, self.all_passed) = ([[0; 2]; 3], false);
         for item in self.items.iter_mut().filter(|item| !item.is(flag::FETCHED)) {
             item.flags &= !flag::PASSED;
         }
+    }
+
+    /// The entries up to this position of an order are marked as passed; returns up to where they were before.
+    pub(crate) fn pass(&mut self, order: Order, until: usize) -> usize {
+        let passed = &mut self.passed[order.by as usize][usize::from(order.reversed)];
+        let from = *passed as usize;
+        *passed = until.max(from) as u32;
+        from
+    }
+
+    /// All entries are marked as passed; returns those that may not be.
+    pub(crate) fn pass_all(&mut self) -> Range<u32> {
+        let all = if self.all_passed { 0 } else { self.items.len() as u32 };
+        self.all_passed = true;
+        0..all
     }
 
     /// What was in memory is asked for again. So are inodes that were neither fetched nor used.
@@ -461,7 +486,8 @@ impl Tree {
         let items = std::mem::take(&mut directory.items);
         (directory.by_inode, directory.by_name) = (Vec::new(), Vec::new());
         (directory.reach, directory.below) = (Reach::default(), Reach::default());
-        (directory.last, directory.passed) = ([None; 2], (None, 0));
+        directory.last = [None; 2];
+        (directory.passed, directory.all_passed) = ([[0; 2]; 3], false);
         directory.listing = Listing::None;
         self.entries -= items.len();
         for item in items.iter().filter(|item| item.pieces != NO_PIECES) {
@@ -535,6 +561,33 @@ mod tests {
     fn an_entry_is_as_small_as_stated() {
         assert_eq!(size_of::<Item>() + 2 * size_of::<u32>(), 40);
         assert!(size_of::<Directory>() <= 408, "{}", size_of::<Directory>());
+    }
+
+    /// Whatever order a program seems to be in from one open to the next, each position is passed once in each.
+    #[test]
+    fn positions_are_passed_once_in_each_order() {
+        let mut directory = Directory::new(node(1), None, 0);
+        let orders = crate::order::ALL.map(|by| [false, true].map(|reversed| Order { by, reversed }));
+        let mut passed = 0;
+        for until in 0..1000 {
+            for order in orders.as_flattened() {
+                passed += until - directory.pass(*order, until);
+            }
+        }
+        assert_eq!(passed, 6 * 999);
+        let entries: Vec<Entry<'_>> = (0..9)
+            .map(|inode| Entry {
+                node: node(inode),
+                kind: Kind::File,
+                name: b"",
+                inode_at: None,
+                inode_in_memory: false,
+            })
+            .collect();
+        directory.list(&entries, |_| 0);
+        assert_eq!((directory.pass_all(), directory.pass_all()), (0..9, 0..0));
+        directory.take_back_passed();
+        assert_eq!(directory.pass_all(), 0..9);
     }
 
     proptest! {

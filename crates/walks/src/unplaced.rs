@@ -5,7 +5,7 @@
 //! therefore never less than what has been read can have cost, whatever the addresses:
 //!
 //! - for what was read, the way from one to the next in the order in which it was read ([`Event::BlocksRead`]),
-//!   from where a program was last known to read, and back there;
+//!   from where a program was last known to read, and back there; what the report leaves out stays charged as below;
 //! - for each block that may still be read for a listing under way, the longest positioning of the device and the
 //!   slowest transfer, and the longest way back.
 //!
@@ -54,13 +54,16 @@ pub(crate) struct Unplaced {
 }
 
 impl Unplaced {
-    /// Joins the listings of two walks that are one: what was charged for the other stays.
+    /// Joins the listings of two walks that are one. The device may be anywhere between those of both.
     pub(crate) fn join(&mut self, other: &Self) {
+        if other.lists > 0 {
+            self.at = None;
+        }
         self.lists += other.lists;
         self.blocks += other.blocks;
-        self.way += other.charged;
+        self.way += other.way;
         self.charged += other.charged;
-        self.expected += other.charged;
+        self.expected += other.expected;
         for (sum, of) in self.earlier.iter_mut().zip(other.earlier) {
             *sum += of;
         }
@@ -106,13 +109,18 @@ impl Unplaced {
         self.lists = self.lists.saturating_sub(1);
         self.blocks = self.blocks.saturating_sub(blocks);
         let Some(read) = read else {
-            (self.way, self.at) = (self.way + model.average(), None);
+            (self.way, self.at) = (self.way + model.average() * blocks, None);
             return;
         };
         for span in read {
             let from = self.at.or(head.filter(|_| self.way.is_zero()));
             self.way += from.map_or(model.far(), |from| model.step(from, span.start)) + model.transfer(*span);
             self.at = Some(span.end);
+        }
+        let reported: u64 = read.iter().map(|span| span.len().get().div_ceil(SECTORS_PER_PAGE)).sum();
+        if !read.is_empty() && reported < blocks {
+            // The report is cut: the others may lie anywhere.
+            (self.way, self.at) = (self.way + worst(model, blocks - reported), None);
         }
     }
 
@@ -276,6 +284,36 @@ mod tests {
             let back = at.filter(|_| !naive.is_zero()).map_or(Nanos::ZERO, |at| head.map_or(model.far(), |head| model.step(at, head)));
             prop_assert_eq!(unplaced.price(&model, head), naive + back);
         }
+    }
+
+    /// Two walks are joined while each has listings under way: each answer lowers the charge, and in the end it is the
+    /// cost of both ways.
+    #[test]
+    fn joined_listings_are_charged_once() {
+        let model = model("barracuda-500g");
+        let places = [[8, 1 << 12], [1 << 20, 1 << 28]];
+        let span = |lba: u64| SectorSpan::at(Lba(lba), Sectors(8));
+        let mut both = places.map(|_| Unplaced::default());
+        for (unplaced, places) in both.iter_mut().zip(places) {
+            places.iter().for_each(|_| unplaced.begin(1));
+            unplaced.end(&model, None, 1, Some(&[span(places[0])]));
+            unplaced.charged = unplaced.price(&model, None);
+        }
+        let [mut one, other] = both;
+        let charged = one.charged + other.charged;
+        one.join(&other);
+        assert_eq!(one.charged, charged);
+        let mut before = charged;
+        for places in places {
+            let now = one.price(&model, None);
+            assert!(now <= before, "{now} {before}");
+            one.end(&model, None, 1, Some(&[span(places[1])]));
+            before = now;
+        }
+        let far = model.far();
+        let ways = far * 2 + far + model.step(span(places[0][1]).end, Lba(places[1][1]));
+        let transfers: Nanos = places.iter().flatten().map(|lba| model.transfer(span(*lba))).sum();
+        assert_eq!(one.price(&model, None), ways + transfers + far);
     }
 
     #[test]

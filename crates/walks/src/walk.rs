@@ -215,13 +215,12 @@ impl Walk {
         }
     }
 
-    /// Takes over the sums of a walk whose top lies below this one.
+    /// Takes over the sums of a walk whose top lies below this one, and whose clock shows the same.
     pub(crate) fn join(&mut self, other: &mut Self) {
         self.all.append(&mut other.all);
         self.directories += other.directories;
         self.files += other.files;
         self.lookups += other.lookups;
-        self.clock += other.clock;
         self.account.join(&other.account);
         self.cursor = other.cursor.or(self.cursor);
         self.opened = other.opened;
@@ -264,6 +263,28 @@ impl Walk {
         self.unseen |= other.unseen;
         self.missing |= other.missing;
         self.left.extend(other.left.drain(..));
+        self.left.make_contiguous().sort_by_key(|(_, left)| *left);
+    }
+
+    /// Its clock shows this from now on. What is so many opens ago stays so.
+    pub(crate) fn advance_clock(&mut self, tree: &mut Tree, clock: u64) {
+        let more = clock.saturating_sub(self.clock);
+        if more == 0 {
+            return;
+        }
+        self.clock = clock;
+        for directory in &self.all {
+            if let Some(directory) = tree.get_mut(*directory) {
+                directory.touched += more;
+                directory.list_from += more;
+            }
+        }
+        for (_, left) in &mut self.left {
+            *left += more;
+        }
+        for at in [&mut self.look_at, &mut self.refused_until, &mut self.over_at] {
+            *at += more;
+        }
     }
 
     fn tally(&mut self, class: u8, way: usize, count: u32) {

@@ -231,7 +231,8 @@ impl Driver {
     fn done(&mut self, fetch: FetchId, asked: Bytes) -> Result<(), TestCaseError> {
         let outcome = [Outcome::Arrived, Outcome::Arrived, Outcome::Partly, Outcome::Refused]
             [self.dice.roll(4) as usize];
-        let fetched_bytes = if outcome == Outcome::Arrived { asked } else { asked / 2 };
+        let part = if outcome == Outcome::Arrived { 1 } else { 2 };
+        let fetched_bytes = if self.dice.roll(4) == 0 { Bytes::ZERO } else { asked / part };
         self.notify(Event::Done { fetch, fetched_bytes, outcome })
     }
 

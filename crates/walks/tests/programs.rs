@@ -9,7 +9,7 @@ use common::{Act, Dice, Flat, Layout, Reading, Tree, World, walk, walk_in};
 use foreseek_seam::ProcessId;
 use foreseek_units::{Bytes, Instant, Nanos};
 use foreseek_walks::{
-    Command, Commands, DeviceNo, Event, ListCondition, Node, Settings, Status, Stopped, Walks,
+    Command, Commands, DeviceNo, Event, InDirectory, ListCondition, Node, Settings, Status, Stopped, Walks,
 };
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -72,9 +72,13 @@ fn show(name: &str, ran: &Ran) {
 #[test]
 fn each_order_is_recognised_and_gains_unless_it_is_disk_order() {
     let tree = fresh();
-    for (reading, name) in
-        [(Reading::Listing, "listing"), (Reading::Reversed, "listing, reversed"), (Reading::Name, "name")]
-    {
+    for (reading, name) in [
+        (Reading::Listing, "listing"),
+        (Reading::Reversed, "listing, reversed"),
+        (Reading::Name, "name"),
+        (Reading::ReversedName, "name, reversed"),
+        (Reading::ReversedInode, "inode, reversed"),
+    ] {
         for files_first in [false, true] {
             let ran = run(&tree, &walk(&tree, reading, files_first));
             show(&format!("{name}, files first {files_first}"), &ran);
@@ -105,6 +109,58 @@ fn a_program_in_disk_order_loses_nothing() {
     let ran = run(&tree, &walk(&tree, Reading::Inode, false));
     show("inode", &ran);
     assert!(ran.gain() > 0.98, "{}", ran.gain());
+}
+
+/// No fetch takes longer than the walk has cost by then, or would have cost without fetches: whatever lies before a file.
+#[test]
+fn no_fetch_takes_longer_than_the_walk_has_cost() {
+    let tree = fresh();
+    for reading in [Reading::Listing, Reading::Name, Reading::Inode, Reading::ReversedInode] {
+        let mut stock = World::new(Arc::new(Flat), tree.clone(), None);
+        let mut world = World::new(Arc::new(Flat), tree.clone(), Some(Settings::default()));
+        let mut worst = 0.0f64;
+        for act in walk(&tree, reading, false) {
+            stock.act(act);
+            world.act(act);
+            for [own, fetches, took] in world.each_fetch.drain(..) {
+                let cost = own + fetches.max(stock.own.time - own);
+                worst = worst.max(took.as_secs_f64() / cost.as_secs_f64());
+            }
+        }
+        eprintln!("{reading:?}: {worst:.2}");
+        assert!(worst <= 1.1, "{reading:?}: {worst}");
+    }
+}
+
+/// Threads that each take a directory (rg): as many are read at a time, in turn.
+#[test]
+fn threads_in_a_directory_each_are_one_walk() {
+    const THREADS: usize = 4;
+    let tree = fresh();
+    // What each thread has to do: a directory and its files.
+    let mut tasks: Vec<Vec<Act>> = Vec::new();
+    for act in walk(&tree, Reading::Listing, true) {
+        match (act, tasks.last_mut()) {
+            (Act::Directory(_), _) | (_, None) => tasks.push(vec![act]),
+            (act, Some(task)) => task.push(act),
+        }
+    }
+    let mut waiting = tasks.into_iter();
+    let mut threads: Vec<std::vec::IntoIter<Act>> = vec![Vec::new().into_iter(); THREADS];
+    let mut acts = Vec::new();
+    while acts.len() < tree.files() + tree.directories.len() {
+        for thread in &mut threads {
+            let next = thread.next().or_else(|| {
+                *thread = waiting.next()?.into_iter();
+                thread.next()
+            });
+            acts.extend(next);
+        }
+    }
+    let ran = run(&tree, &acts);
+    show("threads in a directory each", &ran);
+    assert_eq!((ran.status.walks.len(), ran.status.walks[0].order), (1, Some("listing")));
+    assert!(ran.gain() > 3.0, "{}", ran.gain());
 }
 
 #[test]
@@ -256,6 +312,7 @@ fn a_walk_of_directories_alone_loses_nothing() {
         let ran = run(&tree, &acts);
         show(&format!("directories alone, {layout:?}"), &ran);
         assert_eq!(ran.status.walks[0].fetched, 0, "no contents");
+        assert!(ran.fetched > Nanos::ZERO, "directories and inodes");
         assert!(ran.gain() > 0.98, "{}", ran.gain());
     }
 }
@@ -271,6 +328,7 @@ fn a_walk_of_look_ups_has_inodes_fetched() {
     let ran = run(&tree, &looks.collect::<Vec<_>>());
     show("look-ups", &ran);
     assert_eq!(ran.status.walks[0].fetched, 0, "no contents");
+    assert!(ran.fetched > Nanos::ZERO, "inodes");
     assert!(ran.gain() > 0.98, "{}", ran.gain());
 }
 
@@ -523,8 +581,8 @@ fn the_driver_gets_the_process_that_may_pass_through_a_directory() {
         parent = Some(directory);
     }
     asked.sort_by_key(|it| it.0);
-    let always = ListCondition::Always;
-    assert_eq!(asked, [(1, ListCondition::UnlessPassedBy(pid)), (2, always), (3, always)]);
+    let opened = ListCondition::Opened(pid);
+    assert_eq!(asked, [(1, ListCondition::UnlessPassedBy(pid)), (2, opened), (3, opened)]);
 }
 
 /// A program that opens all directories, and then files in random order: a training job.
@@ -593,6 +651,79 @@ fn inodes_in_memory_earn_nothing() {
     assert!(status.optimum <= world.optimum(), "{} {}", status.optimum, world.optimum());
 }
 
+/// Another program has read all before a fetch comes to it: the fetch costs nothing, and its use earns nothing.
+#[test]
+fn what_others_have_read_meanwhile_earns_nothing() {
+    let tree = fresh();
+    let mut world = World::new(Arc::new(Flat), tree.clone(), Some(Settings::default()));
+    world.overtaken = true;
+    walk(&tree, Reading::Listing, false).iter().for_each(|act| world.act(*act));
+    let status = world.engine.as_ref().expect("an engine").status();
+    assert!(!world.batches.is_empty());
+    assert!(status.optimum <= world.optimum(), "{} {}", status.optimum, world.optimum());
+    assert_eq!((status.held, status.walks[0].fetched), (Bytes::ZERO, 0));
+}
+
+/// Two programs read two trees, each with two threads in two directories. A third one opens the directory above: they are one
+/// walk from then on, and no directory at which one is at work counts as left.
+#[test]
+fn walks_that_become_one_keep_their_places() {
+    const FILES: usize = 400;
+    let mut tree = one_directory(4 * FILES);
+    let files: Vec<common::File> = std::mem::take(&mut tree.directories[0].files);
+    let mut files = files.chunks(FILES);
+    tree.directories[0].listing.clear();
+    for at in 1..7 {
+        let parent = [0, 0, 1, 1, 2, 2][at - 1];
+        let files = if at > 2 { files.next().expect("enough").to_vec() } else { Vec::new() };
+        let (inode, lba) = (90_000 + at as u64, 8 * at as u64);
+        let listing = (0..files.len()).collect();
+        let name = format!("d{at}");
+        let directory = common::Directory {
+            inode,
+            name,
+            parent: Some(parent),
+            lba,
+            files,
+            listing,
+            ..Default::default()
+        };
+        tree.directories.push(directory);
+        tree.directories[parent].below.push(at);
+        tree.directories[parent].listing.push(common::BELOW + at);
+    }
+    let mut world = World::new(Arc::new(Flat), tree, Some(Settings::default()));
+    [1, 3, 4, 2, 5, 6].into_iter().for_each(|at| world.act(Act::Directory(at)));
+    for nth in 0..FILES {
+        for at in [3, 4, 5, 6] {
+            world.act(Act::File(at, nth));
+        }
+        if nth == FILES / 4 {
+            assert_eq!(world.engine.as_ref().expect("an engine").status().walks.len(), 2);
+            world.act(Act::Directory(0));
+        } else if nth > FILES / 4 {
+            let status = world.engine.as_ref().expect("an engine").status();
+            assert_eq!((status.walks.len(), status.walks[0].wasted), (1, 0), "{status:?}");
+            assert!(status.walks[0].fetched > FILES as u64, "{status:?}");
+        }
+    }
+}
+
+/// Files that do not fit into memory are left to the program, and do not hold up those behind them.
+#[test]
+fn files_larger_than_memory_do_not_hold_up_others() {
+    let mut tree = one_directory(4000);
+    let mut large = 0;
+    for file in tree.directories[0].files.iter_mut().step_by(20) {
+        (file.lba, file.pages) = (100_000_000 + large * 8192, 1024);
+        large += 1;
+    }
+    let settings = Settings { budget: Bytes::mib(2), ..Settings::default() };
+    let ran = run_with(&tree, &walk(&tree, Reading::Listing, false), settings);
+    show("files larger than memory among others", &ran);
+    assert!(ran.status.walks[0].used * 10 >= (4000 - large) * 7, "{:?}", ran.status.walks[0]);
+}
+
 /// All files of a tree in random order.
 fn gains_in_random_order(name: &str, tree: &Tree) {
     let ran = run(tree, &in_random_order(tree, |_| true));
@@ -620,7 +751,7 @@ fn few_large_directories_in_random_order_are_read_in_one_pass() {
             lba: 8 * at as u64,
             files: files.to_vec(),
             listing: (0..files.len()).collect(),
-            below: Vec::new(),
+            ..Default::default()
         });
         tree.directories[0].below.push(at + 1);
         tree.directories[0].listing.push(common::BELOW + at + 1);
@@ -871,6 +1002,35 @@ fn a_program_with_a_list_does_not_delay_one_that_lists() {
     let mut out = Commands::new();
     let event = Event::DirectoryOpened { pid: lister, directory: node(10), parent: Some(node(1)) };
     engine.on(Instant(9), event, &mut out);
-    assert!(out.drain().any(|it| matches!(it, Command::List { directory, condition: ListCondition::Always }
-        if directory.node == node(10))));
+    let condition = ListCondition::Opened(lister);
+    assert!(out.drain().any(
+        |it| matches!(it, Command::List { directory, condition: it } if directory.node == node(10) && it == condition)
+    ));
+}
+
+/// A program opens directories, and the driver finds one too large to be read for it. It is asked for again eight opens later:
+/// the program may have listed it meanwhile.
+#[test]
+fn an_opened_directory_that_is_not_listed_is_asked_for_again() {
+    let pid = ProcessId(7);
+    let node = |inode| Node { device: DeviceNo(1), inode };
+    let mut engine = Walks::new(Settings::default(), Arc::new(Flat));
+    let mut asked = Vec::new();
+    let directory = node(1);
+    let opens = (2..40).map(|file| Event::FileOpened { pid, directory, file: node(file) });
+    let events = [Event::DirectoryOpened { pid, directory, parent: None }].into_iter().chain(opens);
+    for (at, event) in events.enumerate() {
+        let mut out = Commands::new();
+        engine.on(Instant(at as u64 + 1), event, &mut out);
+        if out.drain().any(|it| {
+            it == Command::List {
+                directory: InDirectory { node: directory, directory },
+                condition: ListCondition::Opened(pid),
+            }
+        }) {
+            asked.push(at);
+            engine.on(Instant(at as u64 + 1), Event::Unlistable { directory }, &mut out);
+        }
+    }
+    assert_eq!(asked, [2, 10, 18, 26, 34]);
 }

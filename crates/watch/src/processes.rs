@@ -225,11 +225,11 @@ impl Processes {
     }
 }
 
-/// Whether a process has this directory open and has listed nothing of it: each descriptor is at its beginning.
-/// A descriptor with `O_PATH` does not count. `false` if the process cannot be examined.
-pub(crate) fn has_unread(process: u32, device: DeviceNumber, inode: u64) -> bool {
-    let Ok(descriptors) = std::fs::read_dir(format!("/proc/{process}/fd")) else { return false };
-    let mut unread = false;
+/// Whether a process that has this directory open has listed any of it: not if each descriptor is at its beginning. `None` if
+/// it does not have it open, or cannot be examined. A descriptor with `O_PATH` does not count.
+pub(crate) fn has_begun(process: u32, device: DeviceNumber, inode: u64) -> Option<bool> {
+    let descriptors = std::fs::read_dir(format!("/proc/{process}/fd")).ok()?;
+    let mut found = None;
     for descriptor in descriptors.take(DESCRIPTORS).flatten() {
         let name = descriptor.file_name();
         let Ok(info) = std::fs::read_to_string(format!("/proc/{process}/fdinfo/{}", name.to_string_lossy()))
@@ -247,11 +247,11 @@ pub(crate) fn has_unread(process: u32, device: DeviceNumber, inode: u64) -> bool
             continue;
         }
         if field("pos:") != Some("0") {
-            return false;
+            return Some(true);
         }
-        unread = true;
+        found = Some(false);
     }
-    unread
+    found
 }
 
 /// The device of a file. Does not ask a server for it, which may not answer.
@@ -309,18 +309,18 @@ mod tests {
     fn a_directory_is_unread_until_a_part_of_it_was_listed() {
         let folder = tempfile::tempdir().expect("a folder");
         let stat = rustix::fs::stat(folder.path()).expect("there");
-        let has_unread = || has_unread(std::process::id(), DeviceNumber::from_raw(stat.st_dev), stat.st_ino);
-        assert!(!has_unread(), "it is not open");
+        let has_begun = || has_begun(std::process::id(), DeviceNumber::from_raw(stat.st_dev), stat.st_ino);
+        assert_eq!(has_begun(), None, "it is not open");
         let named = rustix::fs::open(folder.path(), OFlags::PATH, rustix::fs::Mode::empty()).expect("opened");
-        assert!(!has_unread(), "a descriptor with O_PATH");
+        assert_eq!(has_begun(), None, "a descriptor with O_PATH");
         let file = std::fs::File::open(folder.path()).expect("opened");
-        assert!(has_unread());
+        assert_eq!(has_begun(), Some(false));
         let mut all = rustix::fs::Dir::read_from(&file).expect("a directory");
         assert!(all.by_ref().count() >= 2, "at least . and ..");
         drop((named, file));
-        assert!(!has_unread(), "the listing is past its beginning");
+        assert_eq!(has_begun(), Some(true), "the listing is past its beginning");
         let other = DeviceNumber { major: 0, minor: 0 };
-        assert!(!super::has_unread(std::process::id(), other, stat.st_ino));
+        assert_eq!(super::has_begun(std::process::id(), other, stat.st_ino), None);
     }
 
     /// A program that holds such a descriptor may be examined all the same.
@@ -344,13 +344,13 @@ mod tests {
         std::thread::spawn(move || {
             let device = DeviceNumber { major: 0, minor: 0 };
             // The inode of a root below FUSE, and another one.
-            let _ = to.send([1, 2].map(|inode| has_unread(std::process::id(), device, inode)));
+            let _ = to.send([1, 2].map(|inode| has_begun(std::process::id(), device, inode)));
         });
         let answer = answer.recv_timeout(Duration::from_secs(10));
         // Requests that wait for it end with it.
         drop((fuse, held));
         unmount(folder.path(), UnmountFlags::DETACH).expect("unmounted");
-        assert_eq!(answer, Ok([false; 2]), "it waits");
+        assert_eq!(answer, Ok([None; 2]), "it waits");
     }
 
     #[test]

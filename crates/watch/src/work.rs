@@ -30,7 +30,9 @@ use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_storage::fanotify::Marker;
 use foreseek_storage::{HostFd, LowIoPriority, batch_scheduling, reclaimed, thread_reads, xfs_directory};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, Lba, Pages};
-use foreseek_walks::{DeviceNo, InDirectory, InodeFetch, Kind, ListCondition, Node, Outcome, Part};
+use foreseek_walks::{
+    DeviceNo, InDirectory, InodeFetch, Kind, ListCondition, Node, OPENED_LIMIT, Outcome, Part,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -360,13 +362,7 @@ impl Worker {
     fn list(&self, which: InDirectory, condition: ListCondition, tables: &Mutex<Metadata>) {
         let counters = &self.shared.counters;
         let listed = self.shared.file_system(which.node.device).and_then(|file_system| {
-            let through = |process: ProcessId| {
-                processes::has_unread(process.0, file_system.volume.device, which.node.inode)
-            };
-            if matches!(condition, ListCondition::UnlessPassedBy(process) if through(process)) {
-                return None;
-            }
-            if condition == ListCondition::InMemory && !self.is_in_memory(&file_system, which, tables) {
+            if !self.may_list(&file_system, which, condition, tables) {
                 return None;
             }
             // An xfs reads the first block of a directory when it is opened.
@@ -397,6 +393,33 @@ impl Worker {
         }
     }
 
+    /// Whether a condition for listing a directory holds.
+    fn may_list(
+        &self,
+        file_system: &FileSystem,
+        which: InDirectory,
+        condition: ListCondition,
+        tables: &Mutex<Metadata>,
+    ) -> bool {
+        let in_memory = || self.is_in_memory(file_system, which, tables);
+        let has_begun =
+            |process: ProcessId| processes::has_begun(process.0, file_system.volume.device, which.node.inode);
+        let is_small = || {
+            let stat = self.shared.reach(file_system).stat_directory(which.node);
+            // Where it cannot be examined, it cannot be listed either.
+            stat.is_ok_and(|stat| u64::try_from(stat.st_size).is_ok_and(|it| it <= OPENED_LIMIT.get()))
+        };
+        match condition {
+            ListCondition::Always => true,
+            ListCondition::InMemory => in_memory(),
+            ListCondition::Opened(process) => is_small() || has_begun(process) == Some(true) || in_memory(),
+            ListCondition::UnlessPassedBy(process) => match has_begun(process) {
+                Some(begun) => begun,
+                None => is_small() || in_memory(),
+            },
+        }
+    }
+
     /// Reports which blocks of a directory of xfs were read since this thread had read `before`.
     fn report_blocks(&self, node: Node, file_system: &FileSystem, directory: BorrowedFd<'_>, before: Bytes) {
         let read = thread_reads().is_some_and(|now| now > before);
@@ -407,7 +430,7 @@ impl Worker {
         blocks.iter_mut().for_each(|block| block.lba += start);
         let bytes = blocks.iter().map(|block| block.pages).sum::<Pages>().bytes();
         self.shared.counters.metadata_bytes.add(bytes.get());
-        // Where a block was read and none has an address, the charge stays.
+        // Where a block was read and none has an address, the charge falls to an average positioning.
         if !(read && blocks.is_empty()) {
             self.notify(Answer::BlocksRead(node, blocks));
         }

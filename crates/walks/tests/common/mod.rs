@@ -79,14 +79,31 @@ pub(crate) struct Directory {
     pub(crate) name: String,
     pub(crate) parent: Option<usize>,
     pub(crate) lba: u64,
+    /// Its further blocks, each anywhere.
+    pub(crate) more: Vec<u64>,
     pub(crate) files: Vec<File>,
     /// Entries in the order of the listing: files, then directories beyond [`BELOW`].
     pub(crate) listing: Vec<usize>,
     pub(crate) below: Vec<usize>,
 }
 
+impl Directory {
+    /// The addresses of its blocks.
+    fn blocks(&self) -> impl Iterator<Item = u64> {
+        std::iter::once(self.lba).chain(self.more.iter().copied())
+    }
+
+    /// The same as extents.
+    fn extents(&self) -> Vec<Extent> {
+        let extent = |(at, lba)| Extent { page: PageIndex(at), pages: Pages(1), lba: Lba(lba) };
+        (0..).zip(self.blocks()).map(extent).collect()
+    }
+}
+
 /// From here on an entry of a listing is a subdirectory.
 pub(crate) const BELOW: usize = 1 << 32;
+/// Extents of a directory that the driver reports.
+const REPORTED: usize = 16;
 /// Files that are opened until a late listing is answered.
 const LATE: u32 = 50;
 
@@ -129,6 +146,8 @@ pub(crate) enum Layout {
     Fresh,
     /// Inodes and contents anywhere in so many groups of 128 MiB.
     Aged(u64),
+    /// The same in 40 groups. Every fourth directory has up to 60 blocks anywhere on the disk.
+    Torn,
     /// Directories of a dozen files in turn in four groups of 16 GiB, each with its files, as xfs lays them out,
     /// written one after the other.
     Groups,
@@ -177,6 +196,7 @@ impl Tree {
         let groups = match layout {
             Layout::Fresh => total as u64 / 8192 + 1,
             Layout::Aged(groups) => groups,
+            Layout::Torn => 40,
             Layout::Groups | Layout::Mixed | Layout::Scattered => unreachable!(),
         };
         let mut inodes: Vec<u64> = match layout {
@@ -233,6 +253,11 @@ impl Tree {
             let below = directory.below.iter().map(|below| BELOW + below);
             directory.listing = (0..directory.files.len()).chain(below).collect();
             dice.shuffle(&mut directory.listing);
+            if layout == Layout::Torn && dice.roll(4) == 0 {
+                let count = 10 + dice.roll(50);
+                let anywhere = |_| (50_000_000 + dice.roll(50_000_000)) * SECTORS_PER_PAGE;
+                directory.more = (0..count).map(anywhere).collect();
+            }
         }
     }
 
@@ -309,6 +334,8 @@ pub(crate) enum Reading {
     Reversed,
     Inode,
     Name,
+    ReversedInode,
+    ReversedName,
 }
 
 /// An action of a program.
@@ -349,11 +376,15 @@ pub(crate) fn walk_in(tree: &Tree, [files, directories]: [Reading; 2], files_fir
             Some(below) => tree.directories[below].name.clone(),
             None => directory.files[*entry].name.clone(),
         };
-        let sort = |entries: &mut [usize], reading| match reading {
-            Reading::Listing => {}
-            Reading::Reversed => entries.reverse(),
-            Reading::Inode => entries.sort_by_key(inode),
-            Reading::Name => entries.sort_by_key(name),
+        let sort = |entries: &mut [usize], reading| {
+            match reading {
+                Reading::Listing | Reading::Reversed => {}
+                Reading::Inode | Reading::ReversedInode => entries.sort_by_key(inode),
+                Reading::Name | Reading::ReversedName => entries.sort_by_key(name),
+            }
+            if matches!(reading, Reading::Reversed | Reading::ReversedInode | Reading::ReversedName) {
+                entries.reverse();
+            }
         };
         if files_first {
             entries.sort_by_key(|entry| *entry >= BELOW);
@@ -407,11 +438,13 @@ pub(crate) struct World {
     opened_since: u32,
     /// Whether the driver tells where the blocks of a directory lay when it has read them.
     pub(crate) tells: bool,
+    /// Whether a listing shows where inodes are.
+    pub(crate) shows_inodes: bool,
     /// Whether a listing shows which inodes are in memory.
     pub(crate) tells_inodes: bool,
     /// Blocks of 4 KiB in memory, by their first sector. Contents, inodes and directories alike.
     memory: BTreeSet<u64>,
-    /// Those that were there to begin with.
+    /// Those that were there at the beginning of this period.
     warmed: BTreeSet<u64>,
     /// Data of this period that programs used and that was not in memory.
     pub(crate) used: BTreeMap<u64, u64>,
@@ -420,6 +453,8 @@ pub(crate) struct World {
     /// Requests by programs, and by fetches.
     pub(crate) own: Work,
     pub(crate) fetches: Work,
+    /// Of each fetch: the disk's time for programs before it, that for fetches, and its own.
+    pub(crate) each_fetch: Vec<[Nanos; 3]>,
     /// What is read for an inode, as the driver states it.
     pub(crate) inodes: InodeReads,
     directories: HashMap<u64, usize>,
@@ -430,6 +465,8 @@ pub(crate) struct World {
     entered: Entered,
     pub(crate) reported: u64,
     pub(crate) last: Vec<Command>,
+    /// Other programs read contents and blocks of directories before they are fetched.
+    pub(crate) overtaken: bool,
     /// The driver refuses one batch of this many parts or more.
     pub(crate) refuses: Option<usize>,
     /// Opens that were reported when it did, and when the next batch came.
@@ -463,6 +500,7 @@ impl World {
             settled: Nanos::ZERO,
             own: Work::default(),
             fetches: Work::default(),
+            each_fetch: Vec::new(),
             inodes: InodeReads::EXT4,
             reads: None,
             lists_late: false,
@@ -476,6 +514,7 @@ impl World {
             opened_since: 0,
             blind: false,
             tells: false,
+            shows_inodes: true,
             tells_inodes: true,
             directories,
             files,
@@ -483,6 +522,7 @@ impl World {
             entered: Entered::default(),
             reported: 0,
             last: Vec::new(),
+            overtaken: false,
             refuses: None,
             refused_at: Vec::new(),
             batches: Vec::new(),
@@ -535,6 +575,12 @@ impl World {
         self.request(lba, blocks.max(fetched_bytes), false);
     }
 
+    /// A program lists a directory.
+    fn use_directory(&mut self, at: usize) {
+        let tree = Arc::clone(&self.tree);
+        tree.directories[at].blocks().for_each(|lba| self.use_blocks(lba, 1, 1));
+    }
+
     fn count_used(&mut self, lba: u64, blocks: u64) {
         let used = (0..blocks).map(|at| lba + at * SECTORS_PER_PAGE);
         let used = used.filter(|at| !self.warmed.contains(at));
@@ -576,10 +622,10 @@ impl World {
         match act {
             Act::Directory(at) => {
                 let directory = &self.tree.directories[at];
-                let (inode, lba) = (directory.inode, directory.lba);
+                let inode = directory.inode;
                 let parent = directory.parent.map(|parent| node(self.tree.directories[parent].inode));
                 self.use_inode(inode);
-                self.use_blocks(lba, 1, 1);
+                self.use_directory(at);
                 let pid = ProcessId(if self.lists_late { 2 } else { 1 });
                 self.opened = Some(node(inode));
                 let late = self.late.take();
@@ -596,9 +642,9 @@ impl World {
                 let chain: Vec<usize> =
                     std::iter::successors(Some(at), |at| self.tree.directories[*at].parent).collect();
                 for at in chain.iter().rev() {
-                    let (inode, lba) = (self.tree.directories[*at].inode, self.tree.directories[*at].lba);
-                    self.use_inode(inode);
-                    self.use_blocks(lba, 1, 1);
+                    self.use_inode(self.tree.directories[*at].inode);
+                    // One block has the name.
+                    self.use_blocks(self.tree.directories[*at].lba, 1, 1);
                 }
                 let chain: Vec<Node> =
                     chain.into_iter().map(|at| node(self.tree.directories[at].inode)).collect();
@@ -670,10 +716,15 @@ impl World {
         self.warmed.clear();
     }
 
+    /// What was used is in memory in the next period.
+    pub(crate) fn end_period(&mut self) {
+        self.settled = self.optimum();
+        self.warmed.extend(std::mem::take(&mut self.used).into_keys());
+    }
+
     /// Without events for so long that all walks are over.
     pub(crate) fn rest(&mut self) {
-        self.settled = self.optimum();
-        self.used.clear();
+        self.end_period();
         self.now += Nanos::from_secs(100);
         self.notify(Event::Tick);
     }
@@ -737,7 +788,11 @@ impl World {
                 }
                 Some(command) => {
                     self.last.push(command.clone());
+                    let before = [self.own.time, self.fetches.time];
                     self.carry_out(&mut engine, command, &mut out);
+                    if self.fetches.time > before[1] {
+                        self.each_fetch.push([before[0], before[1], self.fetches.time - before[1]]);
+                    }
                 }
                 None if engine.deadline().is_some_and(|it| it <= self.now) => {
                     self.pass_event(&mut engine, Event::Tick, &mut out);
@@ -788,8 +843,14 @@ impl World {
                     return self.pass_event(engine, refused, out);
                 }
                 for part in &parts {
-                    fetched_bytes += part.pages.len();
-                    self.request(part.lba.get(), part.pages.len().get(), true);
+                    let blocks = part.pages.len().get();
+                    let all = (0..blocks).map(|at| part.lba.get() + at * SECTORS_PER_PAGE);
+                    if self.overtaken {
+                        self.memory.extend(all.clone());
+                        self.warmed.extend(all.clone());
+                    }
+                    fetched_bytes += Pages(all.filter(|at| !self.memory.contains(at)).count() as u64);
+                    self.request(part.lba.get(), blocks, true);
                 }
                 let done =
                     Event::Done { fetch, fetched_bytes: fetched_bytes.bytes(), outcome: Outcome::Arrived };
@@ -827,16 +888,16 @@ impl World {
         let at = self.directories[&directory.inode];
         let tree = Arc::clone(&self.tree);
         let here = &tree.directories[at];
-        if condition == ListCondition::InMemory && !self.memory.contains(&here.lba) {
+        if condition == ListCondition::InMemory && !here.blocks().all(|lba| self.memory.contains(&lba)) {
             return self.pass_event(engine, Event::Unlistable { directory }, out);
         }
         let before = self.fetches.requests;
-        self.request(here.lba, 1, true);
+        here.blocks().for_each(|lba| self.request(lba, 1, true));
         if self.tells {
             let read = self.fetches.requests > before;
-            let block = Extent { page: PageIndex(0), pages: Pages(1), lba: Lba(here.lba) };
-            let blocks = if read { &[block][..] } else { &[] };
-            self.pass_event(engine, Event::BlocksRead { directory, blocks }, out);
+            let mut blocks = if read { here.extents() } else { Vec::new() };
+            blocks.truncate(REPORTED);
+            self.pass_event(engine, Event::BlocksRead { directory, blocks: &blocks }, out);
         }
         let entries: Vec<Entry<'_>> = here
             .listing
@@ -852,7 +913,7 @@ impl World {
                 node: node(inode),
                 kind,
                 name: name.as_bytes(),
-                inode_at: Some(Lba(self.inode_blocks(inode).0)),
+                inode_at: self.shows_inodes.then(|| Lba(self.inode_blocks(inode).0)),
                 inode_in_memory: self.tells_inodes && self.memory.contains(&self.inode_blocks(inode).0),
             })
             .collect();
@@ -864,26 +925,28 @@ impl World {
         for file in files {
             let (inode, blocks) = self.inode_blocks(file.inode);
             self.request(inode, blocks, true);
-            let (lba, pages) = match self.files.get(&file.inode) {
+            let (all, blind) = match self.files.get(&file.inode) {
                 Some((at, nth)) => {
                     let file = &self.tree.directories[*at].files[*nth];
-                    (file.lba, file.pages)
+                    let lba = Lba(file.lba);
+                    (vec![Extent { page: PageIndex(0), pages: Pages(file.pages), lba }], false)
                 }
-                None => (self.tree.directories[self.directories[&file.inode]].lba, 1),
+                None => (self.tree.directories[self.directories[&file.inode]].extents(), self.blind),
             };
-            let blind = self.blind && !self.files.contains_key(&file.inode);
-            let resident = self.memory.contains(&lba) && !blind;
-            let extent = Extent { page: PageIndex(0), pages: Pages(pages), lba: Lba(lba) };
-            extents.push((file, resident, blind, [extent]));
+            let length: Pages = all.iter().map(|it| it.pages).sum();
+            let mut missing = all;
+            missing.retain(|it| !blind && !self.memory.contains(&it.lba.get()));
+            let resident = length - missing.iter().map(|it| it.pages).sum();
+            extents.push((file, length, if blind { Pages::ZERO } else { resident }, missing));
         }
         let placed: Vec<Placed<'_>> = extents
             .iter()
-            .map(|(file, resident, blind, extent)| Placed {
+            .map(|(file, length, resident, missing)| Placed {
                 file: *file,
-                length: extent[0].pages.bytes(),
-                resident: if *resident { extent[0].pages } else { Pages::ZERO },
+                length: length.bytes(),
+                resident: *resident,
                 residency_known: true,
-                missing: if *resident || *blind { &[] } else { extent },
+                missing,
             })
             .collect();
         self.pass_event(engine, Event::Placed { files: &placed }, out);
