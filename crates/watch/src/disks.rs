@@ -33,6 +33,8 @@ pub(crate) struct Disk {
     /// Whether all opens of files are observed; never if the kernel does not count the work of the disk.
     attention: Attention,
     load: Option<DiskLoad>,
+    /// How many of its threads are known to have failed.
+    ended: usize,
     /// Opens of directories that wait until it reads.
     waiting: Waiting<DirectoryOpened>,
     file_systems: FxHashSet<DeviceNo>,
@@ -91,6 +93,7 @@ impl Disks {
             workers,
             attention,
             load,
+            ended: 0,
             waiting: Waiting::default(),
             file_systems,
         });
@@ -207,6 +210,21 @@ impl Disks {
         self.reporting = walks;
     }
 
+    /// Says once of each thread that it has failed.
+    pub(crate) fn report_ended(&mut self) {
+        for disk in &mut self.list {
+            let ended = disk.ended();
+            if ended.len() > disk.ended {
+                let number = disk.number;
+                tracing::error!(
+                    "threads of disk {number} have failed ({}): what they did is not done any more; restart the watcher",
+                    ended.join(", ")
+                );
+                disk.ended = ended.len();
+            }
+        }
+    }
+
     /// Whether events may wait: wherever programs walk, they find everything in memory.
     pub(crate) fn are_quiet(&self) -> bool {
         self.list.iter().all(|disk| disk.engine.is_quiet() || !disk.waiting.is_empty())
@@ -227,6 +245,11 @@ impl Disk {
     /// Whether a file system lies on it.
     pub(crate) fn holds(&self, number: DeviceNo) -> bool {
         self.file_systems.contains(&number)
+    }
+
+    /// The names of its threads that have failed.
+    pub(crate) fn ended(&self) -> Vec<String> {
+        self.workers.ended()
     }
 
     /// Whether all opens of files on it are observed.

@@ -1,6 +1,7 @@
 //! The thread that receives opens, passes them to the engines, and has their commands carried out.
 //!
-//! It never waits for a disk: [`crate::work`] does. It waits for several things at once: opens of directories, opens
+//! It leaves work on the disk to [`crate::work`]. Of opened directories it looks up those above, and opened files by
+//! their names: that reads only what has left memory since the open. It waits for several things at once: opens of directories, opens
 //! of files in directories of walks, opens of all files where a disk seeks ([`crate::attention`]), changes of mounts,
 //! and answers.
 //!
@@ -11,13 +12,15 @@
 use crate::Result;
 use crate::budget::{Budget, window_of};
 use crate::disks::Disks;
-use crate::handles::{DirectoryOpened, file_of, path_of};
+use crate::handles::{DirectoryOpened, file_of};
+use crate::mounts::Pace;
 use crate::processes::Processes;
-use crate::status::{Disk as DiskStatus, WatchStatus, Watched};
+use crate::status::{Disk as DiskStatus, Snapshot, Watched};
 use crate::watched::{Changes, Watching};
 use crate::work::Shared;
 use foreseek_seam::ProcessId;
 use foreseek_storage::Credentials;
+use foreseek_storage::LowIoPriority;
 use foreseek_storage::fanotify::{Group, OpenEvent};
 use foreseek_units::{Bytes, Instant};
 use foreseek_walks::{Entered, Event, Node};
@@ -54,7 +57,7 @@ pub(crate) struct Driver {
     pub(crate) watching: Watching,
     pub(crate) disks: Disks,
     pub(crate) budget: Budget,
-    pub(crate) status: Arc<Mutex<WatchStatus>>,
+    pub(crate) status: Arc<Mutex<Snapshot>>,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) mounts: File,
     pub(crate) begun: Clock,
@@ -64,6 +67,7 @@ pub(crate) struct Driver {
     /// The same of opens of all files.
     pub(crate) lost_opens: u64,
     pub(crate) window: Bytes,
+    pub(crate) pace: Pace,
 }
 
 /// An event of the group of files.
@@ -83,18 +87,17 @@ impl Driver {
     /// Reads the mounts; returns whether anything is watched now.
     pub(crate) fn look_at_mounts(&mut self) -> Result<bool> {
         let Changes { left, new } = self.watching.look(&self.directories)?;
-        let mut all = self.shared.file_systems.write().unwrap_or_else(PoisonError::into_inner);
+        let all = || self.shared.file_systems.write().unwrap_or_else(PoisonError::into_inner);
         for file_system in &left {
-            all.remove(&file_system.number);
-        }
-        all.extend(new.iter().map(|new| (new.number, new.clone())));
-        drop(all);
-        for file_system in &left {
+            all().remove(&file_system.number);
             self.disks.remove(file_system);
             self.shared.directories.retain(|node| node.device != file_system.number);
         }
         for file_system in &new {
-            self.disks.add(file_system, self.window)?;
+            match self.disks.add(file_system, self.window) {
+                Ok(()) => drop(all().insert(file_system.number, file_system.clone())),
+                Err(error) => self.watching.give_up(file_system, &self.directories, error.to_string()),
+            }
         }
         if !left.is_empty() || !new.is_empty() {
             self.set_window(self.budget.window());
@@ -107,13 +110,20 @@ impl Driver {
     pub(crate) fn run(mut self) {
         // Otherwise the programs that cause events are interrupted more often.
         let _ = foreseek_storage::batch_scheduling();
+        let _low = LowIoPriority::begin();
         let mut rested = Clock::now();
         let mut written = Clock::now();
         let mut busy = false;
         while !self.stop.load(Ordering::Acquire) {
-            let mounts_changed = self.wait(busy);
-            if mounts_changed && let Err(error) = self.look_at_mounts() {
-                tracing::warn!("{error}");
+            if self.wait(busy) {
+                self.pace.changed();
+            }
+            let begun = Clock::now();
+            if self.pace.due(begun).is_some_and(|due| due.is_zero()) {
+                if let Err(error) = self.look_at_mounts() {
+                    tracing::warn!("{error}");
+                }
+                self.pace.read(begun, Clock::now());
             }
             self.shared.wake.take();
             for opened in self.disks.look(self.now()) {
@@ -153,6 +163,7 @@ impl Driver {
         } else {
             wait = wait.min(pause);
         }
+        let wait = self.pace.due(Clock::now()).map_or(wait, |due| wait.min(due));
         let wait = Timespec::try_from(wait).ok();
         let woken = self.shared.wake.fd();
         ready.extend(woken.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
@@ -166,6 +177,7 @@ impl Driver {
             file_system.rest(now);
         }
         self.disks.rest();
+        self.disks.report_ended();
         if self.budget.is_due(now) {
             let window = window_of(&mut self.budget);
             self.set_window(window);
@@ -305,10 +317,10 @@ impl Driver {
 
     pub(crate) fn write_status(&self) {
         let disk = |disk: &crate::disks::Disk| {
-            let (name, engine) = (disk.number.to_string(), disk.engine.status());
-            DiskStatus::of(name, &engine, &disk.shared, disk.observes_all(), |node| {
-                path_of(&self.shared, node)
-            })
+            let engine = disk.engine.status();
+            let tops = engine.walks.iter().map(|walk| walk.top).collect();
+            let ended = disk.ended();
+            (DiskStatus::of(disk.number.to_string(), &engine, &disk.shared, disk.observes_all(), ended), tops)
         };
         let mut watched: Vec<Watched> = self
             .watching
@@ -320,8 +332,10 @@ impl Driver {
             })
             .collect();
         watched.sort_by(|a, b| a.mount.cmp(&b.mount));
-        let disks = self.disks.list.iter().map(disk).collect();
-        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        let (disks, tops) = self.disks.list.iter().map(disk).unzip();
+        let mut snapshot = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        (snapshot.tops, snapshot.at) = (tops, Some(Clock::now()));
+        let status = &mut snapshot.status;
         status.seconds = self.begun.elapsed().as_secs_f64();
         status.window_bytes = self.window.get();
         status.watched = watched;

@@ -6,8 +6,10 @@
 //! The table of mounts is polled, and [`FileSystem::leave`] is called as soon as the mount is missing. The
 //! clone is also closed when nothing was opened for [`IDLE`].
 //!
-//! Limit: between `umount` and the end of operations in progress (one request to the disk) the device is still
-//! in use, and cannot be formatted or detached.
+//! Limits: between `umount` and the end of operations in progress (one request to the disk) the device is still
+//! in use, and cannot be formatted or detached. The clone is made by the path of the mount point: where a file system
+//! that waits for its server was mounted over a directory above it, and the table of mounts was not read since, that
+//! waits, too.
 
 use foreseek_places::{Volume, xfs};
 use foreseek_storage::fanotify::FileSystemId;
@@ -28,6 +30,10 @@ use std::time::{Duration, Instant};
 /// clone takes the kernel a millisecond.
 pub(crate) const IDLE: Duration = Duration::from_secs(2);
 
+/// What is mounted, and nothing that autofs would mount first.
+const PRESENT: OpenTreeFlags = OpenTreeFlags::OPEN_TREE_CLOEXEC.union(OpenTreeFlags::AT_NO_AUTOMOUNT);
+const LISTED: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NOATIME);
+
 /// A detached clone of a mount.
 #[derive(Debug)]
 pub(crate) struct View {
@@ -36,11 +42,9 @@ pub(crate) struct View {
 
 impl View {
     fn new(mount: &Path, device: DeviceNumber) -> Result<Self, Errno> {
-        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-        let tree = open_tree(CWD, mount, flags)?;
+        let tree = open_tree(CWD, mount, PRESENT | OpenTreeFlags::OPEN_TREE_CLONE)?;
         // Handles are opened through an ordinary descriptor.
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOATIME;
-        let root = rustix::fs::openat(&tree, ".", flags, Mode::empty())?;
+        let root = rustix::fs::openat(&tree, ".", LISTED, Mode::empty())?;
         // Something else may be mounted there by now, or nothing.
         if DeviceNumber::from_raw(rustix::fs::fstat(&root)?.st_dev) != device {
             return Err(Errno::XDEV);
@@ -98,8 +102,8 @@ impl FileSystem {
         number: DeviceNo,
         volume: fn(BorrowedFd<'_>, DeviceNumber) -> Volume,
     ) -> Result<Self, Errno> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOATIME;
-        let fd = rustix::fs::open(mount, flags, Mode::empty())?;
+        let place = open_tree(CWD, mount, PRESENT)?;
+        let fd = rustix::fs::openat(&place, ".", LISTED, Mode::empty())?;
         let device = DeviceNumber::from_raw(rustix::fs::fstat(&fd)?.st_dev);
         let volume = volume(fd.as_fd(), device);
         let geometry = volume.is_xfs().then(|| XfsGeometry::of(fd.as_fd()).ok()).flatten();

@@ -12,6 +12,8 @@
 
 use foreseek_storage::DeviceNumber;
 use rustc_hash::FxHashSet;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,6 +21,11 @@ use std::time::{Duration, Instant};
 const RENEWED: Duration = Duration::from_millis(20);
 /// The longest time between a read and an open: a disk serves ten requests in it.
 const OLDEST: Duration = Duration::from_millis(100);
+/// A read that takes longer is given up.
+const LONGEST: Duration = Duration::from_secs(1);
+/// After a read that failed there is none for this time, and nothing is opened: a user may have a million locks, whose
+/// table takes minutes to read.
+const FAILED: Duration = Duration::from_secs(1);
 
 /// The files under leases at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,12 +41,27 @@ struct Last {
     leases: Option<(Instant, Arc<Leases>)>,
     /// A thread reads them.
     reading: bool,
+    /// When a read failed last.
+    failed: Option<Instant>,
 }
 
 impl Last {
     fn read(&mut self, begun: Instant, leases: Option<Leases>) -> Option<Arc<Leases>> {
+        if leases.is_none() {
+            if self.failed.is_none() {
+                tracing::warn!(
+                    "/proc/locks cannot be read within {LONGEST:?}: while that is so, no files are read ahead"
+                );
+            }
+            self.failed = Some(Instant::now());
+        }
         self.leases = leases.map(|leases| (begun, Arc::new(leases)));
         self.leases.as_ref().map(|(_, leases)| leases.clone())
+    }
+
+    /// Whether a read failed within [`FAILED`].
+    fn has_failed(&self, now: Instant) -> bool {
+        self.failed.is_some_and(|at| now.saturating_duration_since(at) < FAILED)
     }
 
     /// Those of the last [`OLDEST`], and whether it is time to read them again.
@@ -56,6 +78,9 @@ impl LastLeases {
     pub(crate) fn present(self: &Arc<Self>) -> Option<Arc<Leases>> {
         let mut last = self.last();
         let now = Instant::now();
+        if last.has_failed(now) {
+            return None;
+        }
         let Some((present, is_due)) = last.present(now) else {
             // Other threads wait for the same read.
             return last.read(now, Leases::now());
@@ -85,11 +110,21 @@ impl LastLeases {
 
 impl Leases {
     fn now() -> Option<Self> {
-        Some(Self::parse(&std::fs::read_to_string("/proc/locks").ok()?))
+        let until = Instant::now() + LONGEST;
+        Self::read(BufReader::new(File::open("/proc/locks").ok()?), || Instant::now() < until)
     }
 
-    fn parse(text: &str) -> Self {
-        Self(text.lines().filter_map(leased).collect())
+    /// Reads them line by line while that goes on; `None` if it does not, or fails.
+    fn read(mut from: impl BufRead, mut goes_on: impl FnMut() -> bool) -> Option<Self> {
+        let (mut all, mut line) = (FxHashSet::default(), Vec::new());
+        while from.read_until(b'\n', &mut line).ok()? > 0 {
+            if !goes_on() {
+                return None;
+            }
+            all.extend(std::str::from_utf8(&line).ok().and_then(leased));
+            line.clear();
+        }
+        Some(Self(all))
     }
 
     /// Whether a file is under a lease.
@@ -120,7 +155,7 @@ mod tests {
                     3: DELEG  BREAKING  READ 17 08:01:99 0 EOF\n\
                     3: -> LEASE BREAKER   READ 17 08:01:100 0 EOF\n\
                     4: FLOCK\n5:\n\n6: LEASE ACTIVE READ 1 xx:1:1 0 EOF\n";
-        let leases = Leases::parse(text);
+        let leases = Leases::read(text.as_bytes(), || true).unwrap();
         let on = |major, minor| DeviceNumber { major, minor };
         assert!(leases.hold(on(0xfd, 11), 131) && leases.hold(on(8, 1), 99) && leases.hold(on(8, 1), 100));
         assert!(!leases.hold(on(0, 0x1a), 1150));
@@ -139,6 +174,18 @@ mod tests {
         assert_eq!(is_due(&last, RENEWED), Some(false), "two read at a time");
         last.read(begin, None);
         assert_eq!(last.present(begin), None, "those of before a failure");
+    }
+
+    #[test]
+    fn a_table_that_takes_too_long_is_given_up_and_not_read_again_at_once() {
+        let text = "1: LEASE  ACTIVE    WRITE 4242 fd:0b:131 0 EOF\n".repeat(1000);
+        let mut lines = 0..10;
+        assert_eq!(Leases::read(text.as_bytes(), || lines.next().is_some()), None);
+        let (mut last, begin) = (Last::default(), Instant::now());
+        assert!(!last.has_failed(begin));
+        last.read(begin, None);
+        assert!(last.has_failed(begin) && last.has_failed(Instant::now()));
+        assert!(!last.has_failed(Instant::now() + FAILED));
     }
 
     #[test]

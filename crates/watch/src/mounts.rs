@@ -16,7 +16,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+/// The kinds of file systems that are watched; ext2 and ext3 are names of ext4, too.
+const WATCHED: [&str; 4] = ["ext4", "xfs", "f2fs", "jfs"];
 /// The most mounts that are examined: container hosts have a few thousand.
 const MOUNTS: usize = 16 * 1024;
 
@@ -78,14 +81,42 @@ fn unescaped(field: &[u8]) -> PathBuf {
 /// The best mount of each file system: the one that shows most of it.
 pub(crate) fn one_each<'a>(all: impl IntoIterator<Item = &'a Mount>) -> Vec<&'a Mount> {
     let mut best: Vec<&Mount> = Vec::new();
+    let mut places: FxHashMap<DeviceNumber, usize> = FxHashMap::default();
     for mount in all {
-        match best.iter_mut().find(|known| known.device == mount.device) {
+        let at = *places.entry(mount.device).or_insert(best.len());
+        match best.get_mut(at) {
             Some(known) if mount.root.as_os_str().len() < known.root.as_os_str().len() => *known = mount,
             Some(_) => {}
             None => best.push(mount),
         }
     }
     best
+}
+
+/// When the mounts are to be read: after each change, and at most a tenth of the time. A user may mount and unmount
+/// in a loop.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    changed: bool,
+    rests_until: Option<Instant>,
+}
+
+impl Pace {
+    /// They have changed.
+    pub(crate) fn changed(&mut self) {
+        self.changed = true;
+    }
+
+    /// In how long they are to be read, if they have changed.
+    pub(crate) fn due(&self, now: Instant) -> Option<Duration> {
+        let rest = self.rests_until.map(|until| until.saturating_duration_since(now)).unwrap_or_default();
+        self.changed.then_some(rest)
+    }
+
+    /// They are read, which takes from `begun` to `ended`.
+    pub(crate) fn read(&mut self, begun: Instant, ended: Instant) {
+        *self = Self { changed: false, rests_until: Some(ended + (ended - begun) * 9) };
+    }
 }
 
 /// The mount points on a mount, relative to its root.
@@ -212,6 +243,9 @@ pub(crate) fn is_without_files(mount: &Mount) -> bool {
 pub(crate) fn left_alone(volume: &Volume) -> Option<String> {
     let (name, device) = (volume.name, volume.device);
     match (volume.by, volume.backing.rotational) {
+        (OrderBy::Address, Some(true)) if !WATCHED.contains(&name) => {
+            Some(format!("{name} is not one of those that are watched: {}", WATCHED.join(", ")))
+        }
         (OrderBy::Address, Some(true)) => None,
         (OrderBy::Address, Some(false)) => {
             Some(format!("device {device} does not seek (queue/rotational is 0): nothing would be gained"))
@@ -244,6 +278,36 @@ mod tests {
         assert_eq!(points, ["/", "/mnt/whole", "/proc"]);
         let within: Vec<_> = covered(&all, &all[0]).iter().map(|path| path.as_os_str().len()).collect();
         assert_eq!(within, ["mnt/a b\\?".len(), "mnt/whole".len(), "proc".len()]);
+    }
+
+    #[test]
+    fn mounts_that_change_all_the_time_are_read_a_tenth_of_the_time() {
+        let (mut pace, begin) = (Pace::default(), Instant::now());
+        assert_eq!(pace.due(begin), None);
+        pace.changed();
+        assert_eq!(pace.due(begin), Some(Duration::ZERO), "the first change is seen at once");
+        let read = Duration::from_millis(20);
+        pace.read(begin, begin + read);
+        assert_eq!(pace.due(begin + read), None);
+        pace.changed();
+        assert_eq!(pace.due(begin + read), Some(read * 9));
+        assert_eq!(pace.due(begin + read * 10), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn of_file_systems_on_disks_only_those_of_known_kinds_are_watched() {
+        let directory = std::fs::File::open("/").unwrap();
+        let device = DeviceNumber { major: 8, minor: 1 };
+        let of = |name, by| {
+            let mut volume = Volume::of(std::os::fd::AsFd::as_fd(&directory), device);
+            volume.backing.rotational = Some(true);
+            Volume { name, by, ..volume }
+        };
+        for name in WATCHED {
+            assert_eq!(left_alone(&of(name, OrderBy::Address)), None);
+        }
+        let reason = left_alone(&of("a file system of an unknown kind", OrderBy::Address)).unwrap();
+        assert!(reason.contains("unknown kind") && reason.contains("ext4, xfs"), "{reason}");
     }
 
     fn table(lines: &[&str]) -> Vec<Mount> {

@@ -2,9 +2,28 @@
 
 use crate::counters::CounterValues;
 use foreseek_places::SharedDisk;
-use foreseek_walks::{Status as Engine, Stopped};
+use foreseek_walks::{Node, Status as Engine, Stopped};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::time::Instant;
+
+/// What the watching thread leaves for those who ask. It looks up no paths: that may wait for a disk.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshot {
+    pub(crate) status: WatchStatus,
+    /// The topmost directory of each walk of each disk.
+    pub(crate) tops: Vec<Vec<Node>>,
+    /// The time at which it was left.
+    pub(crate) at: Option<Instant>,
+}
+
+impl Snapshot {
+    /// The status with its age, and the directories whose paths it is to get.
+    pub(crate) fn at(&self, now: Instant) -> (WatchStatus, Vec<Vec<Node>>) {
+        let age = self.at.map(|at| now.saturating_duration_since(at)).unwrap_or_default();
+        (WatchStatus { age_seconds: age.as_secs_f64(), ..self.status.clone() }, self.tops.clone())
+    }
+}
 
 /// A watcher, its file systems and its disks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -13,6 +32,9 @@ pub struct WatchStatus {
     pub pid: u32,
     /// Seconds since it was started.
     pub seconds: f64,
+    /// How old this status is, counters apart, in seconds. The watching thread renews it ten times a second.
+    #[serde(default)]
+    pub age_seconds: f64,
     /// The most that may be read ahead and not used yet.
     pub window_bytes: u64,
     /// The control group to which its pages are charged, and the limit there.
@@ -94,6 +116,9 @@ pub struct Disk {
     /// Whether all opens of files are observed, because the disk is busy with small reads.
     #[serde(default)]
     pub all_opens: bool,
+    /// Threads that have failed: what they did is not done any more.
+    #[serde(default)]
+    pub failed_threads: Vec<String>,
     /// Walks under way.
     pub walks: Vec<Walk>,
 }
@@ -148,10 +173,10 @@ impl Disk {
         engine: &Engine,
         shared: &SharedDisk,
         all_opens: bool,
-        path: impl Fn(foreseek_walks::Node) -> Option<PathBuf>,
+        failed_threads: Vec<String>,
     ) -> Self {
         let walk = |walk: &foreseek_walks::WalkStatus| Walk {
-            path: path(walk.top),
+            path: None,
             directories: walk.directories,
             files: walk.files,
             fetched: walk.fetched,
@@ -175,6 +200,7 @@ impl Disk {
             others_read: shared.is_observed().then(|| shared.others_read()),
             held_back_seconds: shared.held_back().as_secs_f64(),
             all_opens,
+            failed_threads,
             walks: engine.walks.iter().map(walk).collect(),
         }
     }

@@ -69,10 +69,15 @@ impl Watching {
         })?;
         let all = mounts(&text);
         let mut changes = Changes::default();
+        let ways = Ways::new(&all);
         let stays = |file_system: &FileSystem| {
-            let is_it =
-                |mount: &Mount| mount.device == file_system.volume.device && mount.point == file_system.mount;
-            all.iter().any(is_it) && file_system.is_still_there()
+            let is_it = |mount: &&Mount| {
+                mount.device == file_system.volume.device && mount.point == file_system.mount
+            };
+            // Another mount that hides it may wait for its server: its mount point is not looked up then.
+            let is_reached =
+                |mount: &Mount| ways.lead_to(mount) && left_alone_unopened(mount, &ways).is_none();
+            all.iter().filter(is_it).any(is_reached) && file_system.is_still_there()
         };
         self.by_id.retain(|_, file_system| {
             let stays = stays(file_system);
@@ -88,7 +93,6 @@ impl Watching {
         }
         self.left_alone.clear();
         self.left_alone_more = 0;
-        let ways = Ways::new(&all);
         let (mut found, hidden): (Vec<&Mount>, Vec<&Mount>) =
             self.wanted(&all, &ways).into_iter().partition(|mount| ways.lead_to(mount));
         // Container hosts have hundreds of overlays, and the list is bounded.
@@ -184,9 +188,23 @@ impl Watching {
             .then(|| format!("it spans {below} disks: it is watched where it is named instead of --all"))
     }
 
+    /// Leaves a file system alone that was found to be worth watching. The next look tries it again.
+    pub(crate) fn give_up(&mut self, file_system: &FileSystem, group: &Group, reason: String) {
+        if let Ok(view) = file_system.view() {
+            group.leave_directories(view.root());
+        }
+        file_system.leave();
+        self.by_id.remove(&file_system.id);
+        self.leave_alone_at(&file_system.mount, reason);
+    }
+
     fn leave_alone(&mut self, mount: &Mount, reason: String) {
+        self.leave_alone_at(&mount.point, reason);
+    }
+
+    fn leave_alone_at(&mut self, mount: &Path, reason: String) {
         if self.left_alone.len() < SHOWN {
-            self.left_alone.push(LeftAlone { mount: mount.point.clone(), reason });
+            self.left_alone.push(LeftAlone { mount: mount.to_owned(), reason });
         } else {
             self.left_alone_more += 1;
         }

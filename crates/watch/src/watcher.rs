@@ -6,11 +6,14 @@ use crate::disks::Disks;
 use crate::driver::Driver;
 use crate::engine::MakeEngine;
 use crate::error::{Error, Result};
+use crate::handles::path_of;
+use crate::mounts::Pace;
 use crate::processes::Processes;
-use crate::status::WatchStatus;
+use crate::status::{Snapshot, WatchStatus};
 use crate::watched::{Watching, device_of};
 use crate::work::Shared;
 use crate::{Engine, Options};
+use foreseek_places::costs_of;
 use foreseek_server::precautions;
 use foreseek_storage::SideCosts;
 use foreseek_storage::fanotify::Group;
@@ -30,7 +33,7 @@ const DESCRIPTORS: u64 = 16 * (8 * (64 + 64) + 64 + 64) + 256;
 #[derive(Debug)]
 pub struct Watcher {
     shared: Arc<Shared>,
-    status: Arc<Mutex<WatchStatus>>,
+    status: Arc<Mutex<Snapshot>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -62,6 +65,8 @@ impl Watcher {
         for path in &options.paths {
             device_of(path).map_err(|cause| Error::Path { path: path.clone(), cause })?;
         }
+        // A file system whose costs are not known later is left alone.
+        costs_of(options.profile.as_deref(), None)?;
         let failed = |operation| move |cause| Error::System { operation, cause };
         let directories = Group::of_directories().map_err(failed("cannot watch opens (fanotify)"))?;
         let files = Group::of_files().map_err(failed("cannot watch opens (fanotify)"))?;
@@ -94,6 +99,7 @@ impl Watcher {
             last_read: Instant::now(),
             overflows: 0,
             lost_opens: 0,
+            pace: Pace::default(),
         };
         let any = driver.look_at_mounts()?;
         if !any && !options.paths.is_empty() {
@@ -115,7 +121,13 @@ impl Watcher {
     /// The status.
     #[must_use]
     pub fn status(&self) -> WatchStatus {
-        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let snapshot = self.status.lock().unwrap_or_else(PoisonError::into_inner).at(Instant::now());
+        let (mut status, tops) = snapshot;
+        for (disk, tops) in status.disks.iter_mut().zip(tops) {
+            for (walk, top) in disk.walks.iter_mut().zip(tops) {
+                walk.path = path_of(&self.shared, top);
+            }
+        }
         let costs = SideCosts::now();
         WatchStatus {
             pid: std::process::id(),

@@ -248,6 +248,12 @@ impl Workers {
         }
     }
 
+    /// The names of its threads that have failed: they end with this object.
+    pub(crate) fn ended(&self) -> Vec<String> {
+        let ended = self.threads.iter().filter(|thread| thread.is_finished());
+        ended.map(|it| it.thread().name().unwrap_or("a thread").to_owned()).collect()
+    }
+
     pub(crate) fn cancel(&self, fetch: FetchId) {
         self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).insert(fetch);
     }
@@ -919,6 +925,21 @@ mod tests {
         drop(others);
         file_system.leave();
         assert!(matches!(list(), Answer::Unlistable(_)));
+    }
+
+    #[test]
+    fn a_thread_that_has_failed_is_named() {
+        let (_, answers) = channel();
+        let (refused, _) = channel();
+        let wait = || std::thread::park();
+        let threads = vec![spawn("watch-list", wait).unwrap(), spawn("watch-fetch", || ()).unwrap()];
+        let (looks, metadata, contents, cancelled) = (None, None, None, Arc::default());
+        let workers = Workers { looks, metadata, contents, answers, refused, cancelled, threads };
+        while workers.ended().is_empty() {
+            std::thread::yield_now();
+        }
+        assert_eq!(workers.ended(), ["watch-fetch"]);
+        workers.threads[0].thread().unpark();
     }
 
     #[test]

@@ -5,15 +5,19 @@
 #[allow(dead_code, reason = "another test uses the rest")]
 mod common;
 
-use common::{Actor, Eager, NOBODY, Setup, is_open, resident, until, write};
+use common::{Actor, Eager, NOBODY, SIZE, Setup, is_open, resident, until, write};
 use foreseek_units::Pages;
 use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Unmounts during walks.
@@ -132,7 +136,7 @@ impl Partitions {
 impl Drop for Partitions {
     fn drop(&mut self) {
         for point in &self.points {
-            let _ = rustix::mount::unmount(point, rustix::mount::UnmountFlags::DETACH);
+            let _ = unmount(point, UnmountFlags::DETACH);
         }
         let _ = Command::new("losetup").arg("--detach").arg(&self.disk).status();
     }
@@ -157,7 +161,7 @@ fn an_unmounted_partition_is_not_open_while_a_program_walks_beside_it() {
         is_open(&partition)
     };
     assert!(until(opened), "{:?}", watcher.counters().now());
-    rustix::mount::unmount(&all.points[1], rustix::mount::UnmountFlags::empty()).expect("not busy");
+    unmount(&all.points[1], UnmountFlags::empty()).expect("not busy");
     let closed = || {
         assert_eq!(actor.does("list", &trees[0]), "2");
         !is_open(&partition)
@@ -281,37 +285,215 @@ fn all_of(root: &Path) -> BTreeMap<Vec<u8>, (u32, u64, u64)> {
 fn changes_of_a_watched_tree_give_the_same_results_as_unwatched() {
     let (Some(watched), Some(plain)) = (Setup::new(), Setup::new()) else { return };
     let watcher = watched.watch();
+    changes_give_the_same(&watched, &plain, watcher, 1 << 20);
+}
+
+#[test]
+fn changes_give_the_same_results_with_the_engine_of_the_product() {
+    let (Some(watched), Some(plain)) = (Setup::new(), Setup::new()) else { return };
+    let watcher = watched.watch_as_users_do();
+    changes_give_the_same(&watched, &plain, watcher, 0);
+}
+
+#[test]
+fn changes_on_xfs_give_the_same_results_with_the_engine_of_the_product() {
+    let xfs = || Setup::of("xfs", &["-q", "-f"]);
+    let (Some(watched), Some(plain)) = (xfs(), xfs()) else { return };
+    let watcher = watched.watch_as_users_do();
+    changes_give_the_same(&watched, &plain, watcher, 0);
+}
+
+/// Walks on one of two file systems while both are changed alike. `least` is read ahead, in bytes.
+fn changes_give_the_same(watched: &Setup, plain: &Setup, watcher: foreseek_watch::Watcher, least: u64) {
     let (tree, other) = (watched.path("tree"), plain.path("tree"));
     for root in [&tree, &other] {
         fs::create_dir(root).expect("made");
     }
-    let mut walker = Actor::new(0);
     let (mut random, mut again) = (Random(1), Random(1));
-    let mut walks = 0;
-    for step in 0..CHANGES {
-        let (a, b) = (change(&tree, &mut random), change(&other, &mut again));
-        assert_eq!(a, b, "change {step}");
-        if step % 10 == 0 {
-            // A process walks meanwhile, so that files change while they are fetched.
+    let (walks, ends, mounted) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(()));
+    let walk = || {
+        let mut walker = Actor::new(0);
+        for number in (0..6).cycle() {
+            if ends.load(Ordering::Relaxed) {
+                break;
+            }
+            let _mounted = mounted.lock().expect("the other thread goes on");
             walker.does("list", &tree);
-            walker.does("list", &tree.join(format!("d{}", step / 10 % 6)));
-            walks += 1;
+            walker.does("walk", &tree.join(format!("d{number}")));
+            walks.fetch_add(1, Ordering::Relaxed);
         }
-        if step % 500 == 499 {
-            // The following reads go to the disk, and are therefore fetched.
-            watched.cold();
-            plain.cold();
-            assert!(until(|| watcher.status().watched.len() == 1), "{:?}", watcher.status());
+    };
+    std::thread::scope(|scope| {
+        // A process walks meanwhile, so that files change while they are fetched.
+        let walker = scope.spawn(walk);
+        for step in 0..CHANGES {
+            let (a, b) = (change(&tree, &mut random), change(&other, &mut again));
+            assert!(a == b || walker.is_finished(), "change {step}: {a}, {b}");
+            if step % 500 == 499 {
+                // The following reads go to the disk, and are therefore fetched.
+                let _mounted = mounted.lock().expect("the other thread goes on");
+                watched.cold();
+                plain.cold();
+                assert!(until(|| watcher.status().watched.len() == 1), "{:?}", watcher.status());
+            }
         }
-    }
+        ends.store(true, Ordering::Relaxed);
+    });
     assert_eq!(all_of(&tree), all_of(&other));
     let counted = watcher.counters().now();
-    println!("{walks} walks: {counted:?}");
-    assert!(counted.content_bytes > 1 << 20, "it was at work: {counted:?}");
+    println!("{walks:?} walks: {counted:?}");
+    let looked = counted.listed > 0 && counted.placed > 0;
+    assert!(looked && counted.content_bytes >= least, "it was at work: {counted:?}");
     drop(watcher);
     watched.cold();
     plain.cold();
     assert_eq!(all_of(&tree), all_of(&other), "on the disk");
+}
+
+/// Each group of blocks has its part of the inodes. What lies in the last group cannot be read: directories, and
+/// inodes to which a directory in another group has links.
+#[test]
+fn inodes_and_directories_that_a_disk_fails_on_affect_no_others() {
+    const LENGTH: usize = 128 << 10;
+    let options = ["-q", "-F", "-O", "^flex_bg", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
+    let Some(setup) = Setup::of("ext4", &options) else { return };
+    let group = |path: &Path| {
+        const INODES: u64 = 32 << 10;
+        (fs::metadata(path).expect("there").ino() - 1) * 4 / INODES
+    };
+    let folders: Vec<PathBuf> = (0..40).map(|n| setup.path(&format!("d{n}"))).collect();
+    for folder in &folders {
+        fs::create_dir(folder).expect("made");
+        // Larger ones than those that ext4 gathers in one place.
+        (0..4).for_each(|n| write(&folder.join(format!("f{n}")), LENGTH));
+    }
+    let (bad, good): (Vec<_>, Vec<_>) = folders.iter().partition(|folder| group(folder) == 3);
+    assert!(bad.len() > 1 && good.len() > 1, "the test's own setup: {} of {}", bad.len(), folders.len());
+    for (n, folder) in bad.iter().enumerate() {
+        fs::hard_link(folder.join("f0"), good[0].join(format!("linked{n}"))).expect("linked");
+    }
+    let linked = good[0].join("linked0");
+    let mut read =
+        good.iter().flat_map(|folder| (0..4).map(move |n| folder.join(format!("f{n}")))).collect::<Vec<_>>();
+    setup.cold();
+    read.retain(|path| group(path) < 3 && place(path) < (SIZE / 4 * 3));
+    assert!(read.len() > 20, "the test's own setup: {}", read.len());
+    setup.cold();
+    let length = fs::metadata(&setup.image).expect("there").len();
+    assert_eq!(length, SIZE);
+    let cut = |to| File::options().write(true).open(&setup.image).and_then(|image| image.set_len(to));
+    cut(length / 4 * 3).expect("cut");
+    let watcher = setup.watch();
+    let mut actor = Actor::new(0);
+    assert_eq!(actor.does("list", &setup.point), (folders.len() + 1).to_string());
+    let counted = || watcher.counters().now();
+    assert!(
+        until(|| read.iter().all(|path| resident(path) == Pages(LENGTH as u64 / 4096))),
+        "{:?}",
+        counted()
+    );
+    assert!(until(|| counted().unlistable >= bad.len() as u64), "{:?}", counted());
+    // The program gets the same errors as without a watcher.
+    let failed = format!("error {}", Errno::IO.raw_os_error());
+    assert_eq!((actor.does("list", bad[0]), actor.does("read", &linked)), (failed.clone(), failed));
+    assert_eq!(actor.does("read", &read[0]), LENGTH.to_string());
+    assert!(watcher.is_running() && watcher.status().disks[0].failed_threads.is_empty());
+    drop(watcher);
+    cut(length).expect("grown");
+}
+
+/// What is mounted over a directory above a watched file system waits for its server.
+#[test]
+fn a_mount_point_below_a_silent_server_is_not_looked_up() {
+    struct Hidden(PathBuf, Option<File>);
+    impl Drop for Hidden {
+        fn drop(&mut self) {
+            // Its end fails what waits for it.
+            self.1 = None;
+            let _ = unmount(&self.0, UnmountFlags::DETACH);
+        }
+    }
+    let Some(setup) = Setup::new() else { return };
+    let watcher = setup.watch();
+    let watched = || watcher.status().watched.len();
+    assert!(until(|| watched() == 1), "{:?}", watcher.status());
+    let Ok(fuse) = File::options().read(true).write(true).open("/dev/fuse") else {
+        return println!("SKIPPED: there is no FUSE here");
+    };
+    let above = setup.point.parent().expect("a place").to_owned();
+    let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", fuse.as_raw_fd());
+    let options = std::ffi::CString::new(options).expect("plain");
+    mount("silent", &above, "fuse.silent", MountFlags::empty(), Some(options.as_c_str())).expect("mounted");
+    let hidden = Hidden(above, Some(fuse));
+    let is_left = || {
+        let status = watcher.status();
+        status.watched.is_empty() && status.left_alone.iter().any(|it| it.reason.contains("hides it"))
+    };
+    assert!(until(is_left), "{:?}", watcher.status());
+    drop(hidden);
+    assert!(until(|| watched() == 1), "{:?}", watcher.status());
+    let status = watcher.status();
+    assert!(status.age_seconds < 30.0, "{status:?}");
+}
+
+#[test]
+fn a_file_system_whose_disk_cannot_be_served_is_left_alone_until_it_can() {
+    let Some(setup) = Setup::new() else { return };
+    let text = foreseek_device::Profile::builtin_text("barracuda-500g").expect("it is built in");
+    let profile = setup.image.with_file_name("profile.toml");
+    fs::write(&profile, text).expect("written");
+    let options = foreseek_watch::Options {
+        profile: Some(profile.to_str().expect("plain").to_owned()),
+        ..Default::default()
+    };
+    let watcher = setup.watch_with(options);
+    let watched = || watcher.status().watched.len();
+    assert!(until(|| watched() == 1), "{:?}", watcher.status());
+    setup.unmount();
+    assert!(until(|| watched() == 0), "{:?}", watcher.status());
+    fs::remove_file(&profile).expect("there");
+    setup.mount();
+    let says = || {
+        let status = watcher.status();
+        let left = status.left_alone.iter().find(|it| it.mount == setup.point);
+        status.watched.is_empty() && left.is_some_and(|it| it.reason.contains("profile.toml"))
+    };
+    assert!(until(says), "{:?}", watcher.status());
+    setup.unmount();
+    fs::write(&profile, text).expect("written");
+    setup.mount();
+    assert!(until(|| watched() == 1 && watcher.status().disks.len() == 1), "{:?}", watcher.status());
+    let tree = setup.path("tree");
+    fs::create_dir(&tree).expect("made");
+    assert_eq!(Actor::new(0).does("list", &tree), "0");
+    assert!(until(|| watcher.counters().now().listed > 0), "{:?}", watcher.counters().now());
+}
+
+#[test]
+fn all_threads_read_with_the_lowest_ordinary_priority() {
+    let Some(setup) = Setup::new() else { return };
+    let watcher = setup.watch();
+    let threads = || {
+        let all = fs::read_dir("/proc/self/task").expect("Linux has it").flatten();
+        all.filter_map(|entry| {
+            let name = fs::read_to_string(entry.path().join("comm")).ok()?.trim().to_owned();
+            let priority =
+                Command::new("ionice").arg("-p").arg(entry.file_name()).output().expect("util-linux");
+            // One that has ended meanwhile has none.
+            let priority = String::from_utf8_lossy(&priority.stdout).trim().to_owned();
+            (name.starts_with("watch") && !priority.is_empty()).then_some((name, priority))
+        })
+        .collect::<Vec<_>>()
+    };
+    let all_low = || {
+        let threads = threads();
+        let has = |wanted: &str| threads.iter().any(|(name, _)| name == wanted);
+        ["watch", "watch-list", "watch-inodes", "watch-fetch"].into_iter().all(has)
+            && threads.iter().all(|(_, priority)| priority == "best-effort: prio 7")
+    };
+    // A thread that has just begun has the priority of the one that started it.
+    assert!(until(all_low), "{:?}", threads());
+    drop(watcher);
 }
 
 #[test]
@@ -345,7 +527,7 @@ fn the_fastest_opens_only_lose_events() {
 }
 
 #[test]
-fn two_watchers_do_not_wake_each_other_and_leave_nothing_behind() {
+fn two_watchers_do_not_wake_each_other() {
     let Some(setup) = Setup::new() else { return };
     let tree = setup.path("tree");
     fs::create_dir_all(tree.join("below")).expect("made");
@@ -362,15 +544,6 @@ fn two_watchers_do_not_wake_each_other_and_leave_nothing_behind() {
         assert_eq!((counted.directories_opened, counted.files_opened), (1, 0), "{counted:?}");
     }
     drop(watchers);
-    // Checks marks, descriptors and threads.
-    let descriptors = fs::read_dir("/proc/self/fd").expect("Linux has it").flatten();
-    let ours = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
-    let ours: Vec<PathBuf> = ours.filter(|path| path.to_string_lossy().contains("fanotify")).collect();
-    let threads = fs::read_dir("/proc/self/task").expect("Linux has it").flatten();
-    let names = threads.filter_map(|entry| fs::read_to_string(entry.path().join("comm")).ok());
-    let names: Vec<String> = names.filter(|name| name.starts_with("watch")).collect();
-    // Other tests of this process may have their own watchers; if it runs alone, there are none.
-    println!("descriptors {ours:?}, threads {names:?}");
     assert_eq!(setup.try_unmount(), Ok(()));
     assert!(until(|| setup.is_free()));
     setup.mount();

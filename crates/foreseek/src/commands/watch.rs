@@ -20,6 +20,9 @@ directories and open their files (grep -r, tar, rsync) find the files in memory.
 What it sees and what it does not see is in walks.md, in share/doc/foreseek or
 in docs/use of the source.";
 
+/// From this age on the status says how old it is: it is renewed ten times a second.
+const OLD_SECONDS: f64 = 3.0;
+
 /// Options of `foreseek watch`.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -133,6 +136,13 @@ fn status_table(status: &WatchStatus) -> String {
 fn rows(status: &WatchStatus) -> Vec<(&'static str, String)> {
     let counted = &status.counted;
     let mut rows = vec![("watcher", format!("process {}, for {:.0} s", status.pid, status.seconds))];
+    if status.age_seconds >= OLD_SECONDS {
+        let age = status.age_seconds;
+        rows.push((
+            "warning",
+            format!("its thread waits for {age:.0} s: what follows is as old, counters apart"),
+        ));
+    }
     rows.extend(
         status
             .watched
@@ -204,6 +214,10 @@ fn disk_table(disk: &Disk) -> String {
     }
     if disk.all_opens {
         text.push_str("\nit is busy with small reads: opens of all files are observed");
+    }
+    if !disk.failed_threads.is_empty() {
+        let failed = disk.failed_threads.join(", ");
+        text.push_str(&format!("\nthreads have failed ({failed}): restart the watcher"));
     }
     if !disk.walks.is_empty() {
         text.push('\n');

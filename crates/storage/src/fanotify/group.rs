@@ -83,6 +83,14 @@ impl Group {
         mark(&self.fd, on, libc::FAN_OPEN | libc::FAN_ONDIR, any)
     }
 
+    /// Ends what [`watch_directories`](Self::watch_directories) began.
+    pub fn leave_directories(&self, any: BorrowedFd<'_>) {
+        let off = libc::FAN_MARK_REMOVE | libc::FAN_MARK_FILESYSTEM;
+        // Without the file system there are no marks either.
+        let _ = mark(&self.fd, off, libc::FAN_OPEN | libc::FAN_ONDIR, any);
+        let _ = mark(&self.fd, off | libc::FAN_MARK_IGNORE, libc::FAN_OPEN, any);
+    }
+
     /// Reports each open of a file, by its name in its directory, on the file system of `any`.
     ///
     /// # Errors

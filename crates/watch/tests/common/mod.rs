@@ -27,7 +27,8 @@ use std::time::{Duration, Instant as Clock};
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 /// A user without files.
 pub(crate) const NOBODY: u32 = 65_534;
-const SIZE: u64 = 512 << 20;
+/// The length of its device.
+pub(crate) const SIZE: u64 = 512 << 20;
 
 /// Waits until a condition holds; returns whether it did within the limit.
 pub(crate) fn until(mut holds: impl FnMut() -> bool) -> bool {
@@ -43,6 +44,7 @@ pub(crate) fn until(mut holds: impl FnMut() -> bool) -> bool {
 
 /// A file system for one test, removed when dropped.
 pub(crate) struct Setup {
+    kind: &'static str,
     device: LoopDevice,
     pub(crate) point: PathBuf,
     pub(crate) image: PathBuf,
@@ -52,11 +54,17 @@ pub(crate) struct Setup {
 impl Setup {
     /// `None`, with a message, if the machine does not allow it.
     pub(crate) fn new() -> Option<Self> {
+        Self::of("ext4", &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"])
+    }
+
+    /// The same with a file system of this kind, made with these options.
+    pub(crate) fn of(kind: &'static str, options: &[&str]) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             println!("SKIPPED: watching needs root");
             return None;
         }
-        for program in ["mkfs.ext4", "python3"] {
+        let mkfs = format!("mkfs.{kind}");
+        for program in [&mkfs, "python3"] {
             let asked = Command::new(program).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
             if asked.is_err() {
                 println!("SKIPPED: {program} is not installed");
@@ -69,20 +77,16 @@ impl Setup {
         fs::create_dir(&point).expect("made");
         let file = File::options().create_new(true).read(true).write(true).open(&image).expect("made");
         file.set_len(SIZE).expect("sparse");
-        let made = Command::new("mkfs.ext4")
-            .args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"])
-            .arg(&image)
-            .status();
+        let made = Command::new(&mkfs).args(options).arg(&image).status();
         assert!(made.expect("it runs").success());
-        let options = LoopOptions::DISK;
-        let device = match LoopDevice::attach(&file, &image, options) {
+        let device = match LoopDevice::attach(&file, &image, LoopOptions::DISK) {
             Ok(device) => device,
             Err(error) => {
                 println!("SKIPPED: {error}");
                 return None;
             }
         };
-        let setup = Self { device, point, image, _place: place };
+        let setup = Self { kind, device, point, image, _place: place };
         setup.mount();
         Some(setup)
     }
@@ -93,8 +97,8 @@ impl Setup {
 
     pub(crate) fn mount(&self) {
         // Otherwise the kernel reads bitmaps some seconds later.
-        let options = Some(c"no_prefetch_block_bitmaps");
-        mount(self.device.path(), &self.point, "ext4", MountFlags::empty(), options).expect("mounted");
+        let options = (self.kind == "ext4").then_some(c"no_prefetch_block_bitmaps");
+        mount(self.device.path(), &self.point, self.kind, MountFlags::empty(), options).expect("mounted");
     }
 
     /// The result of `umount`, without waiting.
@@ -135,6 +139,12 @@ impl Setup {
     /// The same with these options.
     pub(crate) fn watch_with(&self, options: Options) -> Watcher {
         self.start(options, false)
+    }
+
+    /// The same with the product's engine.
+    pub(crate) fn watch_as_users_do(&self) -> Watcher {
+        let options = Options { paths: vec![self.point.clone()], ..Options::default() };
+        Watcher::start(&options).expect("it starts")
     }
 
     /// The same with an engine that needs to know of nothing while its disk reads nothing.
@@ -255,6 +265,10 @@ for line in sys.stdin.buffer:
         elif verb == b"beside":
             file = os.open(path, os.O_RDONLY | os.O_DIRECT)
             threading.Thread(target=beside, args=(file,), daemon=True).start()
+            result = "ok"
+        elif verb == b"flood":
+            for name in os.listdir(path):
+                os.close(os.open(os.path.join(path, name), os.O_RDONLY))
             result = "ok"
         elif verb == b"spin":
             for _ in range(200000):
