@@ -106,10 +106,8 @@ impl Driver {
             self.disks.notify(file_system.number, now, Event::Program { pid, name: &name });
         }
         let by = Some(opener.credentials);
-        if let Some((top, _)) = visited.first() {
-            self.shared.directories.entered(*top, by.as_ref(), at);
-        }
         for (directory, parent) in visited {
+            self.shared.directories.visited(directory, at);
             self.disks.notify(file_system.number, now, Event::DirectoryEntered { pid, directory, parent });
         }
         self.file_opened(FileOpened { process, by, directory, file });

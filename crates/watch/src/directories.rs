@@ -3,8 +3,8 @@
 //! A directory is stored as its file handle, which keeps nothing open and outlives renames.
 //!
 //! *Rights.* Each open of a directory or file is recorded in its directory and in those above it, up to the highest one
-//! of the same walk: the highest in which something was opened within [`RECENT`]. Whose rights count for a directory is
-//! found among those recorded in it and above it ([`crate::participants`]).
+//! of the same walk: the highest in which something was opened within [`RECENT`], with none in between to which no walk
+//! came. Whose rights count for a directory is found among those recorded in it and above it ([`crate::participants`]).
 //!
 //! Bounds: [`DIRECTORIES`] records and [`ENTRIES`] entries. At the first bound, records without a listing are
 //! dropped first. A listing beyond the second is not kept, and nothing of its directory is fetched.
@@ -20,7 +20,7 @@ use std::collections::hash_map::Entry as Slot;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
-/// Directories that are known: some 250 bytes each, 32 MiB in all. In a larger walk, the last opened ones are
+/// Directories that are known: some 350 bytes each, 44 MiB in all. In a larger walk, the last opened ones are
 /// kept.
 pub(crate) const DIRECTORIES: usize = 128 * 1024;
 /// Entries of all listings together: about 50 bytes each, 50 MiB in all. A directory of a million files fits.
@@ -144,6 +144,12 @@ impl Directory {
         all.iter().all(|opener| state.participants.have_listed(Some(opener), now))
     }
 
+    /// Whether a walk came to it lately, or expects it.
+    fn is_in_a_walk(&self, now: Instant) -> bool {
+        let state = self.state();
+        state.participants.are_active(now) || state.listing.is_some() || state.reported
+    }
+
     /// Opens of its files are reported from now on, or not any more.
     pub(crate) fn set_reported(&self, on: bool) {
         self.state().reported = on;
@@ -200,10 +206,18 @@ impl Directories {
     /// Records an open in a directory and in those above it in the same walk.
     fn takes_part(&self, directory: &Arc<Directory>, by: Option<&Arc<Credentials>>, what: What, at: Instant) {
         directory.state().participants.add(by, what, at);
-        let above: Vec<Arc<Directory>> = self.upwards(directory).skip(1).collect();
+        let above = self.upwards(directory).skip(1);
+        let above: Vec<Arc<Directory>> = above.take_while(|above| above.is_in_a_walk(at)).collect();
         let top = above.iter().rposition(|above| above.state().participants.are_active(at));
         for above in &above[..top.map_or(0, |top| top + 1)] {
             above.state().participants.add(by, What::Within, at);
+        }
+    }
+
+    /// A walk comes to a directory that its program does not list.
+    pub(crate) fn visited(&self, node: Node, at: Instant) {
+        if let Some(directory) = self.get(node) {
+            directory.state().participants.visited(at);
         }
     }
 
@@ -412,7 +426,8 @@ mod tests {
         all.opened(node(1), handle(1), None, user(0), now);
         all.opened(node(2), handle(2), Some(node(1)), user(1000), now + RECENT / 4);
         // Beside it and below it, and in directories that were reached and not opened.
-        all.reached(node(3), handle(3), Some(node(1)), now);
+        let reached = all.reached(node(3), handle(3), Some(node(1)), now);
+        assert!(all.listed(&reached, Arc::default()));
         all.reached(node(4), handle(4), Some(node(3)), now);
         let soon = now + RECENT / 2;
         for at in 1..=4 {
@@ -466,6 +481,13 @@ mod tests {
         all.opened(node(2), handle(2), Some(node(1)), user(5), later);
         assert!(all.rights(node(1), later).is_none());
         assert_eq!(all.rights(node(2), later).unwrap(), [user(5)]);
+        // Nor are two walks one with a directory between them to which none came.
+        all.reached(node(3), handle(3), Some(node(2)), now);
+        all.opened(node(4), handle(4), Some(node(3)), user(6), later);
+        assert_eq!(all.rights(node(2), later).unwrap(), [user(5)]);
+        all.visited(node(3), later);
+        all.entered(node(4), Some(&user(6)), later);
+        assert_eq!(all.rights(node(2), later).unwrap(), [user(5), user(6)]);
     }
 
     /// The process may have come to the directory by another way than those above: these must be checked.

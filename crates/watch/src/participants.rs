@@ -48,8 +48,9 @@ impl Opens {
         is_recent(self.last, now)
     }
 
-    fn drive(&self, now: Instant) -> bool {
-        self.are_recent(now) && self.counts[0].saturating_add(self.counts[1]) >= DRIVES
+    /// How many they are; none if the last one is long ago.
+    fn count(&self, now: Instant) -> u32 {
+        if self.are_recent(now) { self.counts[0].saturating_add(self.counts[1]) } else { 0 }
     }
 }
 
@@ -80,16 +81,26 @@ pub(crate) struct Participants {
     /// Opens by others, for which there was no room, and by processes that could not be examined.
     others: Opens,
     unknown: Opens,
+    /// When a walk came here last.
+    last: Option<Instant>,
 }
 
 impl Participants {
+    /// A walk comes here, or below.
+    pub(crate) fn visited(&mut self, at: Instant) {
+        self.last = self.last.max(Some(at));
+    }
+
     /// Something was opened; `by` is `None` for a process that could not be examined.
     pub(crate) fn add(&mut self, by: Option<&Arc<Credentials>>, what: What, at: Instant) {
+        self.visited(at);
         let Some(by) = by else { return self.unknown.add(at) };
         let found = self.list.iter().position(|known| known.credentials == *by);
         let found = found.or_else(|| {
             self.list.retain(|known| known.opens.are_recent(at));
             (self.list.len() < MOST).then(|| {
+                // Most directories have one.
+                self.list.reserve_exact(1);
                 self.list.push(Participant {
                     credentials: by.clone(),
                     opens: Opens::default(),
@@ -106,10 +117,9 @@ impl Participants {
         }
     }
 
-    /// Whether anybody took part lately: the walk goes on.
+    /// Whether a walk came here lately.
     pub(crate) fn are_active(&self, now: Instant) -> bool {
-        let mut all = self.list.iter().map(|known| &known.opens).chain([&self.others, &self.unknown]);
-        all.any(|opens| opens.are_recent(now))
+        is_recent(self.last, now)
     }
 
     /// Whether one with these credentials opened the directory itself lately; with `None`, anyone.
@@ -127,12 +137,13 @@ pub(crate) fn rights<'a>(
 ) -> Option<Rights> {
     let all = seen.clone().flat_map(|here| &here.list);
     let lately = all.filter(|known| known.opens.are_recent(now));
-    let any_drives = lately.clone().any(|known| known.opens.drive(now));
-    let is_known = |here: &Participants| !here.others.are_recent(now) && !here.unknown.drive(now);
+    let any_drives = lately.clone().any(|known| known.opens.count(now) >= DRIVES);
+    let least = if any_drives { DRIVES } else { 0 };
+    let is_known = |here: &Participants| !here.others.are_recent(now) && here.unknown.count(now) < DRIVES;
     if !any_drives && !seen.clone().all(is_known) {
         return None;
     }
-    let mut count: Vec<&Participant> = lately.filter(|known| !any_drives || known.opens.drive(now)).collect();
+    let mut count: Vec<&Participant> = lately.filter(|known| known.opens.count(now) >= least).collect();
     count.sort_by_key(|known| std::cmp::Reverse(known.opens.last));
     let mut rights = Rights::new();
     for known in count {
