@@ -21,7 +21,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 /// A user that owns no file.
 const NOBODY: u32 = 65_534;
@@ -86,6 +86,143 @@ fn a_watcher_is_started_queried_killed_and_restarted_and_leaves_nothing() {
     assert_eq!((stopped.status, stopped.err.as_str()), (Some(0), ""), "{stopped:?}");
     assert!(group.is_none_or(|group| !group.exists()));
     assert!(setup.watch(&["--stop"]).err.contains("no watcher runs"));
+    setup.end();
+}
+
+/// A watcher in the foreground, of another run directory; it is killed when this is dropped.
+struct Second(Child, PathBuf);
+
+impl Second {
+    fn start(setup: &Setup, name: &str, before: &[&str]) -> Self {
+        let run = setup.lab.path(name);
+        let program = env!("CARGO_BIN_EXE_foreseek");
+        let line = [before, &[program, "watch", "--foreground", "--memory", "64M", "mnt"]].concat();
+        let mut command = Command::new(line[0]);
+        command.args(&line[1..]).env("FORESEEK_RUN", &run).current_dir(&setup.lab.directory);
+        let mut second = Self(command.spawn().expect("it starts"), run);
+        let answers = until(LIMIT, || second.status(setup).is_some() || second.has_ended());
+        assert!(answers && !second.has_ended(), "{line:?}");
+        second
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.0.try_wait().expect("it is a child").is_some()
+    }
+
+    fn status(&self, setup: &Setup) -> Option<Value> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+        command.args(["watch", "--status", "--format", "json"]).env("FORESEEK_RUN", &self.1);
+        serde_json::from_str(&setup.lab.run(&mut command).out).ok()
+    }
+
+    /// Ends it in order.
+    fn end(mut self) {
+        let pid = Pid::from_raw(i32::try_from(self.0.id()).expect("a process")).expect("a process");
+        kill_process(pid, Signal::TERM).expect("ours");
+        assert!(until(LIMIT, || self.has_ended()));
+        assert!(self.0.wait().expect("it is a child").success());
+        let left: Vec<_> = fs::read_dir(self.1.join("watch")).into_iter().flatten().flatten().collect();
+        assert!(left.is_empty(), "left: {left:?}");
+    }
+}
+
+impl Drop for Second {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Each is another process of the same program: it takes no open of the other one for that of a walker.
+#[test]
+fn two_watchers_of_a_disk_do_not_follow_each_other() {
+    let Some(setup) = Setup::new() else { return };
+    let tree = setup.lab.mount_point().join("tree");
+    let (files, folders) = (1500, 100);
+    fill(&tree, files, folders);
+    setup.cold();
+    setup.start();
+    let second = Second::start(&setup, "run2", &[]);
+    setup.delays(true);
+    setup.grep(&tree);
+    setup.delays(false);
+    let both = || [setup.status(), second.status(&setup).expect("it answers")];
+    let number = |status: &Value, name: &str| status["counted"][name].as_u64().expect("a number");
+    let found = || both().iter().all(|status| number(status, "files_opened") > files / 2);
+    assert!(until(LIMIT, found), "{:?}", both());
+    for status in both() {
+        assert!(number(&status, "passed_over") > 0, "{status}");
+        // One walker opened each once, and looks at the first to find out what it is.
+        assert!(number(&status, "directories_opened") < 2 * folders, "{status}");
+        assert_eq!(number(&status, "failed"), 0, "{status}");
+    }
+    second.end();
+    assert_eq!(setup.watch(&["--stop"]).status, Some(0));
+    setup.end();
+}
+
+#[test]
+fn a_watcher_that_is_killed_changes_nothing_that_a_program_reads() {
+    let Some(setup) = Setup::new() else { return };
+    let tree = setup.lab.mount_point().join("tree");
+    let files = 1500;
+    fill(&tree, files, 100);
+    let expected = setup.tar(&tree, None).printed;
+    setup.cold();
+    setup.start();
+    let status = setup.status();
+    let pid = i32::try_from(status["pid"].as_u64().expect("a number")).expect("a process");
+    setup.delays(true);
+    let walked = std::thread::scope(|scope| {
+        let walker = scope.spawn(|| setup.tar(&tree, None).printed);
+        let in_it = || setup.status()["counted"]["files_found_read"].as_u64() > Some(50);
+        assert!(until(LIMIT, in_it), "{}", setup.status());
+        kill_process(Pid::from_raw(pid).expect("a process"), Signal::KILL).expect("ours");
+        assert!(!walker.is_finished(), "the test's own setup: it was killed after the walk");
+        walker.join().expect("it ends")
+    });
+    setup.delays(false);
+    assert_eq!(walked, expected);
+    assert!(until(LIMIT, || !Path::new(&format!("/proc/{pid}")).exists()));
+    // It kept no file open, and the next one begins where it stopped.
+    setup.cold();
+    setup.start();
+    assert_eq!(setup.tar(&tree, None).printed, expected);
+    assert_eq!(setup.watch(&["--stop"]).status, Some(0));
+    setup.end();
+}
+
+/// The capabilities that the unit leaves to the daemon are enough for it.
+#[test]
+fn a_watcher_with_the_capabilities_of_its_unit_reads_ahead() {
+    if Command::new("setpriv").arg("--version").stdout(Stdio::null()).status().is_err() {
+        return println!("SKIPPED: setpriv is not installed");
+    }
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib/foreseek-watch.service");
+    let unit = fs::read_to_string(unit).expect("there");
+    let kept = unit.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet=")).expect("a set");
+    let kept: Vec<String> = kept.split(' ').map(|name| name.replace("CAP_", "+").to_lowercase()).collect();
+    let bounds = format!("--bounding-set=-all,{}", kept.join(","));
+    let Some(setup) = Setup::new() else { return };
+    let tree = setup.lab.mount_point().join("tree");
+    let files = 1500;
+    fill(&tree, files, 100);
+    // A user's own files, which others may not read.
+    let walk = "chown -R 65534 \"$1\" && chmod -R go= \"$1\"";
+    setup.lab.tool("sh", &["-c", walk, "sh", tree.to_str().expect("plain")]);
+    setup.cold();
+    let second = Second::start(&setup, "run2", &["setpriv", "--no-new-privs", &bounds]);
+    setup.delays(true);
+    let line = "grep -r 'no such text' \"$1\" > /dev/null; true";
+    let mut grep = Command::new("sh");
+    grep.args(["-c", line, "sh"]).arg(&tree).uid(NOBODY).gid(NOBODY).current_dir("/");
+    assert_eq!(setup.lab.run(&mut grep).status, Some(0));
+    setup.delays(false);
+    let status = || second.status(&setup).expect("it answers");
+    let found = || status()["counted"]["files_found_read"].as_u64() > Some(files / 3);
+    assert!(until(LIMIT, found), "{}", status());
+    assert_eq!(status()["counted"]["failed"], 0, "{}", status());
+    second.end();
     setup.end();
 }
 
