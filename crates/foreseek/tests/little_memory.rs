@@ -17,8 +17,9 @@ use lab::{LIMIT, until};
 use serde_json::Value;
 use setup::Setup;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 /// What the group holds: programs, the daemon and the pages that they read.
 const LITTLE: Bytes = Bytes::mib(48);
@@ -35,7 +36,12 @@ struct Little {
 impl Little {
     /// `None`, with a message, if it cannot be made.
     fn new(name: &str) -> Option<Self> {
-        let made = CgroupParent::find().and_then(|parent| MemoryGroup::create(&parent, name, LITTLE));
+        Self::of(name, LITTLE)
+    }
+
+    /// The same with so much memory.
+    fn of(name: &str, memory: Bytes) -> Option<Self> {
+        let made = CgroupParent::find().and_then(|parent| MemoryGroup::create(&parent, name, memory));
         let group = match made {
             Ok(group) => group,
             Err(error) => {
@@ -132,6 +138,62 @@ fn a_walker_and_a_watcher_with_little_memory_read_all_and_little_twice() {
         }
         assert_eq!(setup.watch(&["--stop"]).status, Some(0));
     }
+    setup.end();
+    drop(little);
+}
+
+/// A process that takes memory of a group until this is dropped.
+struct Balloon(Child);
+
+impl Balloon {
+    fn in_group(group: &Path, memory: Bytes) -> Self {
+        let take =
+            format!("import sys; taken = b'x' * {}; print('ok', flush=True); sys.stdin.read()", memory.get());
+        let mut command = command_in(group, Path::new("python3"));
+        command.args(["-S", "-c", &take]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let mut answer = String::new();
+        let out = child.stdout.take().expect("a pipe");
+        BufReader::new(out).read_line(&mut answer).expect("it answers");
+        assert_eq!(answer, "ok\n");
+        Self(child)
+    }
+}
+
+impl Drop for Balloon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_watcher_reads_less_ahead_while_others_need_the_memory() {
+    let Some(little) = Little::of("pressure", Bytes::mib(512)) else { return };
+    if Command::new("python3").arg("-V").stdout(Stdio::null()).status().is_err() {
+        return println!("SKIPPED: python3 is not installed");
+    }
+    let Some(setup) = Setup::new() else { return };
+    let tree = setup.lab.mount_point().join("tree");
+    fill(&tree);
+    let expected = setup.tar(&tree, None).printed;
+    setup.cold();
+    let started = setup.lab.run(Little::foreseek(&setup, &little.unit).args(["watch", "mnt"]));
+    assert_eq!(started.status, Some(0), "{started:?}");
+    let begun = setup.status();
+    let window = || setup.status()["window_bytes"].as_u64().expect("a number");
+    let first = window();
+    let balloon = Balloon::in_group(little.group.path(), Bytes::mib(300));
+    assert!(until(LIMIT, || window() < first / 4 * 3), "{first}, {}", setup.status());
+    setup.delays(true);
+    let walked = setup.tar(&tree, Some(&little.procs()));
+    setup.delays(false);
+    assert_eq!(walked.printed, expected);
+    drop(balloon);
+    assert!(until(LIMIT, || window() > first / 4 * 3), "{first}, {}", setup.status());
+    assert_eq!(setup.status()["pid"], begun["pid"], "the daemon lives");
+    little.assert_alive();
+    assert_eq!(setup.watch(&["--stop"]).status, Some(0));
     setup.end();
     drop(little);
 }
