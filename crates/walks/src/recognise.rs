@@ -60,8 +60,10 @@ impl State {
         let at = directory.walk as usize;
         directory.parent = directory.parent.or(parent);
         let first = !std::mem::replace(&mut directory.opened, true);
+        if lists && directory.entered {
+            directory.list_from = 0;
+        }
         directory.entered = !lists && (first || directory.entered);
-        directory.list_from = if lists { 0 } else { directory.list_from };
         directory.opener = Some(pid);
         if first {
             (directory.rank, self.ranks) = (self.ranks, self.ranks + 1);

@@ -114,12 +114,16 @@ fn a_program_in_disk_order_loses_nothing() {
 /// No fetch takes longer than the walk has cost by then, or would have cost without fetches: whatever lies before a file.
 #[test]
 fn no_fetch_takes_longer_than_the_walk_has_cost() {
-    let tree = fresh();
-    for reading in [Reading::Listing, Reading::Name, Reading::Inode, Reading::ReversedInode] {
+    let of = |layout| Tree::new(6000, layout, 11);
+    let [fresh, groups, aged] = [Layout::Fresh, Layout::Groups, Layout::Aged(20)].map(of);
+    let inode = [Reading::Inode, Reading::ReversedInode].map(|reading| (&fresh, reading));
+    let name = [&fresh, &groups, &aged].map(|tree| (tree, Reading::Name));
+    let listing = [&fresh, &groups, &aged].map(|tree| (tree, Reading::Listing));
+    for (tree, reading) in inode.into_iter().chain(name).chain(listing) {
         let mut stock = World::new(Arc::new(Flat), tree.clone(), None);
         let mut world = World::new(Arc::new(Flat), tree.clone(), Some(Settings::default()));
         let mut worst = 0.0f64;
-        for act in walk(&tree, reading, false) {
+        for act in walk(tree, reading, false) {
             stock.act(act);
             world.act(act);
             for [own, fetches, took] in world.each_fetch.drain(..) {

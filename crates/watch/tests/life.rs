@@ -590,6 +590,47 @@ fn a_directory_that_a_program_passes_through_is_not_part_of_its_walk() {
     }
 }
 
+/// A program opens a large directory and lists nothing of it (`fsync`): nothing of it is read. Another one lists it.
+#[test]
+fn a_large_directory_is_read_once_a_program_has_listed_it() {
+    const NAMES: u64 = 8000;
+    let Some(setup) = Setup::new() else { return };
+    let [small, large] = ["small", "large"].map(|name| setup.path(name));
+    let folders: Vec<PathBuf> = (0..8).map(|n| small.join(format!("d{n}"))).collect();
+    for folder in &folders {
+        fs::create_dir_all(folder).expect("made");
+        (0..4).for_each(|n| write(&folder.join(format!("f{n}")), 16_384));
+    }
+    fs::create_dir(&large).expect("made");
+    let name = |n: u64| large.join(format!("{n:060}"));
+    (0..NAMES).for_each(|n| write(&name(n), 1));
+    assert!(fs::metadata(&large).expect("there").len() > 256 << 10);
+    setup.cold();
+    let options = foreseek_watch::Options { paths: vec![setup.point.clone()], ..Default::default() };
+    let watcher = foreseek_watch::Watcher::start(&options).expect("it starts");
+    let mut actor = Actor::new(0);
+    assert_eq!(actor.does("list", &setup.point), "3");
+    assert_eq!(actor.does("list", &small), "8");
+    let (first, rest) = folders.split_at(4);
+    first.iter().for_each(|folder| assert_eq!(actor.does("list", folder), "4"));
+    assert_eq!(actor.does("pass", &large), "ok");
+    // Opens are passed on while the disk reads.
+    rest.iter().for_each(|folder| assert_eq!(actor.does("list", folder), "4"));
+    assert!(until(|| watcher.counters().now().unlistable > 0), "{:?}", watcher.counters().now());
+    assert!(watcher.status().known_entries < NAMES, "{:?}", watcher.status());
+    drop((actor, watcher));
+    setup.cold();
+    let watcher = foreseek_watch::Watcher::start(&options).expect("it starts");
+    let mut lister = Actor::new(0);
+    assert_eq!(lister.does("list", &large), NAMES.to_string());
+    let mut read = 0..NAMES;
+    let mut knows = || {
+        read.by_ref().take(20).for_each(|n| assert_eq!(lister.does("read", &name(n)), "1"));
+        watcher.status().known_entries >= NAMES
+    };
+    assert!(until(&mut knows), "{:?}", watcher.status());
+}
+
 #[test]
 fn a_directory_of_more_than_a_million_entries_is_known_in_part_and_its_memory_is_freed() {
     let Some(setup) = Setup::new() else { return };
