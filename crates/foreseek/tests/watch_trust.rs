@@ -229,6 +229,7 @@ fn an_overflow_of_the_queue_is_counted_and_walks_are_recognised_again() {
     for folder in 0..FOLDERS {
         fs::create_dir_all(many.join(format!("d{folder}"))).expect("made");
     }
+    setup.cold();
     setup.start();
     let stopped = Stopped::new(&setup.status());
     // The kernel merges the events of one process for one directory: each run is another process.
@@ -240,7 +241,6 @@ fn an_overflow_of_the_queue_is_counted_and_walks_are_recognised_again() {
     assert!(until(LIMIT, overflows), "{}", setup.status());
     assert!(setup.watch(&["--status"]).out.contains("events lost"));
 
-    setup.cold();
     setup.delays(true);
     let read = setup.grep(&tree);
     let found = || setup.status()["counted"]["files_found_read"].as_u64() > Some(files / 3);
