@@ -598,7 +598,8 @@ fn files_that_a_user_may_not_read_are_reported_and_skipped() {
     let none = setup.warm(&["/no/such/tree"]);
     assert_eq!(none.status, Some(2), "{none:?}");
     // Of what is given, the rest is read, and the command runs.
-    let [locked, pipe, open] = ["locked", "pipe", "open"].map(|name| setup.tree.join(name));
+    let [locked, pipe, open, link] =
+        ["locked", "pipe", "open", "link-into-d1"].map(|name| setup.tree.join(name));
     fs::write(&locked, [1; 5000]).expect("written");
     fs::set_permissions(&locked, fs::Permissions::from_mode(0o600)).expect("ours");
     fs::write(&open, [1; 5000]).expect("written");
@@ -613,6 +614,12 @@ fn files_that_a_user_may_not_read_are_reported_and_skipped() {
     for text in ["cannot open", "d1", "locked", "pipe is a FIFO"] {
         assert!(some.err.contains(text), "{text}: {some:?}");
     }
+    // Where a link leads that cannot be followed is not known.
+    symlink("d1/anything", &link).expect("linked");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+    let ended = setup.lab.run(command.arg("warm").args([&link, &open]).uid(NOBODY));
+    assert_eq!(ended.status, Some(1), "{ended:?}");
+    assert!(ended.err.contains("link-into-d1") && !ended.err.contains("nowhere"), "{ended:?}");
     let none = given(&[&secret, &locked, &pipe]);
     assert_eq!((none.status, none.out.as_str()), (Some(2), ""), "{none:?}");
     setup.end();

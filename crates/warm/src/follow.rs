@@ -6,8 +6,9 @@
 //! files), residency is checked: a batch that was not fetched and has pages in memory that were not there before has
 //! been reached.
 //!
-//! Limits: reads from pipes and other files are part of the count. Programs that skip files seem slower than
-//! they are, and profit less.
+//! Limits: reads from pipes and other files are part of the count. Programs that skip files, or holes of sparse files
+//! (grep, cp), seem slower than they are, and profit less. Holes are part of a file's length, since other programs read
+//! them: without them such a program would seem ahead of where it is, and data that waits would be pushed out.
 
 use crate::addresses::Piece;
 use crate::tree::Tree;

@@ -104,7 +104,7 @@ pub struct Report {
     pub fetched_bytes: u64,
     /// Bytes fetched and evicted before use, or gone.
     pub evicted_bytes: u64,
-    /// Bytes skipped, since memory had no room or the program had ended.
+    /// Bytes skipped: beyond a file's part of memory, or not needed in time. Without a program: beyond the share of memory.
     pub skipped_bytes: u64,
     /// Bytes of inodes and directories read from the block device.
     pub metadata_bytes: u64,

@@ -195,7 +195,7 @@ impl Tree {
                 self.skipped.add(name, name_of(kind));
                 return Ok(());
             }
-            Err(_) if is_link(path) => {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) if is_link(path) => {
                 self.skipped.add(name, "a symbolic link that leads nowhere");
                 return Ok(());
             }
@@ -825,6 +825,15 @@ mod tests {
         assert!(notes[0].ends_with("tr is a directory: skipped"), "{notes:?}");
         // In a tree they are left out without a note.
         assert_eq!(taken(folder.path(), &["."]).1, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_given_link_that_cannot_be_followed_is_an_error() {
+        let folder = folder();
+        symlink("n".repeat(300), folder.path().join("to-long-name")).expect("linked");
+        let tree = tree_of(&["to-long-name", "tr"].map(|path| folder.path().join(path))).expect("listed");
+        assert_eq!((tree.errors.count, tree.notes()), (1, Vec::new()), "{:?}", tree.errors);
+        assert!(tree.errors.first[0].contains("to-long-name"), "{:?}", tree.errors);
     }
 
     #[test]

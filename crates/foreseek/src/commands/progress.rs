@@ -12,6 +12,9 @@ const PARTS: u64 = 1000;
 /// How often the bar is drawn at most.
 const DRAW_EVERY: Duration = Duration::from_millis(100);
 
+/// How long a step takes before its time left is said: a part of it may be done when it is first reported.
+const LEFT_AFTER: Duration = Duration::from_secs(1);
+
 /// The longest time left that is said: a shorter share than this would make it meaningless.
 const LEFT_LIMIT: f64 = 1e6;
 
@@ -93,7 +96,7 @@ pub(crate) fn with_bar<T>(quiet: bool, work: impl FnOnce(&(dyn Fn(f64, &str) + S
 }
 
 fn message(share: f64, what: &str, passed: Duration) -> String {
-    if share <= 0.0 {
+    if share <= 0.0 || passed < LEFT_AFTER {
         return what.to_owned();
     }
     let left = passed.as_secs_f64() * (1.0 / share - 1.0);
@@ -112,6 +115,7 @@ mod tests {
         let passed = Duration::from_secs(30);
         assert_eq!(message(0.0, "a", passed), "a");
         assert_eq!(message(0.75, "a", passed), "a, 10 seconds left");
+        assert_eq!(message(0.01, "a", Duration::ZERO), "a", "the first report of a step");
         assert_eq!(message(0.99, "a", passed), "a, less than a second left");
         assert_eq!(message(1.5, "a", passed), "a, less than a second left");
         assert!(message(1e-300, "a", passed).contains("left"));

@@ -190,7 +190,11 @@ fn table(report: &Report) -> String {
     }
     if report.skipped_bytes > 0 {
         let has_run = report.command.is_some() && report.batches > 0;
-        let why = if has_run { "not needed in time" } else { "beyond the share of memory" };
+        let why = if has_run {
+            "beyond a file's part of memory, or not needed in time"
+        } else {
+            "beyond the share of memory"
+        };
         row("skipped", format!("{}, {why}", bytes(report.skipped_bytes)));
     }
     if report.evicted_bytes > 0 {
