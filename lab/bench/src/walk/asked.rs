@@ -33,7 +33,9 @@ impl Asked {
         let ways = Way::ALL.into_iter().filter(is_there).collect();
         let options = Options { ways, new_trees, ..Options::default() };
         let cells = options.cells().into_iter().filter(|cell| has(*cell, &|_| true)).collect();
-        Self::by(cells, &options, |cell, way| has(cell, &|run| run.pair == last && run.way == Some(way)))
+        // The last pair may be incomplete.
+        let is_later = |run: &WalkRun| last == 0 || run.pair > 0;
+        Self::by(cells, &options, |cell, way| has(cell, &|run| is_later(run) && run.way == Some(way)))
     }
 
     fn by(cells: Vec<On>, options: &Options, is_judged: impl Fn(On, Way) -> bool) -> Self {
