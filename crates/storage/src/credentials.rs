@@ -27,6 +27,7 @@ use rustix::fs::Access;
 use rustix::io::Errno;
 use rustix::process::Gid;
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_thread_groups};
+use std::io::Read;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// The capabilities that override file permissions.
@@ -34,6 +35,9 @@ const FILE_CAPABILITIES: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(Capab
 
 /// Threads of a process that are looked at, some 15 us each. Archivers and search programs have fewer.
 const THREADS: usize = 32;
+/// The most identities of a process, and the longest text of one: some 3,000 groups. Where there is more, they are not known.
+const IDENTITIES: usize = 8;
+const TEXT: u64 = 32 * 1024;
 
 /// The identities with which a process accesses files.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -59,7 +63,11 @@ impl Credentials {
     #[must_use]
     pub fn of(process: u32) -> Option<Self> {
         // A program's name in it may be cut in the middle of a character.
-        let read = |path: String| Some(String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned());
+        let read = |path: String| {
+            let mut text = Vec::new();
+            std::fs::File::open(path).ok()?.take(TEXT).read_to_end(&mut text).ok()?;
+            Some(String::from_utf8_lossy(&text).into_owned())
+        };
         let status = read(format!("/proc/{process}/status"))?;
         let own = std::fs::read_link("/proc/self/ns/user").ok();
         let its = std::fs::read_link(format!("/proc/{process}/ns/user")).ok();
@@ -68,18 +76,21 @@ impl Credentials {
         if field(&status, "Threads") != Some("1") {
             let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?;
             for thread in threads.take(THREADS).flatten() {
-                let status = read(format!("{}/status", thread.path().display()));
                 // It may have ended.
-                let thread = status.and_then(|status| Self::parse(&status, own_namespace));
-                thread.into_iter().flat_map(|it| it.identities).for_each(|it| credentials.add(it));
+                let Some(status) = read(format!("{}/status", thread.path().display())) else { continue };
+                let thread = Self::parse(&status, own_namespace)?;
+                thread.identities.into_iter().for_each(|it| credentials.add(it));
             }
         }
-        Some(credentials)
+        Some(credentials).filter(|it| it.identities.len() <= IDENTITIES)
     }
 
     /// From the text of `/proc/PID/status`.
     #[must_use]
     pub fn parse(status: &str, own_namespace: bool) -> Option<Self> {
+        if status.len() as u64 >= TEXT {
+            return None;
+        }
         // Real, effective, saved, file system.
         let numbers = |name| -> Option<Vec<u32>> {
             field(status, name)?.split_ascii_whitespace().map(|it| it.parse().ok()).collect()
@@ -234,6 +245,8 @@ mod tests {
             let _ = Credentials::parse(&STATUS[..cut], true);
         }
         assert!(Credentials::parse("Uid: 1 2 3\n", true).is_none());
+        let long = format!("{STATUS}Groups:\t{}\n", "1 ".repeat(TEXT as usize / 2));
+        assert!(Credentials::parse(&long, true).is_none());
     }
 
     /// The program that opened something may have been another one, without these rights.

@@ -195,6 +195,33 @@ impl Directories {
         directory
     }
 
+    /// The same where it is not known yet in which directory it lies: [`Directories::found_above`] follows.
+    pub(crate) fn opened_somewhere(
+        &self,
+        node: Node,
+        handle: FileHandle,
+        by: &Arc<Credentials>,
+        at: Instant,
+    ) {
+        let directory = self.reached(node, handle, None, Instant::now());
+        let mut state = directory.state();
+        state.touched = Some(Instant::now());
+        state.participants.add(Some(by), What::Itself, at);
+    }
+
+    /// It is known now in which directory one lies whose open was recorded already.
+    pub(crate) fn found_above(
+        &self,
+        node: Node,
+        handle: FileHandle,
+        parent: Option<Node>,
+        by: &Arc<Credentials>,
+        at: Instant,
+    ) {
+        let directory = self.reached(node, handle, parent, Instant::now());
+        self.takes_part_above(&directory, Some(by), at);
+    }
+
     /// A process opened a file in this directory or below it; `None` for one that could not be examined. It may have come
     /// there by another way: unlike an open of the directory itself this does not show that it may search those above.
     pub(crate) fn entered(&self, node: Node, by: Option<&Arc<Credentials>>, now: Instant) {
@@ -206,11 +233,17 @@ impl Directories {
     /// Records an open in a directory and in those above it in the same walk.
     fn takes_part(&self, directory: &Arc<Directory>, by: Option<&Arc<Credentials>>, what: What, at: Instant) {
         directory.state().participants.add(by, what, at);
+        self.takes_part_above(directory, by, at);
+    }
+
+    fn takes_part_above(&self, directory: &Arc<Directory>, by: Option<&Arc<Credentials>>, at: Instant) {
         let above = self.upwards(directory).skip(1);
         let above: Vec<Arc<Directory>> = above.take_while(|above| above.is_in_a_walk(at)).collect();
         let top = above.iter().rposition(|above| above.state().participants.are_active(at));
+        let mut below = directory.node;
         for above in &above[..top.map_or(0, |top| top + 1)] {
-            above.state().participants.add(by, What::Within, at);
+            above.state().participants.add(by, What::Below(below), at);
+            below = above.node;
         }
     }
 
@@ -298,10 +331,14 @@ impl Directories {
         std::mem::take(&mut state.reported)
     }
 
-    /// No opens of files are reported any more.
-    pub(crate) fn end_reports(&self) {
-        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
-        table.directories.values().for_each(|directory| directory.set_reported(false));
+    /// No walk is left: no opens of files are reported, and no listing is needed.
+    pub(crate) fn rest(&self) {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        for directory in table.directories.values() {
+            let mut state = directory.state();
+            (state.reported, state.listing) = (false, None);
+        }
+        table.recount();
     }
 
     /// Drops all directories but those to keep.
@@ -337,9 +374,12 @@ impl Directories {
     /// All whose rights count for the contents of a directory; `None` if they are not known.
     pub(crate) fn rights(&self, node: Node, now: Instant) -> Option<Rights> {
         let directory = self.get(node)?;
-        let seen: Vec<Participants> =
-            self.upwards(&directory).map(|it| it.state().participants.clone()).collect();
-        rights(seen.iter(), now)
+        let mut below = None;
+        let seen: Vec<(Participants, Option<Node>)> = self
+            .upwards(&directory)
+            .map(|it| (it.state().participants.clone(), below.replace(it.node)))
+            .collect();
+        rights(&seen, now)
     }
 }
 
@@ -438,7 +478,25 @@ mod tests {
         let later = now + RECENT;
         assert_eq!(all.rights(node(2), later).unwrap(), [user(7), user(1000)]);
         assert_eq!(all.rights(node(2), later + RECENT / 4).unwrap(), [user(7)]);
-        assert!(all.rights(node(4), soon + RECENT).is_none(), "nobody takes part");
+        assert!(all.rights(node(4), soon + RECENT).unwrap().contains(&user(7)), "nothing was opened since");
+        assert!(all.rights(node(4), soon + RECENT * 6).is_none(), "nobody takes part");
+    }
+
+    /// Root saves the homes of all users. One of them works in its own.
+    #[test]
+    fn who_is_busy_in_one_directory_takes_nothing_from_a_walk_of_all() {
+        let (all, now) = (Directories::default(), Instant::now());
+        for (at, above) in [(1, None), (2, Some(node(1))), (3, Some(node(1)))] {
+            all.opened(node(at), handle(at as u8), above, user(0), now);
+        }
+        for second in 0..60 {
+            let at = now + RECENT / 10 * second;
+            drives(&all, 2, &user(0), at);
+            drives(&all, 3, &user(1000), at);
+            assert!(all.rights(node(1), at).unwrap().contains(&user(1000)));
+            assert_eq!(all.rights(node(2), at).unwrap(), [user(0)]);
+            assert!(all.rights(node(3), at).unwrap().contains(&user(1000)));
+        }
     }
 
     /// Root lists a tree and ends. Another user opens files in a part of it, which keeps the walk alive.
@@ -453,9 +511,8 @@ mod tests {
         for second in 1..60 {
             let at = now + RECENT / 10 * second;
             drives(&all, 2, &user(1000), at);
-            let rights = all.rights(node(3), at).unwrap();
-            assert_eq!(rights.contains(&user(0)), at < now + RECENT);
-            assert!(rights.contains(&user(1000)), "it drives the walk");
+            assert!(all.rights(node(2), at).unwrap().contains(&user(1000)), "it drives the walk there");
+            assert_eq!(all.rights(node(3), at).unwrap(), [user(if at < now + RECENT { 0 } else { 1000 })]);
         }
     }
 
@@ -477,7 +534,7 @@ mod tests {
     fn walks_that_are_over_have_no_participants() {
         let (all, now) = (Directories::default(), Instant::now());
         all.opened(node(1), handle(1), None, user(0), now);
-        let later = now + RECENT * 2;
+        let later = now + RECENT * 6;
         all.opened(node(2), handle(2), Some(node(1)), user(5), later);
         assert!(all.rights(node(1), later).is_none());
         assert_eq!(all.rights(node(2), later).unwrap(), [user(5)]);

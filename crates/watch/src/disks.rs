@@ -205,7 +205,7 @@ impl Disks {
             && let Some(marker) = &self.marker
         {
             marker.flush();
-            self.shared.directories.end_reports();
+            self.shared.directories.rest();
         }
         self.reporting = walks;
     }

@@ -253,27 +253,32 @@ impl Driver {
             // Its own reads are no reason to hold back.
             file_system.volume.disk.helps(process);
             shared.counters.directories_opened.add(1);
-            all.push(DirectoryOpened { file_system, handle, process, opener, at });
+            all.push(DirectoryOpened { file_system, handle, process, opener, at, recorded: false });
         });
         (all, more)
     }
 
-    fn directory_opened_or_waits(&mut self, opened: DirectoryOpened) {
+    fn directory_opened_or_waits(&mut self, mut opened: DirectoryOpened) {
         if !self.disks.rests(opened.file_system.number) {
             return self.directory_opened(opened);
         }
         // Its opener limits from now on what is read.
         if let Some(node) = opened.node() {
-            let (handle, by) = (opened.handle.clone(), opened.opener.credentials.clone());
-            self.shared.directories.opened(node, handle, None, by, opened.at);
+            let (handle, by) = (opened.handle.clone(), &opened.opener.credentials);
+            self.shared.directories.opened_somewhere(node, handle, by, opened.at);
+            opened.recorded = true;
         }
         self.disks.wait(self.now(), opened);
     }
 
     fn directory_opened(&mut self, opened: DirectoryOpened) {
         let Some((node, parent)) = opened.find() else { return };
-        let DirectoryOpened { file_system, handle, process, opener, at } = opened;
-        self.shared.directories.opened(node, handle, parent, opener.credentials, at);
+        let DirectoryOpened { file_system, handle, process, opener, at, recorded } = opened;
+        if recorded {
+            self.shared.directories.found_above(node, handle, parent, &opener.credentials, at);
+        } else {
+            self.shared.directories.opened(node, handle, parent, opener.credentials, at);
+        }
         let (pid, now) = (ProcessId(process), self.now());
         if let Some(name) = opener.name {
             self.disks.notify(file_system.number, now, Event::Program { pid, name: &name });

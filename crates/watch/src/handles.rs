@@ -27,6 +27,8 @@ pub(crate) struct DirectoryOpened {
     pub(crate) process: u32,
     pub(crate) opener: Opener,
     pub(crate) at: Instant,
+    /// Its opener is recorded, but not above it.
+    pub(crate) recorded: bool,
 }
 
 impl DirectoryOpened {

@@ -3,20 +3,26 @@
 //! A walk may consist of several processes (`find | xargs`), and different users may come to one tree. What is read
 //! ahead in a walk must be permitted to **all** who drive it: those that have opened [`DRIVES`] directories or files in
 //! it lately. As many must be opened before anything is read ahead. With nobody of that kind all count who opened
-//! anything in it lately. A user who looks into a directory of a backup thus takes nothing from it.
+//! anything in it lately. A user who looks into a directory of a backup thus takes nothing from it. Nor does one who is
+//! busy in a single directory of the backup: for directories beside that one such opens drive nothing.
+//!
+//! While nothing is opened (a program examines inodes, or reads a large file), those of the last opens count on, for
+//! [`STILL`].
 //!
 //! A process that has ended before it was examined may have been anybody. If such processes drive a walk and nobody
-//! else does, nothing is read ahead. Nor is it where nobody took part lately, or more than [`MOST`] took part and nobody
-//! drives.
+//! else does, nothing is read ahead. Nor is it where nobody took part lately, or where more than [`MOST`] drive it.
 //!
 //! Pure: its inputs are opens and times.
 
 use foreseek_storage::Credentials;
+use foreseek_walks::Node;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long an open counts: after such a time without events, the engine considers a walk over.
 pub(crate) const RECENT: Duration = Duration::from_secs(10);
+/// How long the last opens count if no others follow.
+const STILL: Duration = Duration::from_secs(60);
 /// Opens that drive a walk: the engine fetches nothing for fewer.
 const DRIVES: u32 = 8;
 /// Different credentials in one walk within [`RECENT`]: each is a check of each file.
@@ -25,7 +31,7 @@ const MOST: usize = 16;
 /// The credentials with which something may be read: all of these must be permitted to.
 pub(crate) type Rights = Vec<Arc<Credentials>>;
 
-/// Opens, counted in intervals of [`RECENT`]: this one and the one before.
+/// Opens, counted in intervals of [`RECENT`]: the one that began at `since` and the one before.
 #[derive(Clone, Copy, Debug, Default)]
 struct Opens {
     last: Option<Instant>,
@@ -35,13 +41,23 @@ struct Opens {
 
 impl Opens {
     fn add(&mut self, at: Instant) {
-        let age = self.since.map_or(Duration::MAX, |since| at.saturating_duration_since(since));
-        if age >= RECENT {
-            self.since = Some(at);
-            self.counts = [0, if age < 2 * RECENT { self.counts[0] } else { 0 }];
-        }
+        self.counts = self.counts_at(at);
+        self.since = match self.since {
+            Some(since) if at < since + RECENT => Some(since),
+            Some(since) if at < since + 2 * RECENT => Some(since + RECENT),
+            _ => Some(at),
+        };
         self.counts[0] = self.counts[0].saturating_add(1);
         self.last = self.last.max(Some(at));
+    }
+
+    /// The counts of the interval in which `now` lies and of the one before.
+    fn counts_at(&self, now: Instant) -> [u32; 2] {
+        match self.since {
+            Some(since) if now < since + RECENT => self.counts,
+            Some(since) if now < since + 2 * RECENT => [0, self.counts[0]],
+            _ => [0, 0],
+        }
     }
 
     fn are_recent(&self, now: Instant) -> bool {
@@ -50,12 +66,17 @@ impl Opens {
 
     /// How many they are; none if the last one is long ago.
     fn count(&self, now: Instant) -> u32 {
-        if self.are_recent(now) { self.counts[0].saturating_add(self.counts[1]) } else { 0 }
+        let [of_this, of_the_last] = self.counts_at(now);
+        if self.are_recent(now) { of_this.saturating_add(of_the_last) } else { 0 }
     }
 }
 
 fn is_recent(at: Option<Instant>, now: Instant) -> bool {
-    at.is_some_and(|at| now.saturating_duration_since(at) < RECENT)
+    is_within(RECENT, at, now)
+}
+
+fn is_within(time: Duration, at: Option<Instant>, now: Instant) -> bool {
+    at.is_some_and(|at| now.saturating_duration_since(at) < time)
 }
 
 /// Processes with the same credentials.
@@ -63,15 +84,25 @@ fn is_recent(at: Option<Instant>, now: Instant) -> bool {
 struct Participant {
     credentials: Arc<Credentials>,
     opens: Opens,
+    /// The directory in this one in which, or below which, all of them lie; `None` if they do not lie in a single one.
+    branch: Option<Node>,
     /// When one last opened the directory itself, to list it.
     listed: Option<Instant>,
 }
 
-/// What was opened: the directory itself, to list it, or a file in it or anything below it.
+impl Participant {
+    /// Whether it may come to this directory of the one where it took part; `None` for all that lies there.
+    fn comes_to(&self, branch: Option<Node>) -> bool {
+        branch.is_none() || self.branch.is_none() || self.branch == branch
+    }
+}
+
+/// What was opened: the directory itself, to list it, a file in it, or anything in or below this directory in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Itself,
     Within,
+    Below(Node),
 }
 
 /// Those that opened a directory, or anything below it in the same walk.
@@ -95,15 +126,20 @@ impl Participants {
     pub(crate) fn add(&mut self, by: Option<&Arc<Credentials>>, what: What, at: Instant) {
         self.visited(at);
         let Some(by) = by else { return self.unknown.add(at) };
+        let branch = if let What::Below(branch) = what { Some(branch) } else { None };
         let found = self.list.iter().position(|known| known.credentials == *by);
         let found = found.or_else(|| {
-            self.list.retain(|known| known.opens.are_recent(at));
+            self.list.retain(|known| is_within(STILL, known.opens.last, at));
+            if self.list.len() >= MOST {
+                self.list.retain(|known| known.opens.are_recent(at));
+            }
             (self.list.len() < MOST).then(|| {
                 // Most directories have one.
                 self.list.reserve_exact(1);
                 self.list.push(Participant {
                     credentials: by.clone(),
                     opens: Opens::default(),
+                    branch,
                     listed: None,
                 });
                 self.list.len() - 1
@@ -111,6 +147,11 @@ impl Participants {
         });
         let Some(found) = found else { return self.others.add(at) };
         let known = &mut self.list[found];
+        if !is_within(STILL, known.opens.last, at) {
+            known.branch = branch;
+        } else if known.branch != branch {
+            known.branch = None;
+        }
         known.opens.add(at);
         if what == What::Itself {
             known.listed = known.listed.max(Some(at));
@@ -129,21 +170,31 @@ impl Participants {
     }
 }
 
-/// All whose rights count in a walk, the last one that opened something first. `seen` are its participants as seen from
-/// several of its directories. `None` if they are not known.
-pub(crate) fn rights<'a>(
-    seen: impl Iterator<Item = &'a Participants> + Clone,
-    now: Instant,
-) -> Option<Rights> {
-    let all = seen.clone().flat_map(|here| &here.list);
-    let lately = all.filter(|known| known.opens.are_recent(now));
-    let any_drives = lately.clone().any(|known| known.opens.count(now) >= DRIVES);
-    let least = if any_drives { DRIVES } else { 0 };
-    let is_known = |here: &Participants| !here.others.are_recent(now) && here.unknown.count(now) < DRIVES;
-    if !any_drives && !seen.clone().all(is_known) {
+/// All whose rights count in a directory of a walk, the last one that opened something first. `seen` are the participants
+/// of the directory and of those above it, these with the directory in them that leads to it. `None` if they are not
+/// known.
+pub(crate) fn rights(seen: &[(Participants, Option<Node>)], now: Instant) -> Option<Rights> {
+    let last = seen.iter().filter_map(|(here, _)| here.last).max()?;
+    if !is_within(STILL, Some(last), now) {
         return None;
     }
-    let mut count: Vec<&Participant> = lately.filter(|known| known.opens.count(now) >= least).collect();
+    // While nothing is opened, those of the last opens count.
+    let now = if is_recent(Some(last), now) { now } else { last };
+    let all = seen.iter().flat_map(|(here, branch)| here.list.iter().map(move |known| (known, *branch)));
+    let lately = all.filter(|(known, _)| known.opens.are_recent(now));
+    let drives = |(known, branch): &(&Participant, Option<Node>)| {
+        known.opens.count(now) >= DRIVES && known.comes_to(*branch)
+    };
+    let any_drives = lately.clone().any(|known| drives(&known));
+    let (others, unknown) = if any_drives { (DRIVES, u32::MAX) } else { (1, DRIVES) };
+    let is_known = |(here, _): &(Participants, Option<Node>)| {
+        here.others.count(now) < others && here.unknown.count(now) < unknown
+    };
+    if !seen.iter().all(is_known) {
+        return None;
+    }
+    let count = lately.filter(|known| !any_drives || drives(known));
+    let mut count: Vec<&Participant> = count.map(|(known, _)| known).collect();
     count.sort_by_key(|known| std::cmp::Reverse(known.opens.last));
     let mut rights = Rights::new();
     for known in count {
@@ -168,7 +219,7 @@ mod tests {
     }
 
     fn users(all: &Participants, now: Instant) -> Option<Vec<u32>> {
-        let rights = rights(std::iter::once(all), now)?;
+        let rights = rights(&[(all.clone(), None)], now)?;
         Some(rights.iter().map(|it| it.user).collect())
     }
 
@@ -222,5 +273,59 @@ mod tests {
         // There is room again.
         opened(&mut all, Some(1000), 1, now + RECENT);
         assert_eq!(users(&all, now + RECENT).unwrap(), [1000]);
+    }
+
+    #[test]
+    fn while_nothing_is_opened_the_last_opens_count_on() {
+        let (mut all, now) = (Participants::default(), Instant::now());
+        opened(&mut all, Some(0), 9, now);
+        assert_eq!(users(&all, now + STILL / 2).unwrap(), [0]);
+        assert!(users(&all, now + STILL).is_none());
+        // With further opens, only theirs.
+        opened(&mut all, Some(5), 1, now + STILL / 2);
+        assert_eq!(users(&all, now + STILL / 2).unwrap(), [5]);
+        opened(&mut all, None, 8, now + STILL / 2 + RECENT);
+        assert!(users(&all, now + STILL / 2 + RECENT).is_none());
+    }
+
+    #[test]
+    fn opens_count_for_two_intervals_at_most() {
+        let (mut all, now) = (Participants::default(), Instant::now());
+        let at = |tenths| now + RECENT * tenths / 10;
+        opened(&mut all, Some(0), 100, now);
+        for tenths in [9, 18] {
+            opened(&mut all, Some(0), 1, at(tenths));
+        }
+        opened(&mut all, Some(5), 1, at(19));
+        assert_eq!(users(&all, at(19)).unwrap(), [0], "it drives the walk, the other one does not");
+        opened(&mut all, Some(0), 1, at(27));
+        opened(&mut all, Some(5), 1, at(27));
+        assert_eq!(users(&all, at(27)).unwrap(), [0, 5], "nobody drives it");
+    }
+
+    #[test]
+    fn who_is_in_one_directory_does_not_count_beside_it() {
+        let (mut all, now) = (Participants::default(), Instant::now());
+        let [one, other, third] = [1, 2, 3].map(|inode| Node { device: foreseek_walks::DeviceNo(1), inode });
+        let counts = |all: &Participants, branch, at| {
+            let rights = rights(&[(Participants::default(), None), (all.clone(), Some(branch))], at);
+            rights.map(|all| all.iter().map(|it| it.user).collect::<Vec<_>>()).unwrap_or_default()
+        };
+        let below = |all: &mut Participants, by, node, at| {
+            (0..9).for_each(|_| all.add(Some(&user(by)), What::Below(node), at))
+        };
+        all.add(Some(&user(0)), What::Itself, now);
+        below(&mut all, 0, one, now);
+        below(&mut all, 5, other, now);
+        assert_eq!(counts(&all, one, now), [0]);
+        assert_eq!(counts(&all, other, now), [0, 5]);
+        assert_eq!(counts(&all, third, now), [0]);
+        // Then it goes on beside it.
+        below(&mut all, 5, one, now);
+        assert_eq!(counts(&all, third, now), [0, 5]);
+        // A long time later it is in one only.
+        below(&mut all, 5, one, now + STILL);
+        assert_eq!(counts(&all, third, now + STILL), [5], "nobody else is left");
+        assert_eq!(counts(&all, one, now + STILL), [5]);
     }
 }

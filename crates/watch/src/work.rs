@@ -462,9 +462,14 @@ impl Worker {
                     without_place(*file)
                 }
             }));
-            answers.extend(
-                directories.into_iter().map(|which| self.place_directory(&file_system, which, tables)),
-            );
+            let may_search = !directories.is_empty() && self.shared.reach(&file_system).may_search(directory);
+            answers.extend(directories.into_iter().map(|which| {
+                if may_search {
+                    self.place_directory(&file_system, which, tables)
+                } else {
+                    without_place(which.node)
+                }
+            }));
         }
         self.shared.counters.placed.add(answers.len() as u64);
         self.notify(Answer::Placed(answers));
