@@ -534,8 +534,10 @@ fn a_signal_that_ends_the_reading_is_the_exit_status() {
         setup.cold();
         // A seek takes a third of a second: there is time for the signal.
         setup.lab.must(&["set", "walk", "--delays", "on", "--time-scale", "30"]);
-        let mut warm = Command::new(env!("CARGO_BIN_EXE_foreseek"));
-        warm.args(["warm", "--quiet"]).arg(&setup.tree).stdout(Stdio::null()).stderr(Stdio::null());
+        // A test in the background of a shell ignores INT, and so does what it starts.
+        let mut warm = Command::new("env");
+        warm.args(["--default-signal=INT,TERM", env!("CARGO_BIN_EXE_foreseek"), "warm", "--quiet"]);
+        warm.arg(&setup.tree).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = warm.spawn().expect("it runs");
         assert!(until(LIMIT, || setup.reads() > 2), "it reads");
         let process = rustix::process::Pid::from_child(&child);
