@@ -13,13 +13,13 @@ mod setup;
 
 use foreseek_rig::{CgroupParent, MemoryGroup, command_in};
 use foreseek_units::Bytes;
-use lab::{LIMIT, until};
+use lab::{KilledOnDrop, LIMIT, until};
 use serde_json::Value;
 use setup::Setup;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// What the group holds: programs, the daemon and the pages that they read.
 const LITTLE: Bytes = Bytes::mib(48);
@@ -142,29 +142,18 @@ fn a_walker_and_a_watcher_with_little_memory_read_all_and_little_twice() {
     drop(little);
 }
 
-/// A process that takes memory of a group until this is dropped.
-struct Balloon(Child);
-
-impl Balloon {
-    fn in_group(group: &Path, memory: Bytes) -> Self {
-        let take =
-            format!("import sys; taken = b'x' * {}; print('ok', flush=True); sys.stdin.read()", memory.get());
-        let mut command = command_in(group, Path::new("python3"));
-        command.args(["-S", "-c", &take]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("it starts");
-        let mut answer = String::new();
-        let out = child.stdout.take().expect("a pipe");
-        BufReader::new(out).read_line(&mut answer).expect("it answers");
-        assert_eq!(answer, "ok\n");
-        Self(child)
-    }
-}
-
-impl Drop for Balloon {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// A process that takes memory of a group until it is dropped.
+fn balloon_in(group: &Path, memory: Bytes) -> KilledOnDrop {
+    let take =
+        format!("import sys; taken = b'x' * {}; print('ok', flush=True); sys.stdin.read()", memory.get());
+    let mut command = command_in(group, Path::new("python3"));
+    command.args(["-S", "-c", &take]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut balloon = KilledOnDrop(command.spawn().expect("it starts"));
+    let mut answer = String::new();
+    let out = balloon.0.stdout.take().expect("a pipe");
+    BufReader::new(out).read_line(&mut answer).expect("it answers");
+    assert_eq!(answer, "ok\n");
+    balloon
 }
 
 #[test]
@@ -183,7 +172,7 @@ fn a_watcher_reads_less_ahead_while_others_need_the_memory() {
     let begun = setup.status();
     let window = || setup.status()["window_bytes"].as_u64().expect("a number");
     let first = window();
-    let balloon = Balloon::in_group(little.group.path(), Bytes::mib(300));
+    let balloon = balloon_in(little.group.path(), Bytes::mib(300));
     assert!(until(LIMIT, || window() < first / 4 * 3), "{first}, {}", setup.status());
     setup.delays(true);
     let walked = setup.tar(&tree, Some(&little.procs()));

@@ -191,20 +191,20 @@ fn a_tree_with_a_bind_mount_of_itself_ends() {
         assert!(ended.err.contains(point), "{ended:?}");
     }
     assert_eq!(order.out.lines().count(), files.len(), "each once");
-    let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
+    let report: Value = warmed.json();
     assert_eq!((&report["files"], &report["unreadable"]), (&Value::from(files.len()), &Value::from(1)));
     // What appears twice is read once.
     let wanted = || {
         setup.cold();
         let report = setup.warm(&[&tree, "--format", "json"]);
-        serde_json::from_str::<Value>(&report.out).expect("JSON")["wanted_bytes"].clone()
+        report.json()["wanted_bytes"].clone()
     };
     let once = wanted();
     setup.cold();
     setup.lab.tool("mount", &["--bind", setup.tree.join("d2").to_str().expect("plain"), point]);
     let warmed = setup.warm(&[&tree, "--format", "json"]);
     setup.lab.tool("umount", &[point]);
-    let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
+    let report: Value = warmed.json();
     assert!(report["files"].as_u64() > Some(files.len() as u64), "{report}");
     assert_eq!(report["wanted_bytes"], once, "{report}");
     setup.end();
@@ -226,7 +226,7 @@ fn lists_from_standard_input_other_file_systems_and_shares() {
     let warmed = setup.warm(&[&tree, "-x", "--metadata", "--format", "json"]);
     setup.lab.tool("umount", &[inside.to_str().expect("plain")]);
     assert_eq!((all.len(), one.len()), (files.len() + 1, files.len()));
-    let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
+    let report: Value = warmed.json();
     assert_eq!(report["files"], files.len());
 
     setup.cold();
@@ -249,7 +249,7 @@ fn lists_from_standard_input_other_file_systems_and_shares() {
     setup.cold();
     let report = |options: &[&str]| -> Value {
         let warmed = setup.warm(&[&[tree.as_str(), "--format", "json"], options].concat());
-        serde_json::from_str(&warmed.out).expect("JSON")
+        warmed.json()
     };
     let little = report(&["--memory", "8M", "--reading", "name"]);
     let bytes = |name: &str| little[name].as_u64().expect("a number");
@@ -306,7 +306,7 @@ fn warmed_files_are_not_read_again() {
     setup.cold();
     let warmed = setup.warm(&[&tree, "--format", "json"]);
     assert_eq!(warmed.status, Some(0), "{warmed:?}");
-    let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
+    let report: Value = warmed.json();
     assert_eq!(report["files"], files + 1);
     assert_eq!(report["unreadable"], 0);
     // The hole is not read: its eight GiB would be visible here.
@@ -325,7 +325,7 @@ fn warmed_files_are_not_read_again() {
 
     // All is in memory: nothing is fetched again.
     let again = setup.warm(&[&tree, "--format", "json"]);
-    let report: Value = serde_json::from_str(&again.out).expect("JSON");
+    let report: Value = again.json();
     assert!(report["fetched_bytes"].as_u64() < Some(1 << 20), "{report}");
     // No more is in memory than the files are long, though the last page of each is whole.
     let [resident, size] =
@@ -348,7 +348,7 @@ fn metadata_alone_serves_programs_that_open_nothing() {
     setup.cold();
     let warmed = setup.warm(&[&tree, "--metadata", "--format", "json"]);
     assert_eq!(warmed.status, Some(0), "{warmed:?}");
-    let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
+    let report: Value = warmed.json();
     assert_eq!(report["fetched_bytes"], 0);
     setup.lab.must(&["stats", "walk", "--reset"]);
     find();
@@ -391,7 +391,7 @@ fn metadata_of_other_trees_is_not_read() {
     setup.cold();
     let warmed = setup.warm(&[&tree, "--metadata", "--format", "json"]);
     assert_eq!(warmed.status, Some(0), "{warmed:?}");
-    let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
+    let report: Value = warmed.json();
     let metadata = report["metadata_bytes"].as_u64().expect("a number");
     // The kernel itself reads a few blocks beside those that it needs.
     assert!((550 * 4096..650 * 4096).contains(&metadata), "{report}");
@@ -426,7 +426,7 @@ fn dirty_pages_stay_dirty_and_lists_are_warmed() {
     assert_eq!(warmed.status, Some(1), "one file is gone: {warmed:?}");
     assert!(warmed.err.contains("gone"), "{warmed:?}");
     assert!(delayed(&dirty), "it was written back");
-    let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
+    let report: Value = warmed.json();
     assert_eq!((&report["files"], &report["unreadable"]), (&Value::from(101), &Value::from(1)));
     setup.lab.must(&["stats", "walk", "--reset"]);
     files.iter().for_each(|path| drop(fs::read(path).expect("there")));
@@ -595,7 +595,7 @@ fn files_that_a_user_may_not_read_are_reported_and_skipped() {
     assert_eq!(ended.status, Some(1), "{ended:?}");
     assert!(ended.err.contains("cannot list") && ended.err.contains("d1"), "{ended:?}");
     assert!(ended.err.contains("cannot open /dev/"), "it reports why inodes are slower: {ended:?}");
-    let report: Value = serde_json::from_str(&ended.out).expect("JSON");
+    let report: Value = ended.json();
     assert_eq!((&report["files"], &report["unreadable"]), (&Value::from(50 - hidden), &Value::from(1)));
     let none = setup.warm(&["/no/such/tree"]);
     assert_eq!(none.status, Some(2), "{none:?}");
@@ -668,7 +668,7 @@ fn a_file_in_many_pieces_is_read_whole_and_noted() {
     let warmed = setup.warm(&[path.to_str().expect("plain"), "--format", "json"]);
     assert_eq!(warmed.status, Some(0), "{warmed:?}");
     assert!(warmed.err.contains("1 files have more than 4096 extents"), "{warmed:?}");
-    let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
+    let report: Value = warmed.json();
     // The holes of the rest are read as zeros.
     let pages = 4096 + (pieces - 4096) * 2 + 1;
     assert_eq!(report["fetched_bytes"], pages * 4096, "{report}");
@@ -688,7 +688,7 @@ fn inodes_and_directories_stay_within_the_memory_limit() {
     let warmed = setup.warm(&[&tree, "--metadata", "--memory", "4M", "--format", "json"]);
     assert_eq!(warmed.status, Some(1), "{warmed:?}");
     assert!(warmed.err.contains("inodes and directories are beyond the memory limit"), "{warmed:?}");
-    let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
+    let report: Value = warmed.json();
     assert!(report["metadata_bytes"].as_u64() <= Some(4 << 20), "{report}");
     assert!(report["skipped_bytes"].as_u64() > Some(1 << 20), "{report}");
     // All of the contents that fit are fetched nevertheless.
@@ -746,7 +746,7 @@ fn a_bad_sector_is_reported_and_the_rest_is_fetched() {
     assert_eq!(warmed.status, Some(1), "{warmed:?}");
     let name = files[17].file_name().and_then(OsStr::to_str).expect("plain");
     assert!(warmed.err.contains("cannot read") && warmed.err.contains(name), "{warmed:?}");
-    let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
+    let report: Value = warmed.json();
     assert_eq!(report["unreadable"], 1, "{report}");
     setup.lab.must(&["set", "walk", "--fail-none"]);
     setup.lab.must(&["stats", "walk", "--reset"]);
@@ -777,7 +777,7 @@ fn other_file_systems_are_warmed_by_address_or_by_inode() {
         let warmed = setup.warm(&[&tree, "--format", "json"]);
         assert_eq!(warmed.status, Some(0), "{kind}: {warmed:?}");
         // Holes are not read.
-        let report: Value = serde_json::from_str(&warmed.out).expect("JSON");
+        let report: Value = warmed.json();
         assert!(report["fetched_bytes"].as_u64() < Some(16 << 20), "{kind}: {report}");
         assert!(report["unmapped_bytes"].as_u64() > Some(7 << 30), "{kind}: {report}");
         assert_eq!(warmed.err.contains("order of their inode numbers"), by_inode, "{kind}: {warmed:?}");

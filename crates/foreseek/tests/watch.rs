@@ -13,7 +13,7 @@ mod lab;
 #[path = "watch/setup.rs"]
 mod setup;
 
-use lab::{LIMIT, until};
+use lab::{KilledOnDrop, LIMIT, until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use setup::{Setup, fill, fill_aged};
@@ -21,7 +21,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// A user that owns no file.
 const NOBODY: u32 = 65_534;
@@ -90,7 +90,7 @@ fn a_watcher_is_started_queried_killed_and_restarted_and_leaves_nothing() {
 }
 
 /// A watcher in the foreground, of another run directory; it is killed when this is dropped.
-struct Second(Child, PathBuf);
+struct Second(KilledOnDrop, PathBuf);
 
 impl Second {
     fn start(setup: &Setup, name: &str, before: &[&str]) -> Self {
@@ -99,14 +99,14 @@ impl Second {
         let line = [before, &[program, "watch", "--foreground", "--memory", "64M", "mnt"]].concat();
         let mut command = Command::new(line[0]);
         command.args(&line[1..]).env("FORESEEK_RUN", &run).current_dir(&setup.lab.directory);
-        let mut second = Self(command.spawn().expect("it starts"), run);
+        let mut second = Self(KilledOnDrop(command.spawn().expect("it starts")), run);
         let answers = until(LIMIT, || second.status(setup).is_some() || second.has_ended());
         assert!(answers && !second.has_ended(), "{line:?}");
         second
     }
 
     fn has_ended(&mut self) -> bool {
-        self.0.try_wait().expect("it is a child").is_some()
+        self.0.0.try_wait().expect("it is a child").is_some()
     }
 
     fn status(&self, setup: &Setup) -> Option<Value> {
@@ -117,19 +117,12 @@ impl Second {
 
     /// Ends it in order.
     fn end(mut self) {
-        let pid = Pid::from_raw(i32::try_from(self.0.id()).expect("a process")).expect("a process");
+        let pid = Pid::from_raw(i32::try_from(self.0.0.id()).expect("a process")).expect("a process");
         kill_process(pid, Signal::TERM).expect("ours");
         assert!(until(LIMIT, || self.has_ended()));
-        assert!(self.0.wait().expect("it is a child").success());
+        assert!(self.0.0.wait().expect("it is a child").success());
         let left: Vec<_> = fs::read_dir(self.1.join("watch")).into_iter().flatten().flatten().collect();
         assert!(left.is_empty(), "left: {left:?}");
-    }
-}
-
-impl Drop for Second {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

@@ -12,7 +12,7 @@ mod lab;
 mod setup;
 
 use foreseek_storage::loop_device::{LoopDevice, LoopOptions};
-use lab::{LIMIT, Lab, until, wait};
+use lab::{KilledOnDrop, LIMIT, Lab, until, wait};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -87,16 +87,6 @@ impl Drop for Places {
             let _ = unmount(point, UnmountFlags::DETACH);
         }
         self.devices.iter().for_each(|device| drop(device.clear(Duration::from_secs(10))));
-    }
-}
-
-/// A child process that is killed when this is dropped.
-struct KilledOnDrop(Child);
-
-impl Drop for KilledOnDrop {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

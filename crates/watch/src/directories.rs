@@ -3,8 +3,8 @@
 //! A directory is stored as its file handle, which keeps nothing open and outlives renames.
 //!
 //! *Rights.* Each open of a directory or file is recorded in its directory and in those above it, up to the highest one
-//! of the same walk: the highest in which something was opened within [`RECENT`], with none in between to which no walk
-//! came. Whose rights count for a directory is found among those recorded in it and above it ([`crate::participants`]).
+//! of the same walk. That is the highest one in which something was opened within [`RECENT`]. A directory to which no
+//! walk came ends the search. Whose rights count for a directory is found among those recorded in it and above it ([`crate::participants`]).
 //!
 //! Bounds: [`DIRECTORIES`] records and [`ENTRIES`] entries. At the first bound, records without a listing are
 //! dropped first. A listing beyond the second is not kept, and nothing of its directory is fetched.
@@ -189,9 +189,8 @@ impl Directories {
         by: Arc<Credentials>,
         at: Instant,
     ) -> Arc<Directory> {
-        let directory = self.reached(node, handle, parent, Instant::now());
-        directory.state().touched = Some(Instant::now());
-        self.takes_part(&directory, Some(&by), What::Itself, at);
+        let directory = self.record(node, handle, parent, &by, at);
+        self.takes_part_above(&directory, Some(&by), at);
         directory
     }
 
@@ -203,10 +202,24 @@ impl Directories {
         by: &Arc<Credentials>,
         at: Instant,
     ) {
-        let directory = self.reached(node, handle, None, Instant::now());
+        self.record(node, handle, None, by, at);
+    }
+
+    /// Records an open of a directory in itself alone.
+    fn record(
+        &self,
+        node: Node,
+        handle: FileHandle,
+        parent: Option<Node>,
+        by: &Arc<Credentials>,
+        at: Instant,
+    ) -> Arc<Directory> {
+        let directory = self.reached(node, handle, parent, Instant::now());
         let mut state = directory.state();
         state.touched = Some(Instant::now());
         state.participants.add(Some(by), What::Itself, at);
+        drop(state);
+        directory
     }
 
     /// It is known now in which directory one lies whose open was recorded already.
@@ -226,16 +239,12 @@ impl Directories {
     /// there by another way: unlike an open of the directory itself this does not show that it may search those above.
     pub(crate) fn entered(&self, node: Node, by: Option<&Arc<Credentials>>, now: Instant) {
         if let Some(directory) = self.get(node) {
-            self.takes_part(&directory, by, What::Within, now);
+            directory.state().participants.add(by, What::Within, now);
+            self.takes_part_above(&directory, by, now);
         }
     }
 
-    /// Records an open in a directory and in those above it in the same walk.
-    fn takes_part(&self, directory: &Arc<Directory>, by: Option<&Arc<Credentials>>, what: What, at: Instant) {
-        directory.state().participants.add(by, what, at);
-        self.takes_part_above(directory, by, at);
-    }
-
+    /// Records an open in a directory or below it in those above it in the same walk.
     fn takes_part_above(&self, directory: &Arc<Directory>, by: Option<&Arc<Credentials>>, at: Instant) {
         let above = self.upwards(directory).skip(1);
         let above: Vec<Arc<Directory>> = above.take_while(|above| above.is_in_a_walk(at)).collect();

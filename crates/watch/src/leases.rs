@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 const RENEWED: Duration = Duration::from_millis(20);
 /// The longest time between a read and an open: a disk serves ten requests in it.
 const OLDEST: Duration = Duration::from_millis(100);
-/// A read that takes longer is given up.
+/// A read that takes longer is ended.
 const LONGEST: Duration = Duration::from_secs(1);
 /// After a read that failed there is none for this time, and nothing is opened: a user may have a million locks, whose
 /// table takes minutes to read.

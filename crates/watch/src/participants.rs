@@ -170,9 +170,9 @@ impl Participants {
     }
 }
 
-/// All whose rights count in a directory of a walk, the last one that opened something first. `seen` are the participants
-/// of the directory and of those above it, these with the directory in them that leads to it. `None` if they are not
-/// known.
+/// All whose rights count in a directory of a walk, the last one that opened something first; `None` if they are not
+/// known. `seen` has the participants of the directory and of those above it. With those above comes the directory in
+/// them that leads to it.
 pub(crate) fn rights(seen: &[(Participants, Option<Node>)], now: Instant) -> Option<Rights> {
     let last = seen.iter().filter_map(|(here, _)| here.last).max()?;
     if !is_within(STILL, Some(last), now) {

@@ -462,7 +462,9 @@ impl Worker {
                     without_place(*file)
                 }
             }));
-            let may_search = !directories.is_empty() && self.shared.reach(&file_system).may_search(directory);
+            // The blocks of ext4's directories are looked up with a check of their own.
+            let is_checked = directories.is_empty() || file_system.inodes.is_none();
+            let may_search = is_checked || self.shared.reach(&file_system).may_search(directory);
             answers.extend(directories.into_iter().map(|which| {
                 if may_search {
                     self.place_directory(&file_system, which, tables)

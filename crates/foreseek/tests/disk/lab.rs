@@ -30,6 +30,23 @@ pub(crate) struct Ended {
     pub(crate) err: String,
 }
 
+impl Ended {
+    /// What it printed, as JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.out).expect("JSON")
+    }
+}
+
+/// A child process that is killed when this is dropped.
+pub(crate) struct KilledOnDrop(pub(crate) Child);
+
+impl Drop for KilledOnDrop {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 impl Lab {
     /// `None`, said loudly, where emulated disks cannot be had.
     pub(crate) fn new() -> Option<Self> {

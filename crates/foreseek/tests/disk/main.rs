@@ -3,6 +3,7 @@
 //! They need root and skip loudly without it. Each works in a [`lab::Lab`] of its own.
 #![allow(clippy::print_stdout, reason = "tests that are skipped say so")]
 
+#[allow(dead_code, reason = "another test uses the rest")]
 mod lab;
 mod profile;
 

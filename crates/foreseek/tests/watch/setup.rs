@@ -89,7 +89,7 @@ impl Setup {
     pub(crate) fn status(&self) -> Value {
         let shown = self.watch(&["--status", "--format", "json"]);
         assert_eq!(shown.status, Some(0), "{shown:?}");
-        serde_json::from_str(&shown.out).expect("JSON")
+        shown.json()
     }
 
     /// Runs `grep -r`; returns the bytes that it reads from the disk itself.

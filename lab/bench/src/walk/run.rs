@@ -369,7 +369,7 @@ impl Comparison for Bench<'_> {
     }
 }
 
-/// Everything begins cold: who reads all contents has the disk read them. One that ended early, and did not say so, did not.
+/// Everything begins cold: a program that reads all contents has the disk read them. One that ended early, and did not say so, did not.
 fn check_read(program: NamedProgram, read: Bytes, contents: Bytes) -> Result<()> {
     if program.0.contents != Contents::All || read >= contents {
         return Ok(());
