@@ -15,6 +15,7 @@ const AGAIN_SHARE: u64 = 8;
 impl State {
     /// A directory's entries.
     pub(crate) fn listed(&mut self, node: Node, entries: &[Entry<'_>], inodes: InodeReads) {
+        self.lists.remove(&node);
         let Some((at, key)) = self.answered(node) else {
             // Its walk was over before the answer came: the driver need not keep the listing.
             if self.tree.key(node).is_none() {
@@ -22,7 +23,8 @@ impl State {
             }
             return;
         };
-        if self.tree.counts().1 + entries.len() > crate::tree::ENTRIES_LIMIT {
+        let user = self.tree.get(key).and_then(|directory| directory.user);
+        if self.tree.entries_left(user) < entries.len() {
             self.retire();
         }
         let classes = &mut self.classes;
@@ -67,6 +69,7 @@ impl State {
 
     /// A directory cannot be listed.
     pub(crate) fn unlistable(&mut self, node: Node) {
+        self.lists.remove(&node);
         let Some((at, key)) = self.answered(node) else { return };
         if let (Some(directory), Some(walk)) = (self.tree.get_mut(key), &self.walks[at]) {
             if directory.may_ask_again {

@@ -15,7 +15,7 @@ use std::hash::Hasher;
 pub(crate) const CLASSES_LIMIT: usize = 256;
 /// Programs whose walks are remembered, 3 KiB each.
 const PROGRAMS_LIMIT: usize = 64;
-/// Processes whose program is remembered.
+/// Processes whose program and user are remembered.
 const PROCESSES_LIMIT: usize = 4096;
 /// Walks or files that a class needs before its estimate is used.
 const BELIEVED: u64 = 8;
@@ -26,7 +26,8 @@ const LIKELY: f64 = 0.25;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Classes {
     extensions: FxHashMap<u64, u8>,
-    programs: FxHashMap<ProcessId, u64>,
+    /// Program and user.
+    processes: FxHashMap<ProcessId, (u64, u32)>,
     walks: FxHashMap<u64, Lengths>,
     reads: FxHashMap<u8, Lengths>,
 }
@@ -53,22 +54,27 @@ impl Classes {
         }
     }
 
-    /// Sets the program of a process.
-    pub(crate) fn runs(&mut self, pid: ProcessId, name: &[u8]) {
-        if self.programs.len() >= PROCESSES_LIMIT {
-            self.programs.clear();
+    /// Sets the program and the user of a process.
+    pub(crate) fn runs(&mut self, pid: ProcessId, user: u32, name: &[u8]) {
+        if self.processes.len() >= PROCESSES_LIMIT {
+            self.processes.clear();
         }
-        self.programs.insert(pid, hash(name));
+        self.processes.insert(pid, (hash(name), user));
     }
 
     /// A process ended.
     pub(crate) fn exited(&mut self, pid: ProcessId) {
-        self.programs.remove(&pid);
+        self.processes.remove(&pid);
     }
 
     /// The class of a process.
     pub(crate) fn program(&self, pid: ProcessId) -> Option<u64> {
-        self.programs.get(&pid).copied()
+        self.processes.get(&pid).map(|known| known.0)
+    }
+
+    /// The user of a process.
+    pub(crate) fn user(&self, pid: ProcessId) -> Option<u32> {
+        self.processes.get(&pid).map(|known| known.1)
     }
 
     /// A walk is over after `files` files; `stopped`: it stopped before the end of its tree.
@@ -122,8 +128,8 @@ mod tests {
     #[test]
     fn walks_of_a_program_that_stops_early_are_expected_to_stop() {
         let mut classes = Classes::default();
-        classes.runs(ProcessId(1), b"head");
-        classes.runs(ProcessId(2), b"tar");
+        classes.runs(ProcessId(1), 0, b"head");
+        classes.runs(ProcessId(2), 1000, b"tar");
         let (head, tar) = (classes.program(ProcessId(1)), classes.program(ProcessId(2)));
         assert_eq!(classes.more(head, 8), u64::MAX, "no estimate yet");
         for _ in 0..40 {
@@ -133,6 +139,7 @@ mod tests {
         assert!(classes.more(head, 8) <= 16, "{}", classes.more(head, 8));
         assert!(classes.more(tar, 8) >= 4000, "{}", classes.more(tar, 8));
         assert_eq!(classes.more(None, 8), u64::MAX);
+        assert_eq!([1, 2, 3].map(|pid| classes.user(ProcessId(pid))), [Some(0), Some(1000), None]);
     }
 
     #[test]

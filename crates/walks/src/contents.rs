@@ -79,12 +79,7 @@ pub(crate) struct Batch {
 impl State {
     /// As many of these files as the walk is allowed and memory holds.
     pub(crate) fn batch_of(&self, at: usize, files: &[About]) -> Batch {
-        self.batch(files, self.allowed(at), self.memory_left())
-    }
-
-    /// The bytes that may be held in addition.
-    pub(crate) fn memory_left(&self) -> Bytes {
-        self.settings.budget.saturating_sub(self.held)
+        self.batch(files, self.allowed(at), self.memory_left(at))
     }
 
     /// As many of these as one pass fits of the allowed cost and memory, and of the others those on its way, which cost

@@ -43,7 +43,7 @@ impl Walks {
             Event::Done { fetch, fetched_bytes, outcome } => state.done(now, fetch, fetched_bytes, outcome),
             Event::Changed { directory } => state.changed(directory),
             Event::Budget { bytes } => state.settings.budget = bytes,
-            Event::Program { pid, name } => state.classes.runs(pid, name),
+            Event::Program { pid, user, name } => state.classes.runs(pid, user, name),
             Event::Exited { pid } => state.classes.exited(pid),
             Event::Overflow => (0..WALKS_LIMIT).for_each(|at| state.end(at)),
             Event::Tick => self.end_idle(),

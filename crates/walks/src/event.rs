@@ -104,16 +104,19 @@ pub enum Event<'a> {
         /// The directory.
         directory: Node,
     },
-    /// The most bytes that may be held, fetched and not used yet. Replaces
+    /// The most bytes that may be held for a user, fetched and not used yet. Replaces
     /// [`Settings::budget`](crate::Settings::budget).
     Budget {
         /// The limit.
         bytes: Bytes,
     },
-    /// The program of a process, if the driver knows it. Walks of one program are expected to be alike.
+    /// The program and the user of a process, if the driver knows them. Walks of one program are expected to be alike.
+    /// Users have [shares](crate::share_left).
     Program {
         /// The process.
         pid: ProcessId,
+        /// The number of its user.
+        user: u32,
         /// The program's name (`comm`).
         name: &'a [u8],
     },

@@ -13,6 +13,7 @@
 //! - `costs`: the model of the device; `sweep`: the cheapest order of reading a set of addresses, exactly;
 //!   `speed`: how long passes really take; `ledger`: the limit of fetches, with the bound, its proof, and what no rule can guarantee.
 //! - `entered`: the directories of programs that have a list of files, for drivers.
+//! - `shares`: what each user may have of what all have in common.
 //! - `recognise`: actions of programs; `answers`: answers of the driver; `plan`: the next fetch; `contents`: batches
 //!   of files; `ordered` and `random`: the entries that a walk is expected to open next, in an order and in none, and
 //!   the plan for their contents; `quiet`: walks over files in memory.
@@ -54,6 +55,7 @@ mod quiet;
 mod random;
 mod recognise;
 mod settings;
+mod shares;
 mod speed;
 mod state;
 mod status;
@@ -73,4 +75,5 @@ pub use event::{Event, Outcome, Placed};
 pub use node::{DeviceNo, Entry, InDirectory, InodeReads, Kind, Node};
 pub use proof::Proof;
 pub use settings::{BUDGET, RHO, START, Settings};
+pub use shares::share_left;
 pub use status::{Status, Stopped, WalkStatus};

@@ -118,7 +118,7 @@ impl Manner for InOrder {
         }
         let batch = state.batch_of(at, &found.files);
         if batch.taken.is_empty() {
-            let is_full = state.memory_left() < state.settings.budget / 8;
+            let is_full = state.memory_left(at) < state.settings.budget / 8;
             return if is_full { Stopped::Memory } else { Stopped::Allowance };
         }
         if !state.batch_pays(at, &batch) {

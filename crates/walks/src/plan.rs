@@ -356,11 +356,13 @@ impl State {
     /// Lists a directory that a listing named; returns whether it was requested.
     pub(crate) fn list_below(&mut self, at: usize, name: InDirectory) -> bool {
         let key = self.tree.key(name.node).or_else(|| {
-            if !self.tree.has_room() {
+            let above = self.tree.key(name.directory).and_then(|above| self.tree.get(above));
+            let user = above.and_then(|above| above.user);
+            if !self.tree.has_room(user) {
                 self.retire();
             }
-            let key =
-                self.tree.has_room().then(|| self.tree.add(name.node, Some(name.directory), at as u32))?;
+            let may = self.tree.has_room(user);
+            let key = may.then(|| self.tree.add(name.node, Some(name.directory), user, at as u32))?;
             self.walks[at].as_mut()?.all.push(key);
             Some(key)
         });

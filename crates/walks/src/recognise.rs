@@ -55,7 +55,7 @@ impl State {
     /// A program comes to a directory, and lists it itself or not.
     fn visit(&mut self, now: Instant, pid: ProcessId, node: Node, parent: Option<Node>, lists: bool) {
         let parent = parent.filter(|parent| *parent != node);
-        let Some(key) = self.tree.key(node).or_else(|| self.begin(now, node, parent)) else { return };
+        let Some(key) = self.tree.key(node).or_else(|| self.begin(now, pid, node, parent)) else { return };
         let Some(directory) = self.tree.get_mut(key) else { return };
         let at = directory.walk as usize;
         directory.parent = directory.parent.or(parent);
@@ -222,35 +222,29 @@ impl State {
     }
 
     /// Starts to follow a directory: in the walk of its parent, or in a new one.
-    fn begin(&mut self, now: Instant, node: Node, parent: Option<Node>) -> Option<Key> {
-        if !self.tree.has_room() {
+    fn begin(&mut self, now: Instant, pid: ProcessId, node: Node, parent: Option<Node>) -> Option<Key> {
+        let user = self.classes.user(pid);
+        if !self.tree.has_room(user) {
             self.retire();
         }
-        if !self.tree.has_room() {
+        if !self.tree.has_room(user) {
             return None;
         }
         let above = parent.and_then(|parent| self.tree.key(parent)).and_then(|key| self.tree.get(key));
         let above = above.map(|above| above.walk as usize);
         let at = above.or_else(|| self.walks.iter().position(Option::is_none)).unwrap_or_else(|| {
-            let least = self.least();
+            let least = self.least(user);
             self.end(least);
             least
         });
-        let key = self.tree.add(node, parent, at as u32);
+        let key = self.tree.add(node, parent, user, at as u32);
         // It is wanted again.
         self.outbox.retain(|it| !matches!(it, Command::Forget { directory } if *directory == node));
         match &mut self.walks[at] {
             Some(walk) => walk.all.push(key),
-            none => *none = Some(Walk::new(key, now)),
+            none => *none = Some(Walk::new(key, user, now)),
         }
         Some(key)
-    }
-
-    /// The walk to replace: one without fetches, and of these the one without events for longest.
-    fn least(&self) -> usize {
-        let value =
-            |at: &usize| self.walks[*at].as_ref().map(|walk| (walk.account.spent > Nanos::ZERO, walk.last));
-        (0..WALKS_LIMIT).min_by_key(value).unwrap_or(0)
     }
 
     /// Walks that began right below this directory become part of its walk.
@@ -316,15 +310,16 @@ impl State {
 
     /// Requests a listing, and returns whether it did.
     pub(crate) fn list(&mut self, at: usize, key: Key, condition: ListCondition) -> bool {
-        let (Some(walk), Some(directory)) = (&mut self.walks[at], self.tree.get_mut(key)) else {
-            return false;
-        };
+        let (Some(walk), Some(directory)) = (&self.walks[at], self.tree.get(key)) else { return false };
         // The answer counts for the directory's walk.
         let is_own = directory.walk as usize == at;
         let may = is_own && directory.listing == Listing::None && directory.list_from <= walk.clock;
-        if !may || walk.lists as usize >= LISTS_LIMIT {
+        if !may || walk.lists as usize >= LISTS_LIMIT || !self.may_list(at) {
             return false;
         }
+        let (Some(walk), Some(directory)) = (&mut self.walks[at], self.tree.get_mut(key)) else {
+            return false;
+        };
         let condition = match (condition, directory.opener) {
             _ if directory.entered => ListCondition::InMemory,
             (ListCondition::Always, Some(opener)) if directory.opened => ListCondition::Opened(opener),
@@ -336,6 +331,7 @@ impl State {
         walk.listed += 1;
         let above = directory.parent.unwrap_or(directory.node);
         let directory = InDirectory { node: directory.node, directory: above };
+        self.lists_one(at, directory.node);
         self.outbox.push_back(Command::List { directory, condition });
         true
     }

@@ -19,7 +19,8 @@ pub struct Settings {
     /// The allowance before any use was confirmed, in average positioning times of the device. One for the
     /// whole device and all of its walks together; only confirmed savings refill it.
     pub start: u32,
-    /// The most bytes that are held at a time, fetched and not used yet.
+    /// The most bytes that are held at a time for a user, fetched and not used yet. All users together have at most a
+    /// quarter more ([`share_left`](crate::share_left)).
     pub budget: Bytes,
     /// The most that is fetched of one file, from its start. The kernel's read-ahead is good beyond it.
     pub file_limit: Bytes,

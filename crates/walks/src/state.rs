@@ -15,8 +15,8 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The most live walks. Each directory that is opened at rest may begin one; those without fetches are replaced
-/// first. A status of this many is readable, and a search among them costs less than an event.
+/// The most live walks. Each directory that is opened at rest may begin one, and then [replaces](crate::shares)
+/// another. A status of this many is readable, and a search among them costs less than an event.
 pub(crate) const WALKS_LIMIT: usize = 64;
 
 /// The name of no order for the status.
@@ -91,6 +91,9 @@ pub(crate) struct State {
     pub(crate) walks: Vec<Option<Walk>>,
     pub(crate) in_flight: FxHashMap<FetchId, PendingFetch>,
     pub(crate) next_fetch: u64,
+    /// Directories whose listing was requested and is not answered yet, of walks that are over as well, and for which
+    /// user.
+    pub(crate) lists: FxHashMap<Node, Option<u32>>,
     /// Entries whose addresses were requested.
     pub(crate) asked: FxHashMap<Node, PendingPlace>,
     /// The last opened files, where reads are reported.
@@ -118,6 +121,7 @@ impl State {
             walks: vec![None; WALKS_LIMIT],
             in_flight: FxHashMap::default(),
             next_fetch: 0,
+            lists: FxHashMap::default(),
             asked: FxHashMap::default(),
             readings: VecDeque::new(),
             classes: Classes::default(),

@@ -5,16 +5,18 @@
 //! addition, 24 bytes and 24 an extent.
 
 use crate::order::{By, Order, Orders};
+use crate::shares::{bound_for, share_left};
 use crate::{Entry, InodeReads, Kind, Node};
 use foreseek_seam::{Extent, ProcessId};
 use foreseek_units::{Bytes, Lba, PageIndex, Pages};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
-/// The most known directories. The measured tree of 30,000 files has 2,542; some 400 bytes each, 26 MiB.
-pub(crate) const DIRECTORIES_LIMIT: usize = 1 << 16;
-/// The most known entries: a million of them take 40 MiB.
-pub(crate) const ENTRIES_LIMIT: usize = 1 << 20;
+/// The most known directories of all users; one gets 65,536. The measured tree of 30,000 files has 2,542; some 400
+/// bytes each, 32 MiB.
+pub(crate) const DIRECTORIES_LIMIT: u64 = bound_for(1 << 16);
+/// The most known entries; one user gets 1,048,576, which take 40 MiB.
+pub(crate) const ENTRIES_LIMIT: u64 = bound_for(1 << 20);
 /// The most nested directories that are followed: paths of 4,096 bytes hold 2,048 names.
 pub(crate) const DEPTH_LIMIT: usize = 2048;
 /// The most directories, from the present one up to the top, that are looked at or reported on the way up.
@@ -159,6 +161,8 @@ pub(crate) enum Listing {
 pub(crate) struct Directory {
     pub(crate) node: Node,
     pub(crate) parent: Option<Node>,
+    /// The user for which it is known.
+    pub(crate) user: Option<u32>,
     /// The slot of its walk.
     pub(crate) walk: u32,
     pub(crate) listing: Listing,
@@ -208,10 +212,11 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    fn new(node: Node, parent: Option<Node>, walk: u32) -> Self {
+    fn new(node: Node, parent: Option<Node>, user: Option<u32>, walk: u32) -> Self {
         Self {
             node,
             parent,
+            user,
             walk,
             listing: Listing::None,
             reported: false,
@@ -402,6 +407,13 @@ pub(crate) struct Key {
     generation: u32,
 }
 
+/// Directories and entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    directories: usize,
+    entries: usize,
+}
+
 /// The table of directories.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree {
@@ -409,6 +421,7 @@ pub(crate) struct Tree {
     free: Vec<u32>,
     by_node: FxHashMap<Node, Key>,
     entries: usize,
+    by_user: FxHashMap<Option<u32>, Counts>,
     pieces: Vec<Pieces>,
     free_pieces: Vec<u32>,
 }
@@ -419,14 +432,34 @@ impl Tree {
         (self.by_node.len(), self.entries)
     }
 
-    /// Whether another directory fits.
-    pub(crate) fn has_room(&self) -> bool {
-        self.by_node.len() < DIRECTORIES_LIMIT
+    fn of_user(&self, user: Option<u32>) -> Counts {
+        self.by_user.get(&user).copied().unwrap_or_default()
+    }
+
+    /// Changes what is counted for a user.
+    fn count(&mut self, user: Option<u32>, change: impl FnOnce(&mut Counts)) {
+        let counts = self.by_user.entry(user).or_default();
+        change(counts);
+        if *counts == Counts::default() {
+            self.by_user.remove(&user);
+        }
+    }
+
+    /// Whether another directory of this user fits.
+    pub(crate) fn has_room(&self, user: Option<u32>) -> bool {
+        let own = self.of_user(user).directories as u64;
+        share_left(own, self.by_node.len() as u64, DIRECTORIES_LIMIT) > 0
+    }
+
+    /// How many entries of this user's directories fit besides.
+    pub(crate) fn entries_left(&self, user: Option<u32>) -> usize {
+        share_left(self.of_user(user).entries as u64, self.entries as u64, ENTRIES_LIMIT) as usize
     }
 
     /// Adds an unknown directory.
-    pub(crate) fn add(&mut self, node: Node, parent: Option<Node>, walk: u32) -> Key {
-        let directory = Directory::new(node, parent, walk);
+    pub(crate) fn add(&mut self, node: Node, parent: Option<Node>, user: Option<u32>, walk: u32) -> Key {
+        let directory = Directory::new(node, parent, user, walk);
+        self.count(user, |counts| counts.directories += 1);
         let at = self.free.pop().unwrap_or_else(|| {
             self.slots.push((0, None));
             self.slots.len() as u32 - 1
@@ -473,11 +506,12 @@ impl Tree {
     /// Stores a listing, as much of it as there is room for.
     pub(crate) fn list(&mut self, key: Key, entries: &[Entry<'_>], class: impl FnMut(&[u8]) -> u8) {
         self.unlist(key);
-        let room = ENTRIES_LIMIT - self.entries;
+        let Some(user) = self.get(key).map(|directory| directory.user) else { return };
+        let entries = &entries[..entries.len().min(self.entries_left(user))];
         let Some(directory) = self.get_mut(key) else { return };
-        let entries = &entries[..entries.len().min(room)];
         directory.list(entries, class);
         self.entries += entries.len();
+        self.count(user, |counts| counts.entries += entries.len());
     }
 
     /// Drops the entries of a directory.
@@ -489,7 +523,9 @@ impl Tree {
         directory.last = [None; 2];
         (directory.passed, directory.all_passed) = ([[0; 2]; 3], false);
         directory.listing = Listing::None;
+        let user = directory.user;
         self.entries -= items.len();
+        self.count(user, |counts| counts.entries -= items.len());
         for item in items.iter().filter(|item| item.pieces != NO_PIECES) {
             self.drop_pieces(item.pieces);
         }
@@ -498,7 +534,8 @@ impl Tree {
     /// Drops a directory.
     pub(crate) fn forget(&mut self, key: Key) -> Option<Node> {
         self.unlist(key);
-        let node = self.get(key)?.node;
+        let Directory { node, user, .. } = *self.get(key)?;
+        self.count(user, |counts| counts.directories -= 1);
         let slot = &mut self.slots[key.at as usize];
         (slot.0, slot.1) = (slot.0.wrapping_add(1), None);
         self.free.push(key.at);
@@ -566,7 +603,7 @@ mod tests {
     /// Whatever order a program seems to be in from one open to the next, each position is passed once in each.
     #[test]
     fn positions_are_passed_once_in_each_order() {
-        let mut directory = Directory::new(node(1), None, 0);
+        let mut directory = Directory::new(node(1), None, None, 0);
         let orders = crate::order::ALL.map(|by| [false, true].map(|reversed| Order { by, reversed }));
         let mut passed = 0;
         for until in 0..1000 {
@@ -603,7 +640,7 @@ mod tests {
                 .map(|(name, inode)| Entry { node: node(*inode), kind: Kind::File, name: name.as_bytes(), inode_at: None, inode_in_memory: false })
                 .collect();
             let mut tree = Tree::default();
-            let key = tree.add(node(0), None, 0);
+            let key = tree.add(node(0), None, Some(7), 0);
             tree.list(key, &entries, |_| 0);
             let directory = tree.get(key).expect("just added");
             for by in crate::order::ALL {
@@ -630,8 +667,10 @@ mod tests {
                 prop_assert_eq!(directory.items[found as usize].inode, entry.node.inode);
             }
             prop_assert_eq!(tree.counts(), (1, entries.len()));
+            prop_assert_eq!(tree.of_user(Some(7)), Counts { directories: 1, entries: entries.len() });
             tree.forget(key);
             prop_assert_eq!(tree.counts(), (0, 0));
+            prop_assert!(tree.by_user.is_empty());
             prop_assert!(tree.get(key).is_none());
         }
     }

@@ -187,13 +187,13 @@ impl State {
     /// Lists as many of the chosen directories as the worst case allows.
     fn list_more(&mut self, at: usize) {
         loop {
-            let room = self.room(at);
+            let (room, may) = (self.room(at), self.may_list(at));
             let model = self.ledger.model();
             let Some(walk) = &mut self.walks[at] else { return };
             let Some((name, blocks)) = walk.unplaced.chosen.front().copied() else { return };
             let worst =
                 worst(model, blocks) + if walk.unplaced.lists == 0 { model.far() } else { Nanos::ZERO };
-            if worst > room || walk.round.is_none_or(|round| round < model.near()) {
+            if !may || worst > room || walk.round.is_none_or(|round| round < model.near()) {
                 if walk.unplaced.lists == 0 {
                     walk.unplaced.chosen.clear();
                 }

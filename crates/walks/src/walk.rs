@@ -61,6 +61,8 @@ fn inodes_of(item: &Item) -> Inodes {
 #[derive(Clone, Debug)]
 pub(crate) struct Walk {
     pub(crate) top: Key,
+    /// The user that began it.
+    pub(crate) user: Option<u32>,
     /// All of its directories.
     pub(crate) all: Vec<Key>,
     pub(crate) directories: u64,
@@ -156,9 +158,10 @@ pub(crate) struct Walk {
 
 impl Walk {
     /// Begins at a directory.
-    pub(crate) fn new(top: Key, now: Instant) -> Self {
+    pub(crate) fn new(top: Key, user: Option<u32>, now: Instant) -> Self {
         Self {
             top,
+            user,
             all: vec![top],
             directories: 0,
             files: 0,

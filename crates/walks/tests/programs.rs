@@ -525,7 +525,7 @@ fn quiet_walks_do_not_count_in_the_lengths() {
     let acts = walk(&tree, Reading::Listing, false);
     let mut world = World::new(Arc::new(Flat), tree.clone(), Some(Settings::default()));
     world.warm(&acts);
-    world.notify(foreseek_walks::Event::Program { pid: foreseek_seam::ProcessId(1), name: b"grep" });
+    world.notify(foreseek_walks::Event::Program { pid: foreseek_seam::ProcessId(1), user: 0, name: b"grep" });
     for _ in 0..20 {
         acts.iter().for_each(|act| world.act(*act));
         world.rest();
@@ -799,7 +799,7 @@ fn a_program_that_opens_few_files_in_random_order_is_left_alone() {
     let mut world = World::new(Arc::new(Flat), tree.clone(), Some(Settings::default()));
     let begin = |world: &mut World| {
         world.evict();
-        world.notify(Event::Program { pid: ProcessId(1), name: b"imapd" });
+        world.notify(Event::Program { pid: ProcessId(1), user: 0, name: b"imapd" });
         acts[..directories].iter().for_each(|act| world.act(*act));
     };
     let mut fetched = Vec::new();

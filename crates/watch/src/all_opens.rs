@@ -95,15 +95,16 @@ impl Driver {
         let (pid, now, at) = (ProcessId(process), self.now(), Clock::now());
         let chain: Vec<Node> = directories.iter().map(|it| it.0).collect();
         let Some(directory) = chain.first().copied() else { return };
+        let user = opener.credentials.user;
         for (which, (node, handle)) in directories.into_iter().enumerate() {
-            self.shared.directories.reached(node, handle, chain.get(which + 1).copied(), at);
+            self.shared.directories.reached(node, handle, chain.get(which + 1).copied(), user, at);
         }
         let Opened { visited, files } = self.entered.opened(pid, &chain);
         if files >= HELPED_FROM {
             file_system.volume.disk.helps(process);
         }
         if let Some(name) = opener.name {
-            self.disks.notify(file_system.number, now, Event::Program { pid, name: &name });
+            self.disks.notify_all(now, Event::Program { pid, user, name: &name });
         }
         let by = Some(opener.credentials);
         for (directory, parent) in visited {

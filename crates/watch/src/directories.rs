@@ -6,8 +6,9 @@
 //! of the same walk. That is the highest one in which something was opened within [`RECENT`]. A directory to which no
 //! walk came ends the search. Whose rights count for a directory is found among those recorded in it and above it ([`crate::participants`]).
 //!
-//! Bounds: [`DIRECTORIES`] records and [`ENTRIES`] entries. At the first bound, records without a listing are
-//! dropped first. A listing beyond the second is not kept, and nothing of its directory is fetched.
+//! Bounds: [`DIRECTORIES`] records, and the [room](crate::room) of listings. Where there are too many records, at first
+//! those that have no listing and were not opened recently are dropped. If that is not enough, the user with the most
+//! gives up those without a listing, and then all.
 
 use crate::participants::{Participants, RECENT, Rights, What, rights};
 use crate::room::Taken;
@@ -23,8 +24,9 @@ use std::time::Instant;
 /// Directories that are known: some 350 bytes each, 44 MiB in all. In a larger walk, the last opened ones are
 /// kept.
 pub(crate) const DIRECTORIES: usize = 128 * 1024;
-/// Entries of all listings together: about 50 bytes each, 50 MiB in all. A directory of a million files fits.
-pub(crate) const ENTRIES: usize = 1024 * 1024;
+/// After records were dropped, there is room for as many more: a thirty-second part. Otherwise all would be searched
+/// again soon.
+const MADE_ROOM: usize = DIRECTORIES / 32;
 /// Directories above one whose openers count: real trees are not deeper, and the search ends here in a loop of
 /// a damaged file system.
 const ABOVE: usize = 64;
@@ -110,6 +112,8 @@ pub(crate) struct Directory {
     pub(crate) node: Node,
     /// How to open it.
     pub(crate) handle: FileHandle,
+    /// The user whose walk came to it first.
+    pub(crate) user: u32,
     state: Mutex<State>,
 }
 
@@ -214,7 +218,7 @@ impl Directories {
         by: &Arc<Credentials>,
         at: Instant,
     ) -> Arc<Directory> {
-        let directory = self.reached(node, handle, parent, Instant::now());
+        let directory = self.reached(node, handle, parent, by.user, Instant::now());
         let mut state = directory.state();
         state.touched = Some(Instant::now());
         state.participants.add(Some(by), What::Itself, at);
@@ -231,7 +235,7 @@ impl Directories {
         by: &Arc<Credentials>,
         at: Instant,
     ) {
-        let directory = self.reached(node, handle, parent, Instant::now());
+        let directory = self.reached(node, handle, parent, by.user, Instant::now());
         self.takes_part_above(&directory, Some(by), at);
     }
 
@@ -272,12 +276,13 @@ impl Directories {
         above.take(ABOVE)
     }
 
-    /// A directory was reached through the one above it.
+    /// A directory was reached through the one above it, in a walk of this user.
     pub(crate) fn reached(
         &self,
         node: Node,
         handle: FileHandle,
         parent: Option<Node>,
+        user: u32,
         now: Instant,
     ) -> Arc<Directory> {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
@@ -295,7 +300,7 @@ impl Directories {
             }
             slot => {
                 let state = State { parent, touched: Some(now), ..State::default() };
-                let new = Arc::new(Directory { node, handle, state: Mutex::new(state) });
+                let new = Arc::new(Directory { node, handle, user, state: Mutex::new(state) });
                 let old = match slot {
                     Slot::Occupied(mut slot) => Some(slot.insert(new.clone())),
                     Slot::Vacant(slot) => {
@@ -310,17 +315,16 @@ impl Directories {
         }
     }
 
-    /// Stores the listing of a directory; returns whether there was room.
+    /// Stores the listing of a directory; returns whether that is still known.
     pub(crate) fn listed(&self, directory: &Arc<Directory>, listing: Arc<Listing>) -> bool {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let is_kept =
             table.directories.get(&directory.node).is_some_and(|known| Arc::ptr_eq(known, directory));
         let before = directory.listing().map_or(0, |listing| listing.len());
-        let entries = table.entries.saturating_sub(before) + listing.len();
-        if !is_kept || entries > ENTRIES {
+        if !is_kept {
             return false;
         }
-        table.entries = entries;
+        table.entries = table.entries.saturating_sub(before) + listing.len();
         directory.state().listing = Some(listing);
         true
     }
@@ -393,8 +397,8 @@ impl Directories {
 }
 
 impl Table {
-    /// Drops directories that have no listing and no reports and were not opened recently. If that is not enough, drops all
-    /// without these, and then everything.
+    /// Drops directories that have no listing and no reports and were not opened recently. If that is not enough, drops
+    /// those of the user with the most that have no listing and no reports, and then all of them.
     fn make_room(&mut self, now: Instant) {
         let recent = |directory: &Directory| {
             directory.state().touched.is_some_and(|at| now.duration_since(at) < RECENT)
@@ -404,13 +408,20 @@ impl Table {
             state.listing.is_some() || state.reported
         };
         self.directories.retain(|_, directory| in_use(directory) || recent(directory));
-        if self.directories.len() >= DIRECTORIES {
-            self.directories.retain(|_, directory| in_use(directory));
-        }
-        if self.directories.len() >= DIRECTORIES {
-            self.directories.clear();
+        let most = self.user_with_most();
+        for keeps_used in [true, false] {
+            if self.directories.len() > DIRECTORIES - MADE_ROOM {
+                let keeps = |it: &Directory| Some(it.user) != most || (keeps_used && in_use(it));
+                self.directories.retain(|_, directory| keeps(directory));
+            }
         }
         self.recount();
+    }
+
+    fn user_with_most(&self) -> Option<u32> {
+        let mut counts: FxHashMap<u32, usize> = FxHashMap::default();
+        self.directories.values().for_each(|it| *counts.entry(it.user).or_default() += 1);
+        counts.into_iter().max_by_key(|(user, count)| (*count, *user)).map(|(user, _)| user)
     }
 
     fn recount(&mut self) {
@@ -475,9 +486,9 @@ mod tests {
         all.opened(node(1), handle(1), None, user(0), now);
         all.opened(node(2), handle(2), Some(node(1)), user(1000), now + RECENT / 4);
         // Beside it and below it, and in directories that were reached and not opened.
-        let reached = all.reached(node(3), handle(3), Some(node(1)), now);
+        let reached = all.reached(node(3), handle(3), Some(node(1)), 0, now);
         assert!(all.listed(&reached, Arc::default()));
-        all.reached(node(4), handle(4), Some(node(3)), now);
+        all.reached(node(4), handle(4), Some(node(3)), 0, now);
         let soon = now + RECENT / 2;
         for at in 1..=4 {
             assert_eq!(all.rights(node(at), soon).unwrap(), [user(1000), user(0)], "{at}");
@@ -529,8 +540,8 @@ mod tests {
     #[test]
     fn who_lists_takes_no_part_away_from_who_opens_files() {
         let (all, now) = (Directories::default(), Instant::now());
-        all.reached(node(2), handle(2), Some(node(1)), now);
-        all.reached(node(1), handle(1), None, now);
+        all.reached(node(2), handle(2), Some(node(1)), 0, now);
+        all.reached(node(1), handle(1), None, 0, now);
         all.entered(node(2), Some(&user(1000)), now);
         all.opened(node(1), handle(1), None, user(0), now);
         assert!(all.rights(node(2), now).unwrap().contains(&user(1000)));
@@ -548,7 +559,7 @@ mod tests {
         assert!(all.rights(node(1), later).is_none());
         assert_eq!(all.rights(node(2), later).unwrap(), [user(5)]);
         // Nor are two walks one with a directory between them to which none came.
-        all.reached(node(3), handle(3), Some(node(2)), now);
+        all.reached(node(3), handle(3), Some(node(2)), 0, now);
         all.opened(node(4), handle(4), Some(node(3)), user(6), later);
         assert_eq!(all.rights(node(2), later).unwrap(), [user(5)]);
         all.visited(node(3), later);
@@ -560,8 +571,8 @@ mod tests {
     #[test]
     fn one_that_opened_a_file_below_counts_and_its_way_is_not_proved() {
         let (all, now) = (Directories::default(), Instant::now());
-        let top = all.reached(node(1), handle(1), None, now);
-        let below = all.reached(node(2), handle(2), Some(node(1)), now);
+        let top = all.reached(node(1), handle(1), None, 0, now);
+        let below = all.reached(node(2), handle(2), Some(node(1)), 0, now);
         all.entered(node(2), Some(&user(1000)), now);
         let rights = all.rights(node(2), now).unwrap();
         assert_eq!(rights, [user(1000)]);
@@ -592,5 +603,30 @@ mod tests {
         all.opened(node(2), handle(2), Some(node(1)), user(1), now);
         drives(&all, 1, &user(1), now);
         assert_eq!(all.rights(node(1), now).unwrap(), [user(1)]);
+    }
+
+    /// A user opens directories as fast as possible, beside another one's walk.
+    #[test]
+    fn records_of_the_user_with_the_most_give_way() {
+        let (all, now) = (Directories::default(), Instant::now());
+        let (own, other) = (user(1), user(2));
+        for at in 0..100 {
+            all.opened(node(at), handle(1), (at > 0).then(|| node(0)), own.clone(), now);
+        }
+        // One that is listed.
+        let listed = all.reached(node(100), handle(1), Some(node(0)), 1, now);
+        assert!(all.listed(&listed, Arc::default()));
+        for at in 0..3 * DIRECTORIES as u64 {
+            let known = all.reached(node(1000 + at), handle(2), None, other.user, now);
+            if at % 3 == 0 {
+                assert!(all.listed(&known, Arc::default()));
+            }
+            if at % 7 == 0 {
+                all.entered(node(1000 + at), Some(&other), now);
+            }
+        }
+        assert!(all.counts().0 <= DIRECTORIES, "{:?}", all.counts());
+        assert!((0..=100).all(|at| all.get(node(at)).is_some()), "it has fewer");
+        assert_eq!(all.rights(node(7), now).unwrap(), [own]);
     }
 }

@@ -274,6 +274,7 @@ impl Driver {
     fn directory_opened(&mut self, opened: DirectoryOpened) {
         let Some((node, parent)) = opened.find() else { return };
         let DirectoryOpened { file_system, handle, process, opener, at, recorded } = opened;
+        let user = opener.credentials.user;
         if recorded {
             self.shared.directories.found_above(node, handle, parent, &opener.credentials, at);
         } else {
@@ -281,7 +282,8 @@ impl Driver {
         }
         let (pid, now) = (ProcessId(process), self.now());
         if let Some(name) = opener.name {
-            self.disks.notify(file_system.number, now, Event::Program { pid, name: &name });
+            // It may come to another disk as well.
+            self.disks.notify_all(now, Event::Program { pid, user, name: &name });
         }
         self.disks.notify(file_system.number, now, Event::DirectoryOpened { pid, directory: node, parent });
     }

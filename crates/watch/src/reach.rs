@@ -46,6 +46,15 @@ pub(crate) struct Opened {
     pub(crate) user: u32,
 }
 
+/// A directory that may be listed.
+#[derive(Debug)]
+pub(crate) struct OpenedDirectory {
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) fd: OwnedFd,
+    /// Those for whom it is listed.
+    pub(crate) rights: Rights,
+}
+
 /// Flags of a descriptor that gives no access.
 const PLACE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
@@ -54,7 +63,7 @@ impl Reach<'_> {
     ///
     /// # Errors
     /// ESTALE if it is gone or was replaced, EACCES if it must not be read; otherwise the kernel's error.
-    pub(crate) fn directory(self, which: InDirectory) -> Result<(Arc<Directory>, OwnedFd), Errno> {
+    pub(crate) fn directory(self, which: InDirectory) -> Result<OpenedDirectory, Errno> {
         let view = self.file_system.view()?;
         let (place, parent) = match self.directories.get(which.node) {
             Some(known) => (view.open(&known.handle, PLACE | OFlags::DIRECTORY)?, None),
@@ -72,7 +81,7 @@ impl Reach<'_> {
             None => self.directories.get(which.node).ok_or(Errno::STALE)?,
             Some(parent) => {
                 let handle = FileHandle::of(place.as_fd())?;
-                self.directories.reached(which.node, handle, Some(parent.node), Instant::now())
+                self.directories.reached(which.node, handle, Some(parent.node), parent.user, Instant::now())
             }
         };
         let rights = self.rights(which.node)?;
@@ -84,7 +93,7 @@ impl Reach<'_> {
             return Err(Errno::ACCESS);
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOATIME | OFlags::CLOEXEC;
-        Ok((directory, again(&place, flags)?))
+        Ok(OpenedDirectory { directory, fd: again(&place, flags)?, rights })
     }
 
     /// Looks a listed file or directory up, which reads its inode into memory. The caller knows that its walkers
@@ -317,7 +326,8 @@ mod tests {
         }
 
         fn list(&self, which: Node, above: Node) -> Result<(), Errno> {
-            let (directory, fd) = self.reach().directory(InDirectory { node: which, directory: above })?;
+            let opened = self.reach().directory(InDirectory { node: which, directory: above })?;
+            let OpenedDirectory { directory, fd, .. } = opened;
             let listing = Listing::new(entries_of(fd.as_fd(), 10)?, &self.file_system.covered());
             assert!(self.directories.listed(&directory, Arc::new(listing)));
             Ok(())

@@ -51,7 +51,7 @@ const ANSWERS: usize = 64;
 /// An open, or a new program.
 #[derive(Debug)]
 enum Report {
-    Program { pid: ProcessId, name: Vec<u8> },
+    Program { pid: ProcessId, user: u32, name: Vec<u8> },
     Directory { pid: ProcessId, directory: Node, parent: Option<Node> },
     File { pid: ProcessId, directory: Node, file: Node },
 }
@@ -158,9 +158,10 @@ impl Reported {
         let Some(Opener { credentials, name }) = opener else { return };
         let shared = &self.between.shared;
         shared.counters.directories_opened.add(1);
+        let user = credentials.user;
         shared.directories.opened(node, handle, parent, credentials, Clock::now());
         let pid = ProcessId(process);
-        let program = name.map(|name| Report::Program { pid, name });
+        let program = name.map(|name| Report::Program { pid, user, name });
         self.between.queue_up(program.into_iter().chain([Report::Directory {
             pid,
             directory: node,
@@ -301,8 +302,8 @@ impl Listener {
         }
         for report in reports {
             match report {
-                Report::Program { pid, name } => {
-                    self.disks.notify(NUMBER, now, Event::Program { pid, name: &name })
+                Report::Program { pid, user, name } => {
+                    self.disks.notify(NUMBER, now, Event::Program { pid, user, name: &name })
                 }
                 Report::Directory { pid, directory, parent } => {
                     self.disks.notify(NUMBER, now, Event::DirectoryOpened { pid, directory, parent });

@@ -1,36 +1,60 @@
 //! The memory of all listings together, bounded in bytes: names may have 255, and several threads list at a time.
 //!
-//! Who lists takes room before each buffer of entries is read. A listing keeps its room until it is dropped. Where
-//! there is none, a directory is not listed.
+//! Before each buffer of entries is read, room for it is taken: for that of the users who drive the walk who has taken
+//! least. A listing keeps its room until it is dropped. A user may take a [share](share_left). Where that is used up, a
+//! directory is not listed.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use foreseek_walks::share_left;
+use rustc_hash::FxHashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The bytes of all listings: a directory of a million files fits while it is read, if their names have some 30 bytes.
-pub(crate) const LISTINGS: usize = 128 << 20;
+/// The bytes of all listings. A single user gets 128 MiB: a directory of a million files fits while it is read, if their
+/// names have some 30 bytes.
+pub(crate) const LISTINGS: usize = 160 << 20;
 
 /// How many of [`LISTINGS`] are taken.
 #[derive(Debug, Default)]
-pub(crate) struct Room(AtomicUsize);
+pub(crate) struct Room(Mutex<Sums>);
 
-/// A part of it, until it is dropped.
+#[derive(Debug, Default)]
+struct Sums {
+    all: usize,
+    by_user: FxHashMap<u32, usize>,
+}
+
+impl Room {
+    fn sums(&self) -> MutexGuard<'_, Sums> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A part of it for a user, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Taken {
     of: Arc<Room>,
+    user: u32,
     bytes: usize,
 }
 
 impl Taken {
-    pub(crate) fn nothing_of(of: &Arc<Room>) -> Self {
-        Self { of: of.clone(), bytes: 0 }
+    /// Nothing yet, for the one of these users who has taken least.
+    pub(crate) fn nothing_of(of: &Arc<Room>, users: impl Iterator<Item = u32>) -> Self {
+        let sums = of.sums();
+        let taken = |user: &u32| sums.by_user.get(user).copied().unwrap_or_default();
+        let user = users.min_by_key(taken).unwrap_or_default();
+        drop(sums);
+        Self { of: of.clone(), user, bytes: 0 }
     }
 
     /// Takes what is missing to so many bytes; returns whether there is room.
     pub(crate) fn grow(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
-        let taken = |taken: usize| taken.checked_add(more).filter(|sum| *sum <= LISTINGS);
-        let fits = self.of.0.fetch_update(Relaxed, Relaxed, taken).is_ok();
-        if fits {
+        let mut sums = self.of.sums();
+        let own = sums.by_user.get(&self.user).copied().unwrap_or_default();
+        let fits = more as u64 <= share_left(own as u64, sums.all as u64, LISTINGS as u64);
+        if fits && more > 0 {
+            sums.all += more;
+            sums.by_user.insert(self.user, own + more);
             self.bytes += more;
         }
         fits
@@ -39,8 +63,15 @@ impl Taken {
     /// Gives back all but so many bytes.
     pub(crate) fn shrink(&mut self, bytes: usize) {
         let less = self.bytes.saturating_sub(bytes);
-        self.of.0.fetch_sub(less, Relaxed);
         self.bytes -= less;
+        let mut sums = self.of.sums();
+        sums.all = sums.all.saturating_sub(less);
+        let own = sums.by_user.get(&self.user).copied().unwrap_or_default().saturating_sub(less);
+        if own > 0 {
+            sums.by_user.insert(self.user, own);
+        } else {
+            sums.by_user.remove(&self.user);
+        }
     }
 }
 
@@ -54,18 +85,35 @@ impl Drop for Taken {
 mod tests {
     use super::*;
 
+    const MIB: usize = 1 << 20;
+
     #[test]
-    fn all_together_take_no_more_than_there_is_and_give_it_back() {
+    fn a_user_takes_no_more_than_its_share_and_gives_it_back() {
         let room = Arc::new(Room::default());
-        let [mut one, mut other] = [0; 2].map(|_| Taken::nothing_of(&room));
-        assert!(one.grow(LISTINGS / 2) && other.grow(LISTINGS / 2));
-        assert!(one.grow(LISTINGS / 4), "it has that");
-        assert!(!one.grow(LISTINGS / 2 + 1));
-        other.shrink(LISTINGS / 4);
-        assert!(one.grow(LISTINGS / 4 * 3) && !other.grow(LISTINGS / 4 + 1));
+        let [mut one, mut other] = [0; 2].map(|_| Taken::nothing_of(&room, [5].into_iter()));
+        assert!(one.grow(64 * MIB) && other.grow(64 * MIB));
+        assert!(one.grow(32 * MIB), "it has that");
+        assert!(!one.grow(64 * MIB + 1));
+        other.shrink(32 * MIB);
+        assert!(one.grow(96 * MIB) && !other.grow(32 * MIB + 1));
         drop(one);
-        assert!(other.grow(LISTINGS) && !other.grow(usize::MAX));
+        assert!(other.grow(128 * MIB) && !other.grow(usize::MAX));
         drop(other);
-        assert_eq!(room.0.load(Relaxed), 0);
+        let sums = room.sums();
+        assert!(sums.all == 0 && sums.by_user.is_empty());
+    }
+
+    #[test]
+    fn another_user_finds_room() {
+        let room = Arc::new(Room::default());
+        let [mut first, mut second, mut third] =
+            [1, 2, 3].map(|user| Taken::nothing_of(&room, [user].into_iter()));
+        assert!(first.grow(128 * MIB) && !first.grow(128 * MIB + 1));
+        assert!(second.grow(25 * MIB) && !second.grow(26 * MIB));
+        assert!(third.grow(5 * MIB) && !third.grow(6 * MIB));
+        assert!(!first.grow(128 * MIB + 1) && first.grow(128 * MIB));
+        assert_eq!(Taken::nothing_of(&room, [1, 2, 3].into_iter()).user, 3);
+        drop(first);
+        assert!(second.grow(100 * MIB));
     }
 }

@@ -6,7 +6,7 @@
 //! time.
 //!
 //! Bounds: [`USERS`] users; beyond, the one with the most left is forgotten. [`FILES`] files that wait to be
-//! used; beyond, the oldest count as never used.
+//! used; beyond, the oldest of the user with the most count as never used.
 
 use foreseek_units::Bytes;
 use foreseek_walks::Node;
@@ -26,7 +26,9 @@ const FILES: usize = 256 * 1024;
 pub(crate) struct Unused {
     owed: FxHashMap<u32, (Bytes, Instant)>,
     waiting: FxHashMap<Node, (u32, Bytes)>,
-    order: VecDeque<Node>,
+    /// The waiting files of each user, and others that were used meanwhile, the oldest first.
+    order: FxHashMap<u32, VecDeque<Node>>,
+    ordered: usize,
 }
 
 impl Unused {
@@ -46,17 +48,26 @@ impl Unused {
         self.owed.insert(user, (owed, now));
         match self.waiting.get_mut(&file) {
             Some((known, sum)) if *known == user => *sum += bytes,
-            known => {
-                if known.is_none() {
-                    self.order.push_back(file);
-                }
+            _ => {
+                self.order.entry(user).or_default().push_back(file);
+                self.ordered += 1;
                 self.waiting.insert(file, (user, bytes));
             }
         }
-        while self.order.len() > FILES {
-            let oldest = self.order.pop_front();
-            oldest.map(|file| self.waiting.remove(&file));
+        while self.ordered > FILES {
+            self.give_one_up();
         }
+    }
+
+    /// The oldest file of the user with the most counts as never used.
+    fn give_one_up(&mut self) {
+        let Some((user, files)) = self.order.iter_mut().max_by_key(|(user, files)| (files.len(), **user))
+        else {
+            return;
+        };
+        self.ordered -= 1;
+        let oldest = files.pop_front().filter(|it| self.waiting.get(it).is_some_and(|it| it.0 == *user));
+        oldest.map(|file| self.waiting.remove(&file));
     }
 
     /// A file was opened; returns how many unused bytes had been read of it.
@@ -66,8 +77,12 @@ impl Unused {
         if let Some((owed, _)) = self.owed.get_mut(&user) {
             *owed = owed.saturating_sub(bytes);
         }
-        if self.order.len() > 2 * self.waiting.len() + 64 {
-            self.order.retain(|file| self.waiting.contains_key(file));
+        if self.ordered > 2 * self.waiting.len() + 64 {
+            self.order.retain(|user, files| {
+                files.retain(|file| self.waiting.get(file).is_some_and(|it| it.0 == *user));
+                !files.is_empty()
+            });
+            self.ordered = self.order.values().map(VecDeque::len).sum();
         }
         Some(bytes)
     }
@@ -126,14 +141,29 @@ mod tests {
     #[test]
     fn many_files_and_users_are_bounded() {
         let (mut unused, now) = (Unused::default(), Instant::now());
+        let lists = |unused: &Unused| unused.order.values().map(VecDeque::len).sum::<usize>();
         for number in 0..FILES as u64 + 10 {
             unused.read(number as u32 % 4000, file(number), Bytes(1), Bytes(9), now);
         }
-        assert!(unused.order.len() <= FILES && unused.waiting.len() <= FILES && unused.owed.len() <= USERS);
-        assert_eq!(unused.used(file(0)), None);
-        for number in 10..FILES as u64 + 10 {
+        assert!(lists(&unused) <= FILES && unused.waiting.len() <= FILES && unused.owed.len() <= USERS);
+        assert_eq!(lists(&unused), unused.ordered);
+        for number in 0..FILES as u64 + 10 {
             unused.used(file(number));
         }
-        assert!(unused.waiting.is_empty() && unused.order.len() <= 64);
+        assert!(unused.waiting.is_empty() && unused.ordered <= 64 && lists(&unused) == unused.ordered);
+    }
+
+    #[test]
+    fn files_of_the_user_with_the_most_are_given_up_first() {
+        let (mut unused, now) = (Unused::default(), Instant::now());
+        for number in 0..10 {
+            unused.read(5, file(number), Bytes(1), Bytes(9), now);
+        }
+        for number in 10..FILES as u64 + 10 {
+            unused.read(6, file(number), Bytes(1), Bytes(9), now);
+        }
+        assert_eq!(unused.used(file(10)), None);
+        assert_eq!(unused.used(file(20)), Some(Bytes(1)));
+        assert!((0..10).all(|number| unused.used(file(number)) == Some(Bytes(1))));
     }
 }

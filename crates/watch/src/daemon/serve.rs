@@ -12,7 +12,7 @@ use std::time::Instant;
 
 /// The part of the control group's limit besides the window: the daemon's own memory, and the kernel's for open
 /// files.
-const BESIDES_BYTES: u64 = 256 << 20;
+const BESIDES_BYTES: u64 = 320 << 20;
 
 /// Watches until it is stopped. `ready` is called once it watches.
 ///

@@ -1,9 +1,10 @@
 //! Listings of directories.
 
 use super::{Answer, IDLE, InodePlace, Look, Looks, Metadata, Worker, has_reader};
-use crate::directories::{ENTRIES, Listing};
+use crate::directories::Listing;
 use crate::file_system::FileSystem;
 use crate::processes;
+use crate::reach::OpenedDirectory;
 use crate::room::Taken;
 use foreseek_places::{Entries, entries_while};
 use foreseek_seam::ProcessId;
@@ -18,6 +19,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
+
+/// The most entries of one listing that are kept: as many as the engine keeps for a user.
+const ENTRIES: usize = 1 << 20;
 
 impl Worker {
     pub(super) fn look(&self, jobs: &Looks, tables: &Mutex<Metadata>, marker: Option<&Marker>) {
@@ -63,8 +67,10 @@ impl Worker {
             }
             // An xfs reads the first block of a directory when it is opened.
             let before = file_system.inodes.and_then(|_| thread_reads());
-            let (directory, fd) = self.shared.reach(&file_system).directory(which).ok()?;
-            let mut room = Taken::nothing_of(&self.shared.room);
+            let opened = self.shared.reach(&file_system).directory(which).ok()?;
+            let OpenedDirectory { directory, fd, rights } = opened;
+            let users = rights.iter().map(|opener| opener.user);
+            let mut room = Taken::nothing_of(&self.shared.room, users);
             let goes_on = |all: &Entries| !file_system.is_left() && room.grow(all.memory_after_next());
             let mut entries = entries_while(fd.as_fd(), ENTRIES, goes_on).ok()?;
             if let Some(before) = before {
@@ -165,7 +171,6 @@ fn places_of_inodes(
 mod tests {
     use super::*;
     use crate::mounts::{mounts, one_each};
-    use crate::room::LISTINGS;
     use crate::work::Shared;
     use foreseek_storage::{Credentials, DeviceNumber, FileHandle};
     use foreseek_walks::DeviceNo;
@@ -196,29 +201,31 @@ mod tests {
 
     #[test]
     fn a_directory_is_listed_where_there_is_room_for_its_entries() {
+        /// What a single user gets.
+        const MOST: usize = 128 << 20;
         let place = tempfile::tempdir_in("/var/tmp").unwrap();
         fs::write(place.path().join("file"), "text").unwrap();
         let Some((worker, answers, file_system)) = worker(place.path()) else { return };
         let directory = file_system.node(rustix::fs::stat(place.path()).unwrap().st_ino);
         let handle = FileHandle::of(File::open(place.path()).unwrap().as_fd()).unwrap();
         let own = Arc::new(Credentials::of(std::process::id()).unwrap());
-        worker.shared.directories.opened(directory, handle, None, own, Instant::now());
+        worker.shared.directories.opened(directory, handle, None, own.clone(), Instant::now());
         let which = InDirectory { node: directory, directory };
         let list = || {
             worker.list(which, ListCondition::Always, &Mutex::default());
             answers.try_iter().find(|answer| !matches!(answer, Answer::BlocksRead(..))).unwrap()
         };
-        let mut others = Taken::nothing_of(&worker.shared.room);
-        assert!(others.grow(LISTINGS));
+        let mut others = Taken::nothing_of(&worker.shared.room, [own.user].into_iter());
+        assert!(others.grow(MOST));
         assert!(matches!(list(), Answer::Unlistable(_)));
-        others.shrink(LISTINGS / 2);
+        others.shrink(MOST / 2);
         let Answer::Listed(_, listing, _) = list() else { panic!("there is room") };
         assert_eq!(listing.len(), 1);
         // A small listing keeps little, for as long as there is one.
-        assert!(others.grow(LISTINGS - 256) && !others.grow(LISTINGS));
+        assert!(others.grow(MOST - 256) && !others.grow(MOST));
         drop(listing);
         worker.shared.directories.retain(|_| false);
-        assert!(others.grow(LISTINGS));
+        assert!(others.grow(MOST));
         // One of a file system that is left is given up.
         drop(others);
         file_system.leave();

@@ -42,8 +42,8 @@ use std::time::{Duration, Instant};
 /// Threads that list and look up. On ext4 the metadata was read from the disk beforehand and one would suffice.
 /// Elsewhere each thread waits for the disk, and half of a SATA disk's queue of 32 is left for others.
 pub(crate) const LISTERS: usize = 8;
-/// Jobs that wait for each kind of thread: the most of eight walks of an engine, 128 listings each, and as many
-/// look-ups of addresses in parts of [`PLACED`].
+/// Jobs that wait for each kind of thread: the listings that an engine requests at a time (640), and look-ups of
+/// addresses in parts of [`PLACED`].
 const QUEUE: usize = 1024;
 /// Files whose addresses are looked up in one job.
 const PLACED: usize = 256;

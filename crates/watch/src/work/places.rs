@@ -90,7 +90,7 @@ impl Worker {
         if !has_reader(&mut tables(), file_system) {
             return None;
         }
-        let (_, fd) = self.shared.reach(file_system).directory(which).ok()?;
+        let fd = self.shared.reach(file_system).directory(which).ok()?.fd;
         let extents = extents_of_directory(fd.as_fd());
         let tables = tables();
         Some(extents.into_iter().map(|it| (it, tables.holds(file_system.number, blocks_of(&it)))).collect())
