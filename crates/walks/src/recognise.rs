@@ -63,6 +63,10 @@ impl State {
         if lists && directory.entered {
             directory.list_from = 0;
         }
+        if first && lists && directory.listing == Listing::Never {
+            // It could not be listed ahead of its program. The rights of others may have counted then.
+            directory.listing = Listing::None;
+        }
         directory.entered = !lists && (first || directory.entered);
         directory.opener = Some(pid);
         if first {

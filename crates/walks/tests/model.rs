@@ -7,8 +7,8 @@ use common::{Dice, Flat, node};
 use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_units::{Bytes, Instant, Lba, Nanos, PageIndex, Pages};
 use foreseek_walks::{
-    COMMANDS_LIMIT, Command, Commands, Entry, Event, InodeReads, Kind, NODES_LIMIT, Node, Outcome,
-    PARTS_LIMIT, Placed, Settings, Walks,
+    COMMANDS_LIMIT, Command, Commands, Entry, Event, InDirectory, InodeReads, Kind, NODES_LIMIT, Node,
+    Outcome, PARTS_LIMIT, Placed, Settings, Walks,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -461,6 +461,63 @@ fn a_listing_that_comes_after_its_walk_is_forgotten() {
     walks.on(later, Event::Listed { directory, entries: &[], inodes: InodeReads::EXT4 }, &mut out);
     let commands: Vec<Command> = out.drain().collect();
     assert!(matches!(commands[..], [Command::Forget { directory: it }] if it == directory), "{commands:?}");
+}
+
+/// A directory could not be listed ahead of its program: the rights of another one counted. The program opens it.
+#[test]
+fn a_directory_that_was_denied_ahead_is_asked_for_again() {
+    const TOP: u64 = 1;
+    const BELOW: u64 = 50;
+    let (mut walks, mut out, pid) = (engine(Settings::default()), Commands::new(), ProcessId(1));
+    let entry =
+        |inode, kind| Entry { node: node(inode), kind, name: b"", inode_at: None, inode_in_memory: true };
+    let files = (100..140).map(|inode| entry(inode, Kind::File));
+    // That of one file stands for all.
+    let missing = [Extent { page: PageIndex::ZERO, pages: Pages(1), lba: Lba(1 << 20) }];
+    let entries: Vec<Entry<'_>> = files.chain([entry(BELOW, Kind::Directory)]).collect();
+    let opens = |inode| Event::FileOpened { pid, directory: node(TOP), file: node(inode) };
+    let below = Event::DirectoryOpened { pid, directory: node(BELOW), parent: Some(node(TOP)) };
+    let acts = (100..120).map(opens).chain([below]).chain((120..140).map(opens));
+    let top = Event::DirectoryOpened { pid, directory: node(TOP), parent: None };
+    let (mut asked, mut opened) = ([0, 0], false);
+    for (at, act) in std::iter::once(top).chain(acts).enumerate() {
+        opened |= matches!(act, Event::DirectoryOpened { directory, .. } if directory == node(BELOW));
+        let now = Instant(at as u64);
+        walks.on(now, act, &mut out);
+        let mut commands: Vec<Command> = out.drain().collect();
+        while let Some(command) = commands.pop() {
+            match command {
+                Command::List { directory: InDirectory { node: directory, .. }, .. }
+                    if directory == node(TOP) =>
+                {
+                    walks.on(
+                        now,
+                        Event::Listed { directory, entries: &entries, inodes: InodeReads::EXT4 },
+                        &mut out,
+                    );
+                }
+                Command::List { directory, .. } => {
+                    asked[usize::from(opened)] += 1;
+                    walks.on(now, Event::Unlistable { directory: directory.node }, &mut out);
+                }
+                Command::Place { files } => {
+                    let placed = |file: &InDirectory| Placed {
+                        file: file.node,
+                        length: Bytes(4096),
+                        resident: Pages(u64::from(file.node == node(BELOW))),
+                        residency_known: true,
+                        missing: if file.node == node(BELOW) { &[] } else { &missing },
+                    };
+                    let placed: Vec<Placed<'_>> = files.iter().map(placed).collect();
+                    walks.on(now, Event::Placed { files: &placed }, &mut out);
+                }
+                _ => {}
+            }
+            commands.extend(out.drain());
+        }
+    }
+    assert!(asked[0] > 0, "it is listed ahead");
+    assert!(asked[1] > 0, "the program lists it itself");
 }
 
 /// A user that opens directories as fast as possible.
