@@ -61,8 +61,9 @@ impl Report {
             let stock = seconds(of(cell, Way::Stock).map(|at| cell.entries[at].seconds.mean));
             let gains = ways.iter().map(|way| {
                 let gain = of(cell, *way).and_then(|at| cell.entries[at].gain.as_ref());
-                gain.map_or(" |".to_owned(), |gain| {
-                    format!(" {:.1} ({:.1} to {:.1}) |", gain.mean, gain.low, gain.high)
+                gain.map_or(" |".to_owned(), |gain| match gain.values.len() {
+                    1 => format!(" {:.1} (one pair) |", gain.mean),
+                    _ => format!(" {:.1} ({:.1} to {:.1}) |", gain.mean, gain.low, gain.high),
                 })
             });
             text += &format!(
