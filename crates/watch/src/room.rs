@@ -1,7 +1,7 @@
 //! The memory of all listings together, bounded in bytes: names may have 255, and several threads list at a time.
 //!
-//! Before each buffer of entries is read, room for it is taken: for that of the users who drive the walk who has taken
-//! least. A listing keeps its room until it is dropped. A user may take a [share](share_left). Where that is used up, a
+//! Before each buffer of entries is read, room for it is taken: for that of the users who drive the walk with the
+//! least room taken. A listing keeps its room until it is dropped. A user may take a [share](share_left). Where that is used up, a
 //! directory is not listed.
 
 use foreseek_walks::share_left;
