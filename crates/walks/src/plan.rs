@@ -106,7 +106,7 @@ impl State {
         }
         let Some(aim) = self.aim(at) else { return };
         if walk.round.is_none() {
-            if walk.clock < walk.look_at || walk.account.cost() < walk.next_cost {
+            if !self.walks[at].as_mut().is_some_and(Walk::is_due) {
                 return;
             }
             let begun = self.begin_round(at, aim);
@@ -128,7 +128,7 @@ impl State {
         }
         let Some(stopped) = stopped else { return };
         if let Some(walk) = &mut self.walks[at] {
-            (walk.round, walk.stopped) = (None, stopped);
+            walk.round = None;
             walk.in_vain = match stopped {
                 Stopped::NoGain => true,
                 // They pay, and wait for more of them or were fetched.
@@ -138,6 +138,7 @@ impl State {
             walk.look_at = walk.clock + (walk.clock / PATIENCE).max(1);
             let grown = walk.account.cost() + walk.account.cost() / PATIENCE;
             walk.next_cost = if stopped == Stopped::No { Nanos::ZERO } else { grown };
+            walk.stops(stopped);
         }
     }
 

@@ -141,7 +141,7 @@ impl State {
         self.enters_listed(now, pid, node);
         let Some((at, key)) = self.touched(now, pid, node) else { return };
         let (Some(directory), Some(walk)) = (self.tree.get_mut(key), &mut self.walks[at]) else { return };
-        walk.reader = Some(pid);
+        walk.read_by(pid, key, now);
         let before = (directory.files > 0).then_some(directory.touched);
         (directory.files, directory.touched) = (directory.files + 1, walk.clock);
         let left = walk.cursor.replace(key).filter(|before| *before != key);
@@ -515,7 +515,9 @@ impl State {
             if touched + ACTIVE >= clock {
                 continue;
             }
-            if self.is_above(key, cursor) {
+            let places = self.walks[at].as_ref().map(|walk| walk.places(self.now).collect::<Vec<Key>>());
+            let is_used = |place: &Key| self.is_above(key, Some(*place));
+            if self.is_above(key, cursor) || places.is_some_and(|places| places.iter().any(is_used)) {
                 if let Some(walk) = &mut self.walks[at] {
                     walk.left.push_back((key, clock));
                 }

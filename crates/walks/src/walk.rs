@@ -30,6 +30,11 @@ const INODES_TOGETHER: u64 = 16;
 /// Blocks of inodes known to be in memory that are remembered.
 const TOUCHED_LIMIT: usize = 1 << 16;
 
+/// Processes that read in one walk and are told apart.
+const READERS: usize = 4;
+/// A process that has opened no file of a walk for so long has left it: a read of a busy disk takes less.
+const GONE: Nanos = Nanos::from_secs(1);
+
 /// Files opened or passed before it is known whether a walk selects.
 const SELECTION_SAMPLE: u32 = 16;
 /// Files after which older ones count half.
@@ -55,6 +60,17 @@ fn are_worth(opened: u32, passed: u32) -> bool {
 
 fn inodes_of(item: &Item) -> Inodes {
     item.inode_at().map_or_else(|| Inodes::Block(inode_block(item.inode)), Inodes::At)
+}
+
+/// A process that opens files of a walk.
+#[derive(Clone, Copy, Debug)]
+struct Reader {
+    pid: ProcessId,
+    /// The directory of the file that it opened last, and when.
+    place: Key,
+    last: Instant,
+    /// All that it is expected to open was fetched: the clock and the cost of the walk at which the next look is due.
+    due: Option<(u64, Nanos)>,
 }
 
 /// A live walk.
@@ -98,6 +114,8 @@ pub(crate) struct Walk {
     pub(crate) awaited: u32,
     /// The process that opened the last file.
     pub(crate) reader: Option<ProcessId>,
+    /// The last ones that did.
+    readers: Vec<Reader>,
     /// Those of directories whose blocks have no known address.
     pub(crate) unplaced: Unplaced,
     /// All requested listings.
@@ -184,6 +202,7 @@ impl Walk {
             lists: 0,
             awaited: 0,
             reader: None,
+            readers: Vec::new(),
             unplaced: Unplaced::default(),
             listed: 0,
             file_places: 0,
@@ -245,6 +264,9 @@ impl Walk {
         self.lists += other.lists;
         self.awaited += other.awaited;
         self.reader = other.reader.or(self.reader);
+        self.readers.append(&mut other.readers);
+        self.readers.sort_by_key(|reader| std::cmp::Reverse(reader.last));
+        self.readers.truncate(READERS);
         self.unplaced.join(&other.unplaced);
         self.listed += other.listed;
         self.file_places += other.file_places;
@@ -269,6 +291,50 @@ impl Walk {
         self.left.make_contiguous().sort_by_key(|(_, left)| *left);
     }
 
+    /// A process opened a file in this directory.
+    pub(crate) fn read_by(&mut self, pid: ProcessId, place: Key, now: Instant) {
+        self.reader = Some(pid);
+        if let Some(known) = self.readers.iter_mut().find(|reader| reader.pid == pid) {
+            (known.place, known.last) = (place, now);
+        } else if self.readers.len() < READERS {
+            // What was found for the first one, when it opened directories alone, counts.
+            let due = self.readers.is_empty().then_some((self.look_at, self.next_cost));
+            self.readers.push(Reader { pid, place, last: now, due });
+        } else if let Some(oldest) = self.readers.iter_mut().min_by_key(|reader| reader.last) {
+            // Its looks are those of the other one, so that processes that come and go cause no more.
+            *oldest = Reader { pid, place, last: now, due: oldest.due };
+        }
+    }
+
+    fn present(&mut self) -> Option<&mut Reader> {
+        let reader = self.reader?;
+        self.readers.iter_mut().find(|known| known.pid == reader)
+    }
+
+    /// A round has stopped, at the process that opened the last file.
+    pub(crate) fn stops(&mut self, stopped: Stopped) {
+        self.stopped = stopped;
+        let due = (stopped == Stopped::Complete).then_some((self.look_at, self.next_cost));
+        self.present().into_iter().for_each(|reader| reader.due = due);
+    }
+
+    /// Whether a look may find something to fetch.
+    pub(crate) fn is_due(&mut self) -> bool {
+        let (clock, cost) = (self.clock, self.account.cost());
+        let is_due = |(at, from): (u64, Nanos)| clock >= at && cost >= from;
+        if is_due((self.look_at, self.next_cost)) {
+            return true;
+        }
+        // All was fetched for another process, which may be elsewhere in the tree.
+        self.stopped == Stopped::Complete
+            && self.present().is_some_and(|reader| reader.due.is_none_or(is_due))
+    }
+
+    /// The directories in which other processes have opened files lately: they may wait for the disk.
+    pub(crate) fn places(&self, now: Instant) -> impl Iterator<Item = Key> {
+        self.readers.iter().filter(move |reader| reader.last + GONE > now).map(|reader| reader.place)
+    }
+
     /// Its clock shows this from now on. What is so many opens ago stays so.
     pub(crate) fn advance_clock(&mut self, tree: &mut Tree, clock: u64) {
         let more = clock.saturating_sub(self.clock);
@@ -288,6 +354,7 @@ impl Walk {
         for at in [&mut self.look_at, &mut self.refused_until, &mut self.over_at] {
             *at += more;
         }
+        self.readers.iter_mut().filter_map(|reader| reader.due.as_mut()).for_each(|due| due.0 += more);
     }
 
     fn tally(&mut self, class: u8, way: usize, count: u32) {

@@ -282,6 +282,46 @@ fn directories_of_another_walk_are_not_waited_for() {
     }
 }
 
+/// Two programs walk through a part each of a tree that both have opened (`tar -C tree`). One finds all of its files in
+/// memory and opens fifty while the other one waits for the disk once.
+#[test]
+fn a_program_in_memory_keeps_nothing_from_one_that_waits_for_the_disk() {
+    let tree = fresh();
+    let all = walk(&tree, Reading::Listing, false);
+    let (top, rest) = all.split_first().expect("a tree");
+    let at = |act: &Act| match act {
+        Act::Directory(at) | Act::File(at, _) | Act::Look(at, _) | Act::Named(at, _) => *at,
+    };
+    // The largest subtree of the top, and all others.
+    let part = |at: usize| {
+        let chain = std::iter::successors(Some(at), |at| tree.directories[*at].parent);
+        chain.take_while(|at| *at > 0).last().unwrap_or(0)
+    };
+    let size = |below: &&usize| rest.iter().filter(|act| part(at(act)) == **below).count();
+    let largest = *tree.directories[0].below.iter().max_by_key(size).expect("some");
+    let (one, other): (Vec<Act>, Vec<Act>) = rest.iter().partition(|act| part(at(act)) == largest);
+    let mut world = World::new(Arc::new(Flat), tree.clone(), Some(Settings::default()));
+    world.act(*top);
+    // The first one begins, until all of its files are fetched.
+    let status = |world: &World| world.engine.as_ref().expect("an engine").status().walks[0];
+    let mut one = one.into_iter();
+    while status(&world).stopped != Stopped::Complete || status(&world).files < 1000 {
+        world.act(one.next().expect("it has more"));
+    }
+    let mut own = 0;
+    for act in &other {
+        world.process = 1;
+        one.by_ref().take(50).for_each(|act| world.act(act));
+        world.process = 2;
+        if let Act::File(directory, nth) = act {
+            own += u64::from(!world.holds(*directory, *nth));
+        }
+        world.act(*act);
+    }
+    eprintln!("{own} of {} read by the program itself; {:?}", other.len(), status(&world));
+    assert!(own * 50 < other.len() as u64, "{own} of {}", other.len());
+}
+
 /// `grep --include=*.c`: a third of the files; and one name in fifty.
 #[test]
 fn selective_programs_get_their_files_or_nothing() {

@@ -422,6 +422,8 @@ pub(crate) struct World {
     /// Directories are opened by a program of its own, and each one is listed when that has opened the next one, or the
     /// other program so many files: the driver waits for the block that the program reads.
     pub(crate) lists_late: bool,
+    /// The process that opens directories and files.
+    pub(crate) process: u32,
     /// Requests for the addresses of files wait for [`Self::answer_places`].
     pub(crate) places_late: bool,
     late_places: Vec<Vec<InDirectory>>,
@@ -504,6 +506,7 @@ impl World {
             inodes: InodeReads::EXT4,
             reads: None,
             lists_late: false,
+            process: 1,
             places_late: false,
             late_places: Vec::new(),
             most_late: 0,
@@ -626,7 +629,7 @@ impl World {
                 let parent = directory.parent.map(|parent| node(self.tree.directories[parent].inode));
                 self.use_inode(inode);
                 self.use_directory(at);
-                let pid = ProcessId(if self.lists_late { 2 } else { 1 });
+                let pid = ProcessId(if self.lists_late { 2 } else { self.process });
                 self.opened = Some(node(inode));
                 let late = self.late.take();
                 self.notify(Event::DirectoryOpened { pid, directory: node(inode), parent });
@@ -676,7 +679,11 @@ impl World {
                     let late = self.late.take();
                     self.answer_late(late);
                 }
-                self.notify(Event::FileOpened { pid: ProcessId(1), directory, file: node(file.inode) });
+                self.notify(Event::FileOpened {
+                    pid: ProcessId(self.process),
+                    directory,
+                    file: node(file.inode),
+                });
                 if let Some(end) = self.reads.filter(|end| !end.is_zero()) {
                     self.notify(Event::Read { file: node(file.inode), end });
                 }
