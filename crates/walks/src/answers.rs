@@ -15,7 +15,6 @@ const AGAIN_SHARE: u64 = 8;
 impl State {
     /// A directory's entries.
     pub(crate) fn listed(&mut self, node: Node, entries: &[Entry<'_>], inodes: InodeReads) {
-        self.lists.remove(&node);
         let Some((at, key)) = self.answered(node) else {
             // Its walk was over before the answer came: the driver need not keep the listing.
             if self.tree.key(node).is_none() {
@@ -69,7 +68,6 @@ impl State {
 
     /// A directory cannot be listed.
     pub(crate) fn unlistable(&mut self, node: Node) {
-        self.lists.remove(&node);
         let Some((at, key)) = self.answered(node) else { return };
         if let (Some(directory), Some(walk)) = (self.tree.get_mut(key), &self.walks[at]) {
             if directory.may_ask_again {
@@ -87,6 +85,7 @@ impl State {
 
     /// The directory whose listing was requested, and its walk.
     fn answered(&mut self, node: Node) -> Option<(usize, Key)> {
+        self.lists.remove(&node);
         let key = self.tree.key(node)?;
         let directory = self.tree.get_mut(key).filter(|directory| directory.listing == Listing::Asked)?;
         directory.listing = Listing::None;

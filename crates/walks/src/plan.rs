@@ -106,7 +106,7 @@ impl State {
         }
         let Some(aim) = self.aim(at) else { return };
         if walk.round.is_none() {
-            if !self.walks[at].as_mut().is_some_and(Walk::is_due) {
+            if !walk.is_due() {
                 return;
             }
             let begun = self.begin_round(at, aim);
@@ -146,7 +146,7 @@ impl State {
     /// may be ahead of it (`find | xargs`).
     fn is_about_to_read(&self, walk: &Walk) -> bool {
         let opened = self.tree.get(walk.opened).filter(|directory| directory.listing == Listing::Asked);
-        let reads = |opener| walk.reader.is_none_or(|reader| opener == Some(reader));
+        let reads = |opener| walk.reader().is_none_or(|reader| opener == Some(reader));
         if opened.is_some_and(|directory| reads(directory.opener)) {
             return true;
         }
@@ -359,11 +359,8 @@ impl State {
         let key = self.tree.key(name.node).or_else(|| {
             let above = self.tree.key(name.directory).and_then(|above| self.tree.get(above));
             let user = above.and_then(|above| above.user);
-            if !self.tree.has_room(user) {
-                self.retire();
-            }
-            let may = self.tree.has_room(user);
-            let key = may.then(|| self.tree.add(name.node, Some(name.directory), user, at as u32))?;
+            let has_room = self.make_room(user);
+            let key = has_room.then(|| self.tree.add(name.node, Some(name.directory), user, at as u32))?;
             self.walks[at].as_mut()?.all.push(key);
             Some(key)
         });

@@ -228,10 +228,7 @@ impl State {
     /// Starts to follow a directory: in the walk of its parent, or in a new one.
     fn begin(&mut self, now: Instant, pid: ProcessId, node: Node, parent: Option<Node>) -> Option<Key> {
         let user = self.classes.user(pid);
-        if !self.tree.has_room(user) {
-            self.retire();
-        }
-        if !self.tree.has_room(user) {
+        if !self.make_room(user) {
             return None;
         }
         let above = parent.and_then(|parent| self.tree.key(parent)).and_then(|key| self.tree.get(key));
@@ -515,9 +512,8 @@ impl State {
             if touched + ACTIVE >= clock {
                 continue;
             }
-            let places = self.walks[at].as_ref().map(|walk| walk.places(self.now).collect::<Vec<Key>>());
-            let is_used = |place: &Key| self.is_above(key, Some(*place));
-            if self.is_above(key, cursor) || places.is_some_and(|places| places.iter().any(is_used)) {
+            let places = self.walks[at].iter().flat_map(|walk| walk.places(self.now)).map(Some);
+            if places.chain([cursor]).any(|place| self.is_above(key, place)) {
                 if let Some(walk) = &mut self.walks[at] {
                     walk.left.push_back((key, clock));
                 }
@@ -535,7 +531,15 @@ impl State {
         self.tree.upwards(below).take(DEPTH_LIMIT).any(|key| key == above)
     }
 
-    /// Makes room: drops directories that walks have finished.
+    /// Whether one more directory of this user may be known. If not, drops those that walks have finished first.
+    pub(crate) fn make_room(&mut self, user: Option<u32>) -> bool {
+        if !self.tree.has_room(user) {
+            self.retire();
+        }
+        self.tree.has_room(user)
+    }
+
+    /// Drops directories that walks have finished.
     pub(crate) fn retire(&mut self) {
         for at in 0..WALKS_LIMIT {
             let Some(walk) = self.walks[at].as_ref().filter(|walk| !walk.random) else { continue };

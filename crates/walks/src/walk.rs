@@ -30,7 +30,7 @@ const INODES_TOGETHER: u64 = 16;
 /// Blocks of inodes known to be in memory that are remembered.
 const TOUCHED_LIMIT: usize = 1 << 16;
 
-/// Processes that read in one walk and are told apart.
+/// Processes in one walk that each have a place of their own.
 const READERS: usize = 4;
 /// A process that has opened no file of a walk for so long has left it: a read of a busy disk takes less.
 const GONE: Nanos = Nanos::from_secs(1);
@@ -112,9 +112,7 @@ pub(crate) struct Walk {
     pub(crate) lists: u32,
     /// See above.
     pub(crate) awaited: u32,
-    /// The process that opened the last file.
-    pub(crate) reader: Option<ProcessId>,
-    /// The last ones that did.
+    /// The last processes that opened files, the last one first.
     readers: Vec<Reader>,
     /// Those of directories whose blocks have no known address.
     pub(crate) unplaced: Unplaced,
@@ -201,7 +199,6 @@ impl Walk {
             held: Bytes::ZERO,
             lists: 0,
             awaited: 0,
-            reader: None,
             readers: Vec::new(),
             unplaced: Unplaced::default(),
             listed: 0,
@@ -263,9 +260,9 @@ impl Walk {
         self.held += other.held;
         self.lists += other.lists;
         self.awaited += other.awaited;
-        self.reader = other.reader.or(self.reader);
-        self.readers.append(&mut other.readers);
-        self.readers.sort_by_key(|reader| std::cmp::Reverse(reader.last));
+        let is_other = |own: &Reader| other.readers.iter().all(|other| other.pid != own.pid);
+        self.readers.retain(is_other);
+        self.readers.splice(0..0, other.readers.drain(..));
         self.readers.truncate(READERS);
         self.unplaced.join(&other.unplaced);
         self.listed += other.listed;
@@ -293,33 +290,34 @@ impl Walk {
 
     /// A process opened a file in this directory.
     pub(crate) fn read_by(&mut self, pid: ProcessId, place: Key, now: Instant) {
-        self.reader = Some(pid);
-        if let Some(known) = self.readers.iter_mut().find(|reader| reader.pid == pid) {
-            (known.place, known.last) = (place, now);
-        } else if self.readers.len() < READERS {
+        let known = self.readers.iter().position(|reader| reader.pid == pid);
+        let due = match known {
+            Some(at) => self.readers.remove(at).due,
             // What was found for the first one, when it opened directories alone, counts.
-            let due = self.readers.is_empty().then_some((self.look_at, self.next_cost));
-            self.readers.push(Reader { pid, place, last: now, due });
-        } else if let Some(oldest) = self.readers.iter_mut().min_by_key(|reader| reader.last) {
+            None if self.readers.is_empty() => Some((self.look_at, self.next_cost)),
+            None if self.readers.len() < READERS => None,
             // Its looks are those of the other one, so that processes that come and go cause no more.
-            *oldest = Reader { pid, place, last: now, due: oldest.due };
-        }
+            None => self.readers.pop().and_then(|oldest| oldest.due),
+        };
+        self.readers.insert(0, Reader { pid, place, last: now, due });
     }
 
-    fn present(&mut self) -> Option<&mut Reader> {
-        let reader = self.reader?;
-        self.readers.iter_mut().find(|known| known.pid == reader)
+    /// The process that opened the last file.
+    pub(crate) fn reader(&self) -> Option<ProcessId> {
+        self.readers.first().map(|reader| reader.pid)
     }
 
     /// A round has stopped, at the process that opened the last file.
     pub(crate) fn stops(&mut self, stopped: Stopped) {
         self.stopped = stopped;
         let due = (stopped == Stopped::Complete).then_some((self.look_at, self.next_cost));
-        self.present().into_iter().for_each(|reader| reader.due = due);
+        if let Some(reader) = self.readers.first_mut() {
+            reader.due = due;
+        }
     }
 
     /// Whether a look may find something to fetch.
-    pub(crate) fn is_due(&mut self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         let (clock, cost) = (self.clock, self.account.cost());
         let is_due = |(at, from): (u64, Nanos)| clock >= at && cost >= from;
         if is_due((self.look_at, self.next_cost)) {
@@ -327,10 +325,10 @@ impl Walk {
         }
         // All was fetched for another process, which may be elsewhere in the tree.
         self.stopped == Stopped::Complete
-            && self.present().is_some_and(|reader| reader.due.is_none_or(is_due))
+            && self.readers.first().is_some_and(|reader| reader.due.is_none_or(is_due))
     }
 
-    /// The directories in which other processes have opened files lately: they may wait for the disk.
+    /// The directories in which its processes have opened files lately: they may wait for the disk.
     pub(crate) fn places(&self, now: Instant) -> impl Iterator<Item = Key> {
         self.readers.iter().filter(move |reader| reader.last + GONE > now).map(|reader| reader.place)
     }

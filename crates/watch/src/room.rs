@@ -22,6 +22,12 @@ struct Sums {
     by_user: FxHashMap<u32, usize>,
 }
 
+impl Sums {
+    fn of(&self, user: u32) -> usize {
+        self.by_user.get(&user).copied().unwrap_or_default()
+    }
+}
+
 impl Room {
     fn sums(&self) -> MutexGuard<'_, Sums> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -37,11 +43,10 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// Nothing yet, for the one of these users who has taken least.
+    /// Nothing yet, for the one of these users with the least room taken.
     pub(crate) fn nothing_of(of: &Arc<Room>, users: impl Iterator<Item = u32>) -> Self {
         let sums = of.sums();
-        let taken = |user: &u32| sums.by_user.get(user).copied().unwrap_or_default();
-        let user = users.min_by_key(taken).unwrap_or_default();
+        let user = users.min_by_key(|user| sums.of(*user)).unwrap_or_default();
         drop(sums);
         Self { of: of.clone(), user, bytes: 0 }
     }
@@ -50,7 +55,7 @@ impl Taken {
     pub(crate) fn grow(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         let mut sums = self.of.sums();
-        let own = sums.by_user.get(&self.user).copied().unwrap_or_default();
+        let own = sums.of(self.user);
         let fits = more as u64 <= share_left(own as u64, sums.all as u64, LISTINGS as u64);
         if fits && more > 0 {
             sums.all += more;
@@ -66,7 +71,7 @@ impl Taken {
         self.bytes -= less;
         let mut sums = self.of.sums();
         sums.all = sums.all.saturating_sub(less);
-        let own = sums.by_user.get(&self.user).copied().unwrap_or_default().saturating_sub(less);
+        let own = sums.of(self.user).saturating_sub(less);
         if own > 0 {
             sums.by_user.insert(self.user, own);
         } else {

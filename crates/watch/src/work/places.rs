@@ -50,7 +50,7 @@ impl Worker {
 
     /// The addresses of a directory's blocks that are not in memory, if they can be read through the device. A
     /// directory of xfs without blocks is kept in its inode, and costs nothing to list. Where the blocks of others
-    /// lie xfs tells only who has opened them, which reads the first.
+    /// lie is known once they are open, which reads the first.
     fn place_directory(
         &self,
         file_system: &FileSystem,
