@@ -1,6 +1,6 @@
 //! The driver's answers: listings, addresses, and completed fetches.
 
-use crate::state::{About, FetchKind, PendingFetch, PendingPlace, State};
+use crate::state::{About, Asked, FetchKind, PendingFetch, PendingPlace, State};
 use crate::tree::{BLOCKS_LIMIT, Item, Key, Listing, Pieces, flag};
 use crate::{Command, Entry, InodeReads, Kind, Node, Outcome, Placed};
 use foreseek_seam::{Extent, FetchId};
@@ -129,13 +129,17 @@ impl State {
 
     /// The addresses of files.
     pub(crate) fn placed(&mut self, files: &[Placed<'_>]) {
-        let mut last = None;
+        let (mut last, mut changed) = (None, None);
         for file in files {
-            let Some(PendingPlace { walk: at, about, is_directory }) = self.asked.remove(&file.file) else {
+            let Some(PendingPlace { walk: at, about, asked }) = self.asked.remove(&file.file) else {
                 continue;
             };
+            if asked == Asked::Opened {
+                changed = if self.examined(at, about, file) { Some(at) } else { changed };
+                continue;
+            }
             if let Some(walk) = &mut self.walks[at] {
-                let places = walk.places_mut(is_directory);
+                let places = walk.places_mut(asked);
                 *places = places.saturating_sub(1);
             }
             if let Some(before) = last.replace(at).filter(|before| *before != at) {
@@ -145,36 +149,45 @@ impl State {
             if item.inode != about.inode || !item.set(flag::PLACED) || item.is(flag::OPENED) {
                 continue;
             }
-            let resident = file.missing.is_empty() && !file.resident.is_zero();
-            if resident {
+            let item = *item;
+            let limit = if item.kind == Kind::File { self.limit(at, &item) } else { Bytes(u64::MAX) };
+            let is_missing = file.missing.iter().any(|it| it.page.offset().get() < limit.get());
+            let resident = !is_missing && !file.resident.is_zero();
+            if let Some(item) = self.tree.item_mut(about.directory, about.entry).filter(|_| resident) {
                 item.set(flag::RESIDENT);
             }
             if let Some(walk) = self.walks[at].as_mut().filter(|_| file.residency_known) {
-                walk.resident = match (resident, file.missing.is_empty()) {
+                walk.resident = match (resident, is_missing) {
                     (true, _) => walk.resident.saturating_add(1),
-                    (false, true) => walk.resident,
-                    (false, false) => 0,
+                    (false, false) => walk.resident,
+                    (false, true) => 0,
                 };
-                walk.missing |= !file.missing.is_empty();
+                walk.missing |= is_missing;
             }
-            let likely =
-                if item.kind == Kind::File { self.classes.pages(item.class).get() } else { u64::MAX };
-            let limit = Bytes(likely.saturating_mul(foreseek_units::PAGE_SIZE)).min(self.settings.file_limit);
-            let mut pieces = Pieces::of(file.missing, limit);
-            if item.kind == Kind::Directory {
-                let missing = file.missing.iter().map(|it| it.pages).sum::<Pages>().bytes();
-                let is_whole = pieces.bytes() == missing;
-                // To list it reads all of it.
-                item.set_blocks(if is_whole { file.length.pages_ceil() } else { Pages(BLOCKS_LIMIT) });
-                pieces = if is_whole { pieces } else { Pieces::default() };
-            }
-            if !pieces.0.is_empty() {
-                self.tree.keep_pieces(about.directory, about.entry, pieces);
+            if item.kind == Kind::File {
+                self.tree.keep_part(about.directory, about.entry, file.missing, limit);
+            } else {
+                self.place_directory(about, file);
             }
         }
         if let Some(at) = last {
             self.consider(at);
+        }
+        for at in [changed.filter(|at| last != Some(*at)), last].into_iter().flatten() {
             self.look(at);
+        }
+    }
+
+    /// The addresses of a directory's blocks: all of them or none, since to list it reads all.
+    fn place_directory(&mut self, about: About, directory: &Placed<'_>) {
+        let pieces = Pieces::of(directory.missing, self.settings.file_limit);
+        let missing = directory.missing.iter().map(|it| it.pages).sum::<Pages>().bytes();
+        let is_whole = pieces.bytes() == missing;
+        if let Some(item) = self.tree.item_mut(about.directory, about.entry) {
+            item.set_blocks(if is_whole { directory.length.pages_ceil() } else { Pages(BLOCKS_LIMIT) });
+        }
+        if is_whole && !pieces.0.is_empty() {
+            self.tree.keep_pieces(about.directory, about.entry, pieces);
         }
     }
 

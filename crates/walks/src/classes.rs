@@ -1,9 +1,8 @@
-//! The common behaviour of programs and of extensions: the life tables of both.
+//! Extensions of files, and the common behaviour of programs: how many files their walks open.
 //!
 //! The number of files that a walk has yet to open is learnt like the lengths of streams, with Kaplan and
 //! Meier's estimate. A walk that reached the end of its tree counts as censored ([`Lengths`]). There is a class
-//! for each program. The part of a file that is read is learnt the same way where reads are reported, with a
-//! class for each extension. The estimates can only make fetches smaller; the bound does not depend on them.
+//! for each program. The estimates can only make fetches smaller; the bound does not depend on them.
 
 use foreseek_readahead::learn::Lengths;
 use foreseek_seam::ProcessId;
@@ -17,9 +16,9 @@ pub(crate) const CLASSES_LIMIT: usize = 256;
 const PROGRAMS_LIMIT: usize = 64;
 /// Processes whose program and user are remembered.
 const PROCESSES_LIMIT: usize = 4096;
-/// Walks or files that a class needs before its estimate is used.
+/// Walks that a program needs before its estimate is used.
 const BELIEVED: u64 = 8;
-/// Data expected with less than this probability is not fetched.
+/// Files expected with less than this probability are not fetched.
 const LIKELY: f64 = 0.25;
 
 /// The estimates.
@@ -29,7 +28,6 @@ pub(crate) struct Classes {
     /// Program and user.
     processes: FxHashMap<ProcessId, (u64, u32)>,
     walks: FxHashMap<u64, Lengths>,
-    reads: FxHashMap<u8, Lengths>,
 }
 
 fn hash(bytes: &[u8]) -> u64 {
@@ -89,16 +87,6 @@ impl Classes {
     /// How many more files a walk of a program is likely to open after this many.
     pub(crate) fn more(&self, program: Option<u64>, files: u64) -> u64 {
         program.and_then(|program| self.walks.get(&program)).map_or(u64::MAX, |walks| likely(walks, files))
-    }
-
-    /// A file of a class was read up to here; `stopped`: the reader stopped before its end.
-    pub(crate) fn read(&mut self, class: u8, pages: Pages, stopped: bool) {
-        self.reads.entry(class).or_default().stream(pages, stopped);
-    }
-
-    /// How much of a file of this class is likely to be read.
-    pub(crate) fn pages(&self, class: u8) -> Pages {
-        self.reads.get(&class).map_or(Pages(u64::MAX), |reads| Pages(likely(reads, 0).max(1)))
     }
 }
 

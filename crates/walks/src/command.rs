@@ -80,7 +80,8 @@ pub enum Command {
         nodes: Vec<InodeFetch>,
     },
     /// Report the addresses of files and the part of them that is in memory; answered by
-    /// [`Event::Placed`](crate::Event::Placed). Their inodes are in memory. For a directory, report the
+    /// [`Event::Placed`](crate::Event::Placed). Their inodes are in memory. A file may be open: the engine learns
+    /// how much of it its program has read. For a directory, report the
     /// addresses of its blocks. A driver that does not know them, or cannot fetch them, answers without
     /// extents.
     Place {

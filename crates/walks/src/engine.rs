@@ -35,7 +35,6 @@ impl Walks {
             }
             Event::FileOpened { pid, directory, file } => state.file_opened(now, pid, directory, file),
             Event::LookedUp { pid, directory, node } => state.looked_up(now, pid, directory, node),
-            Event::Read { file, end } => state.read(file, end),
             Event::Listed { directory, entries, inodes } => state.listed(directory, entries, inodes),
             Event::BlocksRead { directory, blocks } => state.blocks_read(directory, blocks),
             Event::Unlistable { directory } => state.unlistable(directory),

@@ -46,14 +46,6 @@ pub enum Event<'a> {
         /// The file or directory.
         node: Node,
     },
-    /// A program has read a file up to `end`. Only with [`Settings::sees_reads`](crate::Settings::sees_reads);
-    /// then an open alone counts as the use of an inode and not of contents.
-    Read {
-        /// The file.
-        file: Node,
-        /// The end of the read, from the start of the file.
-        end: Bytes,
-    },
     /// The answer to [`Command::List`](crate::Command::List): all entries in the order of the listing, without
     /// `.` and `..`. The engine drops entries beyond its limit.
     Listed {

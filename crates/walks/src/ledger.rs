@@ -97,7 +97,7 @@
 //!   counts, and after [`RUNS_LIMIT`] separate runs. An optimum that holds data for walks of a later period is outside of
 //!   the comparison. So is one that joins the passes of walks which follow one another while a third opens a directory now
 //!   and then: otherwise no second walk over data that was evicted meanwhile would earn anything on a busy machine.
-//! - With a driver that does not report reads, an open counts as the use of all fetched data of the file.
+//! - An open counts as the use of all fetched data of the file.
 //! - Costs are those of the profile: on a device that costs more, the bound is weaker in proportion.
 //! - If a program reads at unknown addresses, the positionings of a fetch are counted from the last known one.
 //! - Not included are evictions of other programs' pages, processor time, and the FIEMAP calls of

@@ -9,7 +9,7 @@
 //! # Parts
 //!
 //! - `tree`: known directories and entries; `order`: votes on the order of opens; `classes`: the common
-//!   behaviour of programs and of extensions; `walk`: one walk.
+//!   behaviour of programs; `parts`: how much of a file they read; `walk`: one walk.
 //! - `costs`: the model of the device; `sweep`: the cheapest order of reading a set of addresses, exactly;
 //!   `speed`: how long passes really take; `ledger`: the limit of fetches, with the bound, its proof, and what no rule can guarantee.
 //! - `entered`: the directories of programs that have a list of files, for drivers.
@@ -49,6 +49,7 @@ mod node;
 mod order;
 mod ordered;
 mod pace;
+mod parts;
 mod plan;
 mod proof;
 mod quiet;

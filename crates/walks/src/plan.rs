@@ -23,7 +23,7 @@
 //! without prefetching ([`crate::pace`]). A round without result is repeated when the walk has cost an eighth
 //! more, so that the work of looks is a constant for each open.
 
-use crate::state::{About, FetchKind, PendingPlace, State};
+use crate::state::{About, Asked, FetchKind, PendingPlace, State};
 use crate::sweep::Sweep;
 use crate::tree::{BLOCKS_LIMIT, CHAIN_LIMIT, Item, Listing, flag};
 use crate::walk::{Walk, inode_block};
@@ -342,10 +342,10 @@ impl State {
         for (name, about) in &entries {
             let item = self.tree.item_mut(about.directory, about.entry);
             let Some(item) = item.filter(|_| !self.asked.contains_key(&name.node)) else { continue };
-            let is_directory = item.kind == Kind::Directory;
+            let asked = if item.kind == Kind::Directory { Asked::Directory } else { Asked::File };
             if item.set(flag::PLACE_ASKED) {
-                self.asked.insert(name.node, PendingPlace { walk: at, about: *about, is_directory });
-                *walk.places_mut(is_directory) += 1;
+                self.asked.insert(name.node, PendingPlace { walk: at, about: *about, asked });
+                *walk.places_mut(asked) += 1;
                 files.push(*name);
             }
         }

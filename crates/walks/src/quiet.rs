@@ -16,8 +16,7 @@
 //!
 //! *Limits.* A trial may come after the program has read its files, and then finds them in memory; the next one
 //! is as likely to come in time. If a tenth of a large directory's rest is not in memory, one in thirty walks
-//! still becomes quiet. A driver that reports reads has all opens at no cost, therefore no walk becomes quiet
-//! there.
+//! still becomes quiet.
 
 use crate::pace::Pace;
 use crate::state::{About, State};
@@ -91,7 +90,7 @@ impl State {
     /// which costs the device nothing. Does nothing once an entry was not in memory.
     pub(crate) fn check_resident(&mut self, at: usize, key: Key) {
         let (Some(walk), Some(directory)) = (&self.walks[at], self.tree.get(key)) else { return };
-        if walk.missing || !directory.opened || self.settings.sees_reads {
+        if walk.missing || !directory.opened {
             return;
         }
         let stride = (directory.items.len() as u64 / TRIAL).max(1) as usize;
@@ -152,7 +151,7 @@ impl State {
     fn conclude(&mut self, at: usize) -> bool {
         let Some(walk) = &self.walks[at] else { return false };
         let waits = walk.contents.is_some() || walk.waiting() > 0;
-        if walk.resident < RESIDENT || waits || self.settings.sees_reads {
+        if walk.resident < RESIDENT || waits {
             return false;
         }
         let rest = self.rest(at);

@@ -3,12 +3,12 @@
 use crate::ledger::Earned;
 use crate::order::SLACK;
 use crate::plan::FILES_FIRST;
-use crate::state::{About, Reading, State, WALKS_LIMIT};
+use crate::state::{About, State, WALKS_LIMIT};
 use crate::tree::{CHAIN_LIMIT, DEPTH_LIMIT, Directory, EARLY_LIMIT, Key, Listing, flag};
 use crate::walk::{ACTIVE, Walk};
 use crate::{Command, InDirectory, Kind, LISTS_LIMIT, ListCondition, Node};
 use foreseek_seam::{Extent, ProcessId};
-use foreseek_units::{Bytes, Instant, Nanos, PageIndex, Pages, SectorSpan, Span};
+use foreseek_units::{Instant, Nanos};
 
 /// Files or directories opened before the walk's opened directories are listed. The program has listed them
 /// itself, so that this costs the device nothing.
@@ -20,8 +20,6 @@ const LISTED_SHARE: u64 = 8;
 /// A walk is over if its top is opened again when no more than this part of it is left: a sixteenth. Programs leave
 /// some files out, and the last opens may not be reported yet. As much of the walk must pass between two checks.
 pub(crate) const OVER: u64 = 16;
-/// Files whose reads are followed at a time: threads, and their read-ahead.
-const READINGS_LIMIT: usize = 256;
 
 impl State {
     /// A program opened a directory.
@@ -168,6 +166,7 @@ impl State {
         self.judge_order(at);
         self.leave(at);
         self.list_opened(at, key);
+        self.examine(at);
         self.advance(at);
     }
 
@@ -192,37 +191,6 @@ impl State {
         }
         self.list_opened(at, key);
         self.advance(at);
-    }
-
-    /// A program has read a file up to `end`.
-    pub(crate) fn read(&mut self, file: Node, end: Bytes) {
-        let Some(found) = self.readings.iter().rposition(|(node, _)| *node == file) else { return };
-        let reading = &mut self.readings[found].1;
-        let (from, about) = (reading.end, reading.about);
-        let end = PageIndex(end.pages_ceil().get());
-        if end <= from {
-            return;
-        }
-        reading.end = end;
-        let Some(at) = self.tree.get(about.directory).map(|directory| directory.walk as usize) else {
-            return;
-        };
-        let Some(item) = self.tree.item(about.directory, about.entry).copied() else { return };
-        if item.inode != about.inode {
-            return;
-        }
-        if from == PageIndex::ZERO {
-            self.count_use(at, about, item.flags);
-        }
-        let mut earned = Earned::default();
-        for piece in self.tree.pieces(&item) {
-            let pages = Span::new(from.max(piece.page), end.min(piece.page + piece.pages));
-            if !pages.is_empty() {
-                let lba = piece.lba + (pages.start - piece.page).sectors();
-                earned += self.ledger.used(SectorSpan::at(lba, pages.len().sectors()));
-            }
-        }
-        self.earn(at, &item, earned);
     }
 
     /// Starts to follow a directory: in the walk of its parent, or in a new one.
@@ -364,15 +332,12 @@ impl State {
             if let Some(walk) = &mut self.walks[at] {
                 walk.opened_one(item.class);
             }
+            self.will_examine(at, about, &item);
             self.pass(at, key);
             self.end_reports(key);
         }
-        if self.settings.sees_reads && item.kind == Kind::File {
-            self.follow(about);
-        } else {
-            self.count_use(at, about, item.flags);
-            self.use_contents(at, about);
-        }
+        self.count_use(at, about, item.flags);
+        self.use_contents(at, about);
     }
 
     /// An inode is in memory and used.
@@ -436,32 +401,6 @@ impl State {
             earned += self.ledger.used(piece.sectors());
         }
         self.earn(at, &item, earned);
-    }
-
-    /// Follows the reads of a file; stops to follow the one opened longest ago.
-    fn follow(&mut self, about: About) {
-        let Some(directory) = self.tree.get(about.directory) else { return };
-        let file = Node { device: directory.node.device, inode: about.inode };
-        if self.readings.len() >= READINGS_LIMIT
-            && let Some((_, reading)) = self.readings.pop_front()
-        {
-            self.learn_read(reading);
-        }
-        self.readings.push_back((file, Reading { about, end: PageIndex::ZERO }));
-    }
-
-    fn learn_read(&mut self, reading: Reading) {
-        let about = reading.about;
-        let Some(item) =
-            self.tree.item(about.directory, about.entry).filter(|item| item.inode == about.inode)
-        else {
-            return;
-        };
-        let last = self.tree.pieces(item).last().map(|piece| piece.page + piece.pages);
-        if let Some(last) = last.filter(|_| reading.end > PageIndex::ZERO) {
-            let pages = Pages(reading.end.min(last).get());
-            self.classes.read(item.class, pages, reading.end < last);
-        }
     }
 
     /// Marks the entries of a directory that the walk has passed.

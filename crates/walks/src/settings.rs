@@ -26,9 +26,6 @@ pub struct Settings {
     pub file_limit: Bytes,
     /// Whether to fetch contents. Without them only inodes and directories are fetched.
     pub contents: bool,
-    /// Whether the driver reports [`Event::Read`](crate::Event::Read). Without it an open counts as the use of
-    /// all fetched data of the file.
-    pub sees_reads: bool,
     /// A walk without events for this long is over.
     pub idle: Nanos,
 }
@@ -41,7 +38,6 @@ impl Default for Settings {
             budget: BUDGET,
             file_limit: Bytes::mib(8),
             contents: true,
-            sees_reads: false,
             idle: Nanos::from_secs(10),
         }
     }

@@ -3,14 +3,13 @@
 use crate::classes::Classes;
 use crate::costs::Model;
 use crate::ledger::{Earned, Ledger};
+use crate::parts::Parts;
 use crate::speed::Speed;
 use crate::tree::{Item, Key, Tree, flag};
 use crate::walk::Walk;
 use crate::{Command, Kind, Node, Settings, Status, Stopped, WalkStatus};
 use foreseek_seam::FetchId;
-use foreseek_units::{
-    Bytes, DeviceCosts, Instant, Lba, Nanos, PageIndex, SECTORS_PER_PAGE, SectorSpan, Sectors,
-};
+use foreseek_units::{Bytes, DeviceCosts, Instant, Lba, Nanos, SECTORS_PER_PAGE, SectorSpan, Sectors};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -46,7 +45,18 @@ pub(crate) struct About {
 pub(crate) struct PendingPlace {
     pub(crate) walk: usize,
     pub(crate) about: About,
-    pub(crate) is_directory: bool,
+    pub(crate) asked: Asked,
+}
+
+/// Of what an address is requested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// Of a file that may be fetched.
+    File,
+    /// Of a directory's blocks.
+    Directory,
+    /// Of a file that a program has opened, to learn how much of it is in memory.
+    Opened,
 }
 
 /// A fetch that is not answered yet.
@@ -72,13 +82,6 @@ impl PendingFetch {
     }
 }
 
-/// A file whose reads are followed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Reading {
-    pub(crate) about: About,
-    pub(crate) end: PageIndex,
-}
-
 /// The state of an engine.
 #[derive(Clone)]
 pub(crate) struct State {
@@ -96,9 +99,8 @@ pub(crate) struct State {
     pub(crate) lists: FxHashMap<Node, Option<u32>>,
     /// Entries whose addresses were requested.
     pub(crate) asked: FxHashMap<Node, PendingPlace>,
-    /// The last opened files, where reads are reported.
-    pub(crate) readings: VecDeque<(Node, Reading)>,
     pub(crate) classes: Classes,
+    pub(crate) parts: Parts,
     pub(crate) outbox: VecDeque<Command>,
     /// How many directories programs have opened.
     pub(crate) ranks: u64,
@@ -123,8 +125,8 @@ impl State {
             next_fetch: 0,
             lists: FxHashMap::default(),
             asked: FxHashMap::default(),
-            readings: VecDeque::new(),
             classes: Classes::default(),
+            parts: Parts::default(),
             outbox: VecDeque::new(),
             ranks: 0,
             held: Bytes::ZERO,

@@ -51,6 +51,8 @@ pub(crate) mod flag {
     pub(crate) const RESIDENT: u16 = 1 << 9;
     /// A fetch of its inode, its contents or its blocks is under way.
     pub(crate) const IN_FLIGHT: u16 = 1 << 10;
+    /// Of a file: not all that is missing is to be fetched.
+    pub(crate) const PART: u16 = 1 << 11;
 }
 
 /// An entry.
@@ -543,7 +545,19 @@ impl Tree {
         Some(node)
     }
 
-    /// Stores the addresses of a file.
+    /// Stores the addresses of a file before a byte of it.
+    pub(crate) fn keep_part(&mut self, key: Key, entry: u32, missing: &[Extent], limit: Bytes) {
+        let pieces = Pieces::of(missing, limit);
+        let all = missing.iter().map(|it| it.pages).sum::<Pages>().bytes();
+        if let Some(item) = self.item_mut(key, entry).filter(|_| pieces.bytes() < all) {
+            item.set(flag::PART);
+        }
+        if !pieces.0.is_empty() {
+            self.keep_pieces(key, entry, pieces);
+        }
+    }
+
+    /// Stores the addresses of a file or directory.
     pub(crate) fn keep_pieces(&mut self, key: Key, entry: u32, pieces: Pieces) {
         let Some(item) = self.item(key, entry).copied() else { return };
         if item.pieces != NO_PIECES {

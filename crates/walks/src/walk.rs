@@ -9,9 +9,11 @@ use crate::ledger::Account;
 use crate::order::{LARGE, Order, Orders};
 use crate::ordered::InOrder;
 use crate::pace::Pace;
+use crate::parts::WAITING_LIMIT;
 use crate::quiet::{Quiet, Sample};
 use crate::random::{InRandomOrder, Jumps};
 use crate::recognise::OVER;
+use crate::state::{About, Asked};
 use crate::tree::{Directory, Item, Key, Tree, flag};
 use crate::unplaced::Unplaced;
 use crate::{Kind, Stopped};
@@ -170,6 +172,8 @@ pub(crate) struct Walk {
     touched: FxHashSet<Inodes>,
     /// The left directories, and when they were left.
     pub(crate) left: VecDeque<(Key, u64)>,
+    /// Opened files that are to be examined, and the clock at their open.
+    pub(crate) to_examine: VecDeque<(About, u64)>,
 }
 
 impl Walk {
@@ -231,6 +235,7 @@ impl Walk {
             program: None,
             touched: FxHashSet::default(),
             left: VecDeque::new(),
+            to_examine: VecDeque::new(),
         }
     }
 
@@ -286,6 +291,9 @@ impl Walk {
         self.missing |= other.missing;
         self.left.extend(other.left.drain(..));
         self.left.make_contiguous().sort_by_key(|(_, left)| *left);
+        self.to_examine.extend(other.to_examine.drain(..));
+        self.to_examine.make_contiguous().sort_by_key(|(_, opened)| *opened);
+        self.to_examine.truncate(WAITING_LIMIT);
     }
 
     /// A process opened a file in this directory.
@@ -346,9 +354,8 @@ impl Walk {
                 directory.list_from += more;
             }
         }
-        for (_, left) in &mut self.left {
-            *left += more;
-        }
+        self.left.iter_mut().for_each(|(_, left)| *left += more);
+        self.to_examine.iter_mut().for_each(|(_, opened)| *opened += more);
         for at in [&mut self.look_at, &mut self.refused_until, &mut self.over_at] {
             *at += more;
         }
@@ -467,9 +474,9 @@ impl Walk {
         item.is(flag::INODE_IN) || self.touched.contains(&inodes_of(item))
     }
 
-    /// The number of requested addresses of directories, or of files.
-    pub(crate) fn places_mut(&mut self, of_directories: bool) -> &mut u32 {
-        if of_directories { &mut self.directory_places } else { &mut self.file_places }
+    /// The number of requested addresses of directories, or of files to fetch.
+    pub(crate) fn places_mut(&mut self, asked: Asked) -> &mut u32 {
+        if asked == Asked::Directory { &mut self.directory_places } else { &mut self.file_places }
     }
 
     /// Whether listings, addresses, inodes or directories that a round waits for are under way.

@@ -62,7 +62,6 @@ enum Action {
     Enter(u64, Option<u64>),
     /// Opens so many files in the order of their names, and answers in between.
     Run(u64, u64, u64),
-    Read(u64, u64),
     /// Answers requests, or something else.
     Answer,
     Nonsense(u64),
@@ -80,7 +79,6 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
         20 => (directory.clone(), 0u64..FILES).prop_map(|(it, file)| Action::File(it, file)),
         2 => (directory.clone(), 0u64..FILES).prop_map(|(it, file)| Action::Look(it, file)),
         4 => (directory.clone(), 0u64..FILES, 0u64..100).prop_map(|(it, from, count)| Action::Run(it, from, count)),
-        2 => (0u64..2000, 0u64..100_000).prop_map(|(file, end)| Action::Read(file, end)),
         12 => Just(Action::Answer),
         2 => any::<u64>().prop_map(Action::Nonsense),
         1 => directory.prop_map(Action::Changed),
@@ -297,7 +295,6 @@ impl Driver {
             Action::Look(it, nth) => {
                 self.notify(Event::LookedUp { pid, directory: node(it), node: node(file(it, nth)) })
             }
-            Action::Read(it, end) => self.notify(Event::Read { file: node(100 + it), end: Bytes(end) }),
             Action::Answer => self.answer(),
             Action::Nonsense(it) => {
                 let placed = Placed {
@@ -349,8 +346,8 @@ proptest! {
     /// For any events and any order of answers: bounded commands about entries that a listing named, consistent
     /// accounts, and the bound.
     #[test]
-    fn the_bounds_hold_for_any_actions(actions in actions(), seed in any::<u64>(), sees_reads: bool) {
-        let settings = Settings { sees_reads, budget: Bytes::mib(2), ..Settings::default() };
+    fn the_bounds_hold_for_any_actions(actions in actions(), seed in any::<u64>()) {
+        let settings = Settings { budget: Bytes::mib(2), ..Settings::default() };
         let mut driver = Driver::new(settings, seed);
         for action in &actions {
             driver.make(action)?;

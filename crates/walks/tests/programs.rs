@@ -7,7 +7,7 @@ mod common;
 
 use common::{Act, Dice, Flat, Layout, Reading, Tree, World, walk, walk_in};
 use foreseek_seam::ProcessId;
-use foreseek_units::{Bytes, Instant, Nanos};
+use foreseek_units::{Bytes, Instant, Nanos, Pages};
 use foreseek_walks::{
     Command, Commands, DeviceNo, Event, InDirectory, ListCondition, Node, Settings, Status, Stopped, Walks,
 };
@@ -391,24 +391,51 @@ fn programs_that_open_few_files_cost_nothing() {
     assert_eq!(ran.status.walks[0].stopped, Stopped::TooShort);
 }
 
-/// Where reads are reported, an open alone is no use of contents. For a program that opens all and reads
-/// nothing, only the allowance is fetched; for one that reads, everything.
+/// Of each file four pages are read, and all from an act on. Returns what was used up to each act.
+fn run_parts(world: &mut World, acts: &[Act], all_from: usize) -> Vec<Bytes> {
+    let mut used = Vec::with_capacity(acts.len());
+    for (at, act) in acts.iter().enumerate() {
+        world.reads = if at < all_from { Pages(4) } else { Pages(u64::MAX) };
+        world.act(*act);
+        used.push(world.engine.as_ref().map_or(Bytes::ZERO, |engine| engine.status().used));
+    }
+    let walks = world.engine.as_ref().map(|engine| engine.status().walks);
+    eprintln!("own {}, fetches {}: {walks:?}", world.own.time, world.fetches.time);
+    used
+}
+
+/// Thumbnails, `file` and media servers read the beginning of each file. Only that is fetched.
 #[test]
-fn where_reads_are_reported_opens_alone_earn_nothing() {
-    let tree = fresh();
+fn of_files_that_are_read_in_part_only_that_is_fetched() {
+    let tree = fresh().with_files_of(Pages(256));
     let acts = walk(&tree, Reading::Listing, false);
-    let run = |reads: Bytes| {
-        let settings = Settings { sees_reads: true, ..Settings::default() };
-        let mut world = World::new(Arc::new(Flat), tree.clone(), Some(settings));
-        world.reads = Some(reads);
-        acts.iter().for_each(|act| world.act(*act));
-        world.engine.as_ref().expect("an engine").status()
-    };
-    let (opened, read) = (run(Bytes::ZERO), run(Bytes::mib(1)));
-    eprintln!("opened: {:?}\nread: {:?}", opened.walks[0], read.walks[0]);
-    assert_eq!(opened.used, Bytes::ZERO);
-    assert!(opened.walks[0].fetched * 10 <= read.walks[0].fetched, "{opened:?} {read:?}");
-    assert!(read.walks[0].used * 10 >= 6012 * 8, "{read:?}");
+    let (mut stock, mut world) = [None, Some(Settings::default())]
+        .map(|settings| World::new(Arc::new(Flat), tree.clone(), settings))
+        .into();
+    run_parts(&mut stock, &acts, acts.len());
+    run_parts(&mut world, &acts, acts.len());
+    let status = world.engine.as_ref().expect("an engine").status();
+    let (fetched, with_engine) = (status.fetched_bytes, world.own.time + world.fetches.time);
+    let all = Pages(tree.files() as u64 * 4).bytes();
+    eprintln!("{fetched} fetched of {all}");
+    // A pass over beginnings far apart costs a half rotation for each.
+    assert!(with_engine * 3 <= stock.own.time * 2, "{with_engine} {}", stock.own.time);
+    assert!(fetched <= all + all / 4, "{fetched} {all}");
+}
+
+/// A program that begins to read more is noticed, where memory does not hold the beginning of all files.
+#[test]
+fn once_files_are_read_as_a_whole_they_are_fetched_as_a_whole() {
+    let tree = fresh().with_files_of(Pages(16));
+    let acts = walk(&tree, Reading::Listing, false);
+    let settings = Settings { budget: Bytes::mib(16), ..Settings::default() };
+    let mut world = World::new(Arc::new(Flat), tree.clone(), Some(settings));
+    let used = run_parts(&mut world, &acts, acts.len() / 2);
+    let [half, quarter, end] = [acts.len() / 2, acts.len() / 4 * 3, acts.len()].map(|at| used[at - 1]);
+    let quarter_of_files = tree.files() as u64 / 4;
+    eprintln!("used: half {half}, then {}, then {}", quarter - half, end - quarter);
+    assert!(half <= Pages(quarter_of_files * 2 * 5).bytes());
+    assert!(end - quarter >= Pages(quarter_of_files * 16 * 3 / 4).bytes());
 }
 
 /// An engine's work for a tree of which this part is in memory when the walk begins.

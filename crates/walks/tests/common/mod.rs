@@ -317,6 +317,18 @@ impl Tree {
         tree
     }
 
+    /// The same tree with files of so many pages, anywhere in 60 GB.
+    pub(crate) fn with_files_of(mut self, pages: Pages) -> Self {
+        const FROM: u64 = 100_000_000;
+        const STEP: u64 = 20_000;
+        let mut files: Vec<&mut File> = self.directories.iter_mut().flat_map(|it| &mut it.files).collect();
+        Dice(1).shuffle(&mut files);
+        for (at, file) in (0..).zip(files) {
+            (file.pages, file.lba) = (pages.get(), FROM + at * STEP);
+        }
+        self
+    }
+
     pub(crate) fn files(&self) -> usize {
         self.directories.iter().map(|it| it.files.len()).sum()
     }
@@ -416,7 +428,7 @@ pub(crate) struct World {
     pub(crate) now: Instant,
     head: Lba,
     /// The driver reports reads, and of each opened file, this many bytes are read.
-    pub(crate) reads: Option<Bytes>,
+    pub(crate) reads: Pages,
     /// The addresses of directories are not known.
     pub(crate) blind: bool,
     /// Directories are opened by a program of its own, and each one is listed when that has opened the next one, or the
@@ -424,7 +436,8 @@ pub(crate) struct World {
     pub(crate) lists_late: bool,
     /// The process that opens directories and files.
     pub(crate) process: u32,
-    /// Requests for the addresses of files wait for [`Self::answer_places`].
+    /// Requests for the addresses of files wait for [`Self::answer_places`]. Those of files that programs have read do not:
+    /// all that the driver needs is in memory.
     pub(crate) places_late: bool,
     late_places: Vec<Vec<InDirectory>>,
     /// The most files whose addresses were under way so.
@@ -504,7 +517,7 @@ impl World {
             fetches: Work::default(),
             each_fetch: Vec::new(),
             inodes: InodeReads::EXT4,
-            reads: None,
+            reads: Pages(u64::MAX),
             lists_late: false,
             process: 1,
             places_late: false,
@@ -669,7 +682,8 @@ impl World {
                 let directory = node(self.tree.directories[at].inode);
                 let file = self.tree.directories[at].files[nth].clone();
                 self.use_inode(file.inode);
-                self.use_blocks(file.lba, file.pages, file.pages);
+                let pages = file.pages.min(self.reads.get());
+                self.use_blocks(file.lba, pages, pages);
                 if !self.attended.contains(&directory.inode) {
                     return;
                 }
@@ -684,9 +698,6 @@ impl World {
                     directory,
                     file: node(file.inode),
                 });
-                if let Some(end) = self.reads.filter(|end| !end.is_zero()) {
-                    self.notify(Event::Read { file: node(file.inode), end });
-                }
             }
         }
     }
@@ -764,6 +775,11 @@ impl World {
         self.carry_all_out(engine, out);
     }
 
+    fn is_unread_file(&self, inode: u64) -> bool {
+        let file = self.files.get(&inode).map(|(at, nth)| &self.tree.directories[*at].files[*nth]);
+        file.is_some_and(|file| !self.memory.contains(&file.lba))
+    }
+
     /// Answers the first of the late requests for addresses.
     pub(crate) fn answer_places(&mut self) {
         if self.late_places.is_empty() {
@@ -824,7 +840,7 @@ impl World {
                 self.pass_event(engine, Event::Done { fetch, fetched_bytes, outcome: Outcome::Arrived }, out);
             }
             Command::Place { files }
-                if self.places_late && files.iter().any(|it| self.files.contains_key(&it.node.inode)) =>
+                if self.places_late && files.iter().any(|it| self.is_unread_file(it.node.inode)) =>
             {
                 self.late_places.push(files);
                 self.most_late = self.most_late.max(self.late_places.iter().map(Vec::len).sum());
@@ -927,6 +943,15 @@ impl World {
         self.pass_event(engine, Event::Listed { directory, entries: &entries, inodes: self.inodes }, out);
     }
 
+    /// The beginning of an extent may be in memory.
+    fn leave_out_beginning(&self, extent: &mut Extent) {
+        let page = |page: u64| Lba(extent.lba.get() + page * SECTORS_PER_PAGE);
+        let held =
+            (0..extent.pages.get()).take_while(|at| self.memory.contains(&page(*at).get())).count() as u64;
+        *extent =
+            Extent { page: extent.page + Pages(held), pages: extent.pages - Pages(held), lba: page(held) };
+    }
+
     fn place(&mut self, engine: &mut Walks, files: impl Iterator<Item = Node>, out: &mut Commands) {
         let mut extents = Vec::new();
         for file in files {
@@ -942,7 +967,8 @@ impl World {
             };
             let length: Pages = all.iter().map(|it| it.pages).sum();
             let mut missing = all;
-            missing.retain(|it| !blind && !self.memory.contains(&it.lba.get()));
+            missing.iter_mut().for_each(|extent| self.leave_out_beginning(extent));
+            missing.retain(|it| !blind && !it.pages.is_zero());
             let resident = length - missing.iter().map(|it| it.pages).sum();
             extents.push((file, length, if blind { Pages::ZERO } else { resident }, missing));
         }

@@ -1,0 +1,247 @@
+//! How much of each file a program reads.
+//!
+//! No driver sees reads. But what a program reads of a file is in memory afterwards: the beginning of the file up to
+//! there, and a little more, since the kernel reads ahead. So the engine examines some of the opened files that were
+//! not fetched, or only in part, as it asks for addresses ([`Command::Place`]). It does so once the program has opened
+//! [`LATER`] others, and has probably read this one.
+//!
+//! What is learnt is a life table (Kaplan and Meier 1958) for each program and extension, on powers of two. A file
+//! that was read to its end counts up to there, and not as an end: so that large files are not expected to be read in
+//! part because small ones are short. Without an end everything is expected to be read. The estimate only makes
+//! fetches smaller; the bound does not depend on it.
+
+use crate::Command;
+use crate::state::{About, Asked, PendingPlace, State};
+use crate::tree::{Item, flag};
+use crate::{Kind, Placed};
+use foreseek_units::{Bytes, Pages};
+use rustc_hash::FxHashMap;
+
+/// A file is examined after so many further opens: each of some threads has read its own by then.
+const LATER: u64 = 32;
+/// So many are examined at once.
+const TOGETHER: usize = 8;
+/// Files that wait for that in a walk.
+pub(crate) const WAITING_LIMIT: usize = 64;
+/// With so many of a class the estimate is used.
+const BELIEVED: u32 = 8;
+/// After so many one of [`SELDOM`] is examined, and of those that were fetched in part one of [`SELDOM_PART`]: if more of
+/// them is read, each costs the program a positioning.
+const OFTEN: u32 = 32;
+const SELDOM: u64 = 16;
+const SELDOM_PART: u64 = 4;
+/// After so many others, an old file counts a third (1/e) of a new one: programs may change what they do.
+const MEMORY: f32 = 32.0;
+/// What is read of a file with less than this probability is not fetched.
+const LIKELY: f32 = 0.25;
+/// Cells of the table: up to 2^18 pages, 1 GiB.
+const CELLS: usize = 19;
+/// Tables of programs and extensions, 200 bytes each.
+const TABLES_LIMIT: usize = 1024;
+
+/// A program and an extension.
+type Class = (Option<u64>, u8);
+
+/// What is read of the files of a class. The cell `c` stands for more than `2^(c-1)` and up to `2^c` pages.
+#[derive(Clone, Debug, Default)]
+struct Table {
+    /// Weights of the files that were read beyond a cell or ended in it, and of those that ended.
+    reached: [f32; CELLS],
+    ended: [f32; CELLS],
+    seen: u32,
+}
+
+impl Table {
+    /// A file was read up to here; `stopped`: before its end.
+    fn read(&mut self, pages: Pages, stopped: bool) {
+        for weight in self.reached.iter_mut().chain(&mut self.ended) {
+            *weight *= 1.0 - 1.0 / MEMORY;
+        }
+        let cell = (pages.get().next_power_of_two().trailing_zeros() as usize).min(CELLS - 1);
+        let beyond = if stopped { cell + 1 } else { cell };
+        self.reached[..beyond].iter_mut().for_each(|weight| *weight += 1.0);
+        self.ended[cell] += f32::from(u8::from(stopped));
+        self.seen = self.seen.saturating_add(1);
+    }
+
+    /// How much of a file is likely to be read; `None`: all of it.
+    fn likely(&self) -> Option<Pages> {
+        let mut beyond = 1.0;
+        let mut goes_on = |(reached, ended): (&f32, &f32)| {
+            beyond *= if *reached > 0.0 { 1.0 - ended / reached } else { 1.0 };
+            beyond >= LIKELY
+        };
+        let cell = self.reached.iter().zip(&self.ended).position(|cell| !goes_on(cell));
+        cell.filter(|_| self.seen >= BELIEVED).map(|cell| Pages(1 << cell))
+    }
+}
+
+/// What is known of all classes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Parts {
+    /// The table, and the estimate in use.
+    tables: FxHashMap<Class, (Table, Option<Pages>)>,
+}
+
+impl Parts {
+    /// How much of a file of this class is likely to be read; `None`: all of it.
+    fn likely(&self, class: Class) -> Option<Pages> {
+        self.tables.get(&class).and_then(|(_, used)| *used)
+    }
+
+    /// Whether a file of this class is to be examined when this many were opened.
+    fn is_wanted(&self, class: Class, opened: u64, is_part: bool) -> bool {
+        let seen = self.tables.get(&class).map_or(0, |(table, _)| table.seen);
+        seen < OFTEN || opened.is_multiple_of(if is_part { SELDOM_PART } else { SELDOM })
+    }
+
+    /// A file was read up to here; `stopped`: before its end. Returns whether the estimate in use is another one now. It
+    /// grows at once, and shrinks to less than half: the next power of two is no news.
+    fn read(&mut self, class: Class, pages: Pages, stopped: bool) -> bool {
+        if self.tables.len() >= TABLES_LIMIT && !self.tables.contains_key(&class) {
+            self.tables.clear();
+        }
+        let (table, used) = self.tables.entry(class).or_default();
+        table.read(pages, stopped);
+        let size = |pages: Option<Pages>| pages.map_or(u64::MAX, Pages::get);
+        let (old, new) = (size(*used), size(table.likely()));
+        let is_other = new > old || new < old / 2;
+        if is_other {
+            *used = table.likely();
+        }
+        is_other
+    }
+}
+
+impl State {
+    /// The program that reads files of a walk, and the class of a file.
+    fn class_of(&self, at: usize, extension: u8) -> Class {
+        let reader = self.walks[at].as_ref().and_then(|walk| walk.reader());
+        (reader.and_then(|pid| self.classes.program(pid)), extension)
+    }
+
+    /// The most that is fetched of a file.
+    pub(crate) fn limit(&self, at: usize, item: &Item) -> Bytes {
+        let likely = self.parts.likely(self.class_of(at, item.class));
+        likely.map_or(Bytes(u64::MAX), Pages::bytes).min(self.settings.file_limit)
+    }
+
+    /// A program opened a file whose entry was in this state: it may be one to examine.
+    pub(crate) fn will_examine(&mut self, at: usize, about: About, item: &Item) {
+        let is_whole = item.is(flag::FETCHED) && !item.is(flag::PART);
+        let class = self.class_of(at, item.class);
+        let Some(walk) = &mut self.walks[at] else { return };
+        let has_room = walk.to_examine.len() < WAITING_LIMIT;
+        if !is_whole
+            && !item.is(flag::RESIDENT)
+            && has_room
+            && self.parts.is_wanted(class, walk.files, item.is(flag::FETCHED))
+        {
+            walk.to_examine.push_back((about, walk.clock));
+        }
+    }
+
+    /// Requests that opened files are examined, some at a time.
+    pub(crate) fn examine(&mut self, at: usize) {
+        let Some(walk) = self.walks[at].as_mut().filter(|walk| walk.quiet.is_none()) else { return };
+        if walk.to_examine.get(TOGETHER - 1).is_none_or(|(_, opened)| opened + LATER > walk.clock) {
+            return;
+        }
+        let due: Vec<About> = walk.to_examine.drain(..TOGETHER).map(|(about, _)| about).collect();
+        let mut files = Vec::with_capacity(due.len());
+        for about in due {
+            let name = self.name(about).filter(|name| !self.asked.contains_key(&name.node));
+            if let Some(name) = name {
+                self.asked.insert(name.node, PendingPlace { walk: at, about, asked: Asked::Opened });
+                files.push(name);
+            }
+        }
+        if !files.is_empty() {
+            files.sort_unstable();
+            self.outbox.push_back(Command::Place { files });
+        }
+    }
+
+    /// An opened file was examined. Returns whether another part of such files is to be fetched now.
+    pub(crate) fn examined(&mut self, at: usize, about: About, file: &Placed<'_>) -> bool {
+        let item = self.tree.item(about.directory, about.entry).filter(|item| item.inode == about.inode);
+        let Some(item) = item.copied() else { return false };
+        let end = file.length.pages_ceil();
+        let read = file.missing.iter().map(|it| Pages(it.page.get())).min().unwrap_or(end).min(end);
+        // What was read may have left memory again, and some programs see to that.
+        if !file.residency_known || file.resident.is_zero() || read.is_zero() {
+            return false;
+        }
+        let is_other = self.parts.read(self.class_of(at, item.class), read, read < end);
+        if is_other {
+            self.apply_limit(at, item.class);
+        }
+        is_other
+    }
+
+    /// Another part of the files of a class is to be fetched: of those whose addresses are known, and that were not
+    /// fetched yet.
+    fn apply_limit(&mut self, at: usize, class: u8) {
+        let all = self.walks[at].as_ref().map_or_else(Vec::new, |walk| walk.all.clone());
+        for key in all {
+            for entry in 0..self.tree.get(key).map_or(0, |directory| directory.items.len() as u32) {
+                let Some(item) = self.tree.item(key, entry).copied() else { continue };
+                let is_left = item.is(flag::PLACED) && !item.is(flag::OPENED | flag::PASSED | flag::FETCHED);
+                if item.kind != Kind::File || item.class != class || !is_left {
+                    continue;
+                }
+                if item.is(flag::PART) {
+                    // More of it may be wanted.
+                    self.tree.take_pieces(key, entry);
+                    if let Some(item) = self.tree.item_mut(key, entry) {
+                        item.flags &= !(flag::PLACED | flag::PLACE_ASKED | flag::PART);
+                    }
+                } else {
+                    let pieces = self.tree.take_pieces(key, entry);
+                    self.tree.keep_part(key, entry, &pieces.0, self.limit(at, &item));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLASS: Class = (Some(1), 2);
+
+    #[test]
+    fn the_part_that_is_read_is_learnt_and_unlearnt() {
+        let mut parts = Parts::default();
+        for seen in 1..=BELIEVED {
+            assert_eq!(parts.likely(CLASS), None, "after {seen}");
+            assert_eq!(parts.read(CLASS, Pages(4), true), seen == BELIEVED);
+        }
+        assert_eq!(parts.likely(CLASS), Some(Pages(4)));
+        assert!((0..64).any(|_| parts.read(CLASS, Pages(40), true)));
+        assert_eq!(parts.likely(CLASS), Some(Pages(64)));
+        assert!((0..64).any(|_| parts.read(CLASS, Pages(4000), false)));
+        assert_eq!(parts.likely(CLASS), None);
+        assert_eq!(parts.likely((Some(7), 2)), None, "of another program");
+    }
+
+    #[test]
+    fn small_files_that_are_read_to_their_end_say_nothing_of_large_ones() {
+        let mut parts = Parts::default();
+        assert!(!(0..1000).any(|length| parts.read(CLASS, Pages(1 + length % 3), false)));
+        assert_eq!(parts.likely(CLASS), None);
+        // A few of them are large, and read in part.
+        let learnt = (0..100).any(|at| parts.read(CLASS, Pages(1 + at % 8), at % 8 > 3));
+        assert!(learnt && parts.likely(CLASS).is_some_and(|likely| likely >= Pages(8)));
+    }
+
+    #[test]
+    fn tables_are_bounded() {
+        let mut parts = Parts::default();
+        for program in 0..3000 {
+            parts.read((Some(program), 0), Pages(1), true);
+        }
+        assert!(parts.tables.len() <= TABLES_LIMIT);
+    }
+}
