@@ -194,7 +194,7 @@ impl State {
     /// The next step of a round. `None` while answers are outstanding; at the end, why nothing more is fetched.
     fn next_step(&mut self, at: usize, aim: Aim) -> Option<Stopped> {
         let walk = self.walks[at].as_ref()?;
-        let (manner, sample) = (walk.manner(), walk.sample);
+        let (manner, sample, in_vain) = (walk.manner(), walk.sample, walk.in_vain);
         let for_contents = aim == Aim::Files && sample.is_none();
         if for_contents && let Some(obstacle) = manner.obstacle(self, walk) {
             return Some(obstacle);
@@ -205,14 +205,19 @@ impl State {
         if for_contents && manner.saves_for(self, at, &found.files) {
             return Some(Stopped::Allowance);
         }
-        let waits = self.ask(at, &found)
-            || self.fetch_inodes(at, aim, &found.inodes)
-            || self.fetch_blocks(at, aim, &found.blocks)
-            || self.list_unplaced(at, aim, &found.unread);
-        // Directories and inodes do not wait for these: they take their time while the disk works.
-        if self.walks[at].as_ref().is_some_and(|walk| walk.file_places == 0) {
-            self.ask_places(at, &found.files_to_place);
+        let waits = self.ask(at, &found);
+        // Directories and inodes do not wait for these: they take their time while the disk works. Only where contents did
+        // not pay their addresses show first whether they do now.
+        if in_vain && !waits {
+            self.ask_files(at, &found);
         }
+        let waits_for_files = in_vain && self.walks[at].as_ref().is_some_and(|walk| walk.file_places > 0);
+        let waits = waits
+            || !waits_for_files
+                && (self.fetch_inodes(at, aim, &found.inodes)
+                    || self.fetch_blocks(at, aim, &found.blocks)
+                    || self.list_unplaced(at, aim, &found.unread));
+        self.ask_files(at, &found);
         if let Some(walk) = &mut self.walks[at] {
             walk.needs_places = !waits && walk.file_places > 0;
             if waits || walk.needs_places {
@@ -329,6 +334,13 @@ impl State {
             walk.directory_places > 0 || walk.awaited > 0 || (walk.lists > 0 && !found.lists.is_empty())
         };
         self.walks[at].as_ref().is_some_and(waits)
+    }
+
+    /// Requests the addresses of the found files, unless some are under way.
+    fn ask_files(&mut self, at: usize, found: &Found) {
+        if self.walks[at].as_ref().is_some_and(|walk| walk.file_places == 0) {
+            self.ask_places(at, &found.files_to_place);
+        }
     }
 
     /// Requests the addresses of these entries, or of as many of them as one command names. One that is under way already, by
