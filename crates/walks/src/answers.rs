@@ -129,13 +129,15 @@ impl State {
 
     /// The addresses of files.
     pub(crate) fn placed(&mut self, files: &[Placed<'_>]) {
-        let (mut last, mut changed) = (None, None);
+        let (mut last, mut changed) = (None, Vec::new());
         for file in files {
             let Some(PendingPlace { walk: at, about, asked }) = self.asked.remove(&file.file) else {
                 continue;
             };
-            if asked == Asked::Opened {
-                changed = if self.examined(at, about, file) { Some(at) } else { changed };
+            if let Asked::Opened(class) = asked {
+                if self.examined(at, class, file) && !changed.contains(&(at, class.1)) {
+                    changed.push((at, class.1));
+                }
                 continue;
             }
             if let Some(walk) = &mut self.walks[at] {
@@ -173,7 +175,10 @@ impl State {
         if let Some(at) = last {
             self.consider(at);
         }
-        for at in [changed.filter(|at| last != Some(*at)), last].into_iter().flatten() {
+        for (at, class) in &changed {
+            self.apply_limit(*at, *class);
+        }
+        for at in changed.into_iter().map(|(at, _)| at).chain(last) {
             self.look(at);
         }
     }

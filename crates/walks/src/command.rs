@@ -5,7 +5,7 @@ use foreseek_seam::{CommandBuffer, FetchId, ProcessId};
 use foreseek_units::{Bytes, Lba, PageSpan};
 
 /// The most commands that answer one event: the directories that are listed at once, and one of each other kind
-/// for each walk, or two of [`Command::Place`].
+/// for each walk, or three of [`Command::Place`].
 pub const COMMANDS_LIMIT: usize = 256;
 /// The most unanswered [`Command::List`] at a time: enough to keep a device's queue of 32 full while answers
 /// are processed.

@@ -14,7 +14,7 @@ use crate::Command;
 use crate::state::{About, Asked, PendingPlace, State};
 use crate::tree::{Item, flag};
 use crate::{Kind, Placed};
-use foreseek_units::{Bytes, Pages};
+use foreseek_units::{Bytes, Nanos, Pages};
 use rustc_hash::FxHashMap;
 
 /// A file is examined after so many further opens: each of some threads has read its own by then.
@@ -23,13 +23,14 @@ const LATER: u64 = 32;
 const TOGETHER: usize = 8;
 /// Files that wait for that in a walk.
 pub(crate) const WAITING_LIMIT: usize = 64;
-/// With so many of a class the estimate is used.
-const BELIEVED: u32 = 8;
-/// After so many one of [`SELDOM`] is examined, and of those that were fetched in part one of [`SELDOM_PART`]: if more of
-/// them is read, each costs the program a positioning.
+/// The weight of files that must have reached a cell before they end the estimate there: seven files at first, and later a fifth of
+/// all.
+const BELIEVED: f32 = 6.0;
+/// After so many one of 16 is examined, and of those that were fetched in part one of four: if more of them is read, each
+/// costs the program a positioning. Which ones is drawn by their inodes, since extensions may take turns.
 const OFTEN: u32 = 32;
-const SELDOM: u64 = 16;
-const SELDOM_PART: u64 = 4;
+const SELDOM_BITS: u32 = 4;
+const SELDOM_PART_BITS: u32 = 2;
 /// After so many others, an old file counts a third (1/e) of a new one: programs may change what they do.
 const MEMORY: f32 = 32.0;
 /// What is read of a file with less than this probability is not fetched.
@@ -40,7 +41,16 @@ const CELLS: usize = 19;
 const TABLES_LIMIT: usize = 1024;
 
 /// A program and an extension.
-type Class = (Option<u64>, u8);
+pub(crate) type Class = (Option<u64>, u8);
+
+/// An opened file that is to be examined.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ToExamine {
+    about: About,
+    class: Class,
+    /// The clock of its walk at its open.
+    pub(crate) opened: u64,
+}
 
 /// What is read of the files of a class. The cell `c` stands for more than `2^(c-1)` and up to `2^c` pages.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +58,8 @@ struct Table {
     /// Weights of the files that were read beyond a cell or ended in it, and of those that ended.
     reached: [f32; CELLS],
     ended: [f32; CELLS],
-    seen: u32,
+    /// Files that were examined, also those that taught nothing.
+    examined: u32,
 }
 
 impl Table {
@@ -61,18 +72,17 @@ impl Table {
         let beyond = if stopped { cell + 1 } else { cell };
         self.reached[..beyond].iter_mut().for_each(|weight| *weight += 1.0);
         self.ended[cell] += f32::from(u8::from(stopped));
-        self.seen = self.seen.saturating_add(1);
     }
 
     /// How much of a file is likely to be read; `None`: all of it.
     fn likely(&self) -> Option<Pages> {
         let mut beyond = 1.0;
         let mut goes_on = |(reached, ended): (&f32, &f32)| {
-            beyond *= if *reached > 0.0 { 1.0 - ended / reached } else { 1.0 };
+            beyond *= if *reached >= BELIEVED { 1.0 - ended / reached } else { 1.0 };
             beyond >= LIKELY
         };
         let cell = self.reached.iter().zip(&self.ended).position(|cell| !goes_on(cell));
-        cell.filter(|_| self.seen >= BELIEVED).map(|cell| Pages(1 << cell))
+        cell.map(|cell| Pages(1 << cell))
     }
 }
 
@@ -89,19 +99,27 @@ impl Parts {
         self.tables.get(&class).and_then(|(_, used)| *used)
     }
 
-    /// Whether a file of this class is to be examined when this many were opened.
-    fn is_wanted(&self, class: Class, opened: u64, is_part: bool) -> bool {
-        let seen = self.tables.get(&class).map_or(0, |(table, _)| table.seen);
-        seen < OFTEN || opened.is_multiple_of(if is_part { SELDOM_PART } else { SELDOM })
+    /// Whether this file is to be examined.
+    fn is_wanted(&self, class: Class, inode: u64, is_part: bool) -> bool {
+        let examined = self.tables.get(&class).map_or(0, |(table, _)| table.examined);
+        let drawn = inode.wrapping_mul(0x9e37_79b9_7f4a_7c15).leading_zeros();
+        examined < OFTEN || drawn >= if is_part { SELDOM_PART_BITS } else { SELDOM_BITS }
+    }
+
+    /// A file was examined.
+    fn examined(&mut self, class: Class) {
+        if self.tables.len() >= TABLES_LIMIT && !self.tables.contains_key(&class) {
+            self.tables.clear();
+        }
+        let (table, _) = self.tables.entry(class).or_default();
+        table.examined = table.examined.saturating_add(1);
     }
 
     /// A file was read up to here; `stopped`: before its end. Returns whether the estimate in use is another one now. It
     /// grows at once, and shrinks to less than half: the next power of two is no news.
     fn read(&mut self, class: Class, pages: Pages, stopped: bool) -> bool {
-        if self.tables.len() >= TABLES_LIMIT && !self.tables.contains_key(&class) {
-            self.tables.clear();
-        }
-        let (table, used) = self.tables.entry(class).or_default();
+        self.examined(class);
+        let Some((table, used)) = self.tables.get_mut(&class) else { return false };
         table.read(pages, stopped);
         let size = |pages: Option<Pages>| pages.map_or(u64::MAX, Pages::get);
         let (old, new) = (size(*used), size(table.likely()));
@@ -114,10 +132,9 @@ impl Parts {
 }
 
 impl State {
-    /// The program that reads files of a walk, and the class of a file.
+    /// The program that opened the last file of a walk, with this extension.
     fn class_of(&self, at: usize, extension: u8) -> Class {
-        let reader = self.walks[at].as_ref().and_then(|walk| walk.reader());
-        (reader.and_then(|pid| self.classes.program(pid)), extension)
+        (self.walks[at].as_ref().and_then(|walk| walk.reading_program()), extension)
     }
 
     /// The most that is fetched of a file.
@@ -135,53 +152,59 @@ impl State {
         if !is_whole
             && !item.is(flag::RESIDENT)
             && has_room
-            && self.parts.is_wanted(class, walk.files, item.is(flag::FETCHED))
+            && self.parts.is_wanted(class, item.inode, item.is(flag::FETCHED))
         {
-            walk.to_examine.push_back((about, walk.clock));
+            walk.to_examine.push_back(ToExamine { about, class, opened: walk.clock });
         }
     }
 
-    /// Requests that opened files are examined, some at a time.
+    /// Requests that opened files are examined, some at a time, and one request after the other.
     pub(crate) fn examine(&mut self, at: usize) {
-        let Some(walk) = self.walks[at].as_mut().filter(|walk| walk.quiet.is_none()) else { return };
-        if walk.to_examine.get(TOGETHER - 1).is_none_or(|(_, opened)| opened + LATER > walk.clock) {
+        let Some(walk) = &mut self.walks[at] else { return };
+        let last = walk.to_examine.get(TOGETHER - 1);
+        if walk.quiet.is_some() || walk.examining > 0 || last.is_none_or(|it| it.opened + LATER > walk.clock)
+        {
             return;
         }
-        let due: Vec<About> = walk.to_examine.drain(..TOGETHER).map(|(about, _)| about).collect();
+        let due: Vec<ToExamine> = walk.to_examine.drain(..TOGETHER).collect();
         let mut files = Vec::with_capacity(due.len());
-        for about in due {
+        for ToExamine { about, class, .. } in due {
             let name = self.name(about).filter(|name| !self.asked.contains_key(&name.node));
             if let Some(name) = name {
-                self.asked.insert(name.node, PendingPlace { walk: at, about, asked: Asked::Opened });
+                self.asked.insert(name.node, PendingPlace { walk: at, about, asked: Asked::Opened(class) });
                 files.push(name);
             }
         }
         if !files.is_empty() {
+            if let Some(walk) = &mut self.walks[at] {
+                walk.examining = files.len() as u32;
+            }
             files.sort_unstable();
             self.outbox.push_back(Command::Place { files });
         }
     }
 
-    /// An opened file was examined. Returns whether another part of such files is to be fetched now.
-    pub(crate) fn examined(&mut self, at: usize, about: About, file: &Placed<'_>) -> bool {
-        let item = self.tree.item(about.directory, about.entry).filter(|item| item.inode == about.inode);
-        let Some(item) = item.copied() else { return false };
+    /// An opened file was examined. Returns whether another part of such files is to be fetched from now on.
+    pub(crate) fn examined(&mut self, at: usize, class: Class, file: &Placed<'_>) -> bool {
+        if let Some(walk) = &mut self.walks[at] {
+            walk.examining = walk.examining.saturating_sub(1);
+        }
         let end = file.length.pages_ceil();
         let read = file.missing.iter().map(|it| Pages(it.page.get())).min().unwrap_or(end).min(end);
         // What was read may have left memory again, and some programs see to that.
         if !file.residency_known || file.resident.is_zero() || read.is_zero() {
+            self.parts.examined(class);
             return false;
         }
-        let is_other = self.parts.read(self.class_of(at, item.class), read, read < end);
-        if is_other {
-            self.apply_limit(at, item.class);
-        }
-        is_other
+        self.parts.read(class, read, read < end)
     }
 
-    /// Another part of the files of a class is to be fetched: of those whose addresses are known, and that were not
-    /// fetched yet.
-    fn apply_limit(&mut self, at: usize, class: u8) {
+    /// Another part of a walk's files with this extension is to be fetched: of those whose addresses are known, and that
+    /// were not fetched yet. What did not pay may pay now.
+    pub(crate) fn apply_limit(&mut self, at: usize, class: u8) {
+        if let Some(walk) = &mut self.walks[at] {
+            (walk.next_cost, walk.in_vain) = (Nanos::ZERO, false);
+        }
         let all = self.walks[at].as_ref().map_or_else(Vec::new, |walk| walk.all.clone());
         for key in all {
             for entry in 0..self.tree.get(key).map_or(0, |directory| directory.items.len() as u32) {
@@ -190,15 +213,16 @@ impl State {
                 if item.kind != Kind::File || item.class != class || !is_left {
                     continue;
                 }
-                if item.is(flag::PART) {
-                    // More of it may be wanted.
-                    self.tree.take_pieces(key, entry);
+                let limit = self.limit(at, &item);
+                let pieces = self.tree.take_pieces(key, entry);
+                let end = pieces.0.last().map_or(Bytes::ZERO, |it| Pages((it.page + it.pages).get()).bytes());
+                if item.is(flag::PART) && end < limit {
+                    // More of it is wanted than is known.
                     if let Some(item) = self.tree.item_mut(key, entry) {
-                        item.flags &= !(flag::PLACED | flag::PLACE_ASKED | flag::PART);
+                        item.flags &= !(flag::PLACED | flag::PLACE_ASKED | flag::PART | flag::RESIDENT);
                     }
                 } else {
-                    let pieces = self.tree.take_pieces(key, entry);
-                    self.tree.keep_part(key, entry, &pieces.0, self.limit(at, &item));
+                    self.tree.keep_part(key, entry, &pieces.0, limit);
                 }
             }
         }
@@ -214,12 +238,12 @@ mod tests {
     #[test]
     fn the_part_that_is_read_is_learnt_and_unlearnt() {
         let mut parts = Parts::default();
-        for seen in 1..=BELIEVED {
-            assert_eq!(parts.likely(CLASS), None, "after {seen}");
-            assert_eq!(parts.read(CLASS, Pages(4), true), seen == BELIEVED);
+        for seen in 1..=7 {
+            assert_eq!(parts.likely(CLASS), None, "before {seen}");
+            assert_eq!(parts.read(CLASS, Pages(4), true), seen == 7);
         }
         assert_eq!(parts.likely(CLASS), Some(Pages(4)));
-        assert!((0..64).any(|_| parts.read(CLASS, Pages(40), true)));
+        assert!((0..64).filter(|_| parts.read(CLASS, Pages(40), true)).count() > 0);
         assert_eq!(parts.likely(CLASS), Some(Pages(64)));
         assert!((0..64).any(|_| parts.read(CLASS, Pages(4000), false)));
         assert_eq!(parts.likely(CLASS), None);
@@ -230,6 +254,9 @@ mod tests {
     fn small_files_that_are_read_to_their_end_say_nothing_of_large_ones() {
         let mut parts = Parts::default();
         assert!(!(0..1000).any(|length| parts.read(CLASS, Pages(1 + length % 3), false)));
+        assert_eq!(parts.likely(CLASS), None);
+        // Nor does a single large one.
+        assert!(!parts.read(CLASS, Pages(4), true));
         assert_eq!(parts.likely(CLASS), None);
         // A few of them are large, and read in part.
         let learnt = (0..100).any(|at| parts.read(CLASS, Pages(1 + at % 8), at % 8 > 3));

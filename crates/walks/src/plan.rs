@@ -9,7 +9,8 @@
 //! 2. inodes,
 //! 3. blocks of directories, or listings of directories whose blocks have no known address ([`crate::unplaced`]).
 //!
-//! Addresses of files whose inodes are in memory are requested at the same time, and only contents wait for them.
+//! Addresses of files whose inodes are in memory are requested at the same time, and only contents wait for them. Where
+//! contents did not pay in the last round, the others wait as well.
 //!
 //! Entries expected later are fetched as well if they lie on the way: the pass reads or passes over them anyway.
 //!
@@ -206,8 +207,8 @@ impl State {
             return Some(Stopped::Allowance);
         }
         let waits = self.ask(at, &found);
-        // Directories and inodes do not wait for these: they take their time while the disk works. Only where contents did
-        // not pay their addresses show first whether they do now.
+        // Directories and inodes do not wait for these: they take their time while the disk works. Where contents did not
+        // pay they do, since the addresses may show that what these cost is to be saved for a larger pass.
         if in_vain && !waits {
             self.ask_files(at, &found);
         }

@@ -190,6 +190,7 @@ impl State {
         let after = walk.last + TRIAL_PAUSE;
         walk.quiet = Some(Quiet { opened: 0, next: 1, step: 1, after, trying: false });
         (walk.unseen, walk.round) = (true, None);
+        walk.to_examine.clear();
         for key in &walk.all {
             let Some(directory) = self.tree.get_mut(*key) else { continue };
             directory.unseen |= directory.opened;

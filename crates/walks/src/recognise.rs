@@ -1,4 +1,4 @@
-//! The actions of programs: opens, look-ups and reads become walks, votes and uses.
+//! The actions of programs: opens and look-ups become walks, votes and uses.
 
 use crate::ledger::Earned;
 use crate::order::SLACK;
@@ -139,7 +139,7 @@ impl State {
         self.enters_listed(now, pid, node);
         let Some((at, key)) = self.touched(now, pid, node) else { return };
         let (Some(directory), Some(walk)) = (self.tree.get_mut(key), &mut self.walks[at]) else { return };
-        walk.read_by(pid, key, now);
+        walk.read_by(pid, self.classes.program(pid), key, now);
         let before = (directory.files > 0).then_some(directory.touched);
         (directory.files, directory.touched) = (directory.files + 1, walk.clock);
         let left = walk.cursor.replace(key).filter(|before| *before != key);

@@ -3,7 +3,7 @@
 use crate::classes::Classes;
 use crate::costs::Model;
 use crate::ledger::{Earned, Ledger};
-use crate::parts::Parts;
+use crate::parts::{Class, Parts};
 use crate::speed::Speed;
 use crate::tree::{Item, Key, Tree, flag};
 use crate::walk::Walk;
@@ -56,7 +56,7 @@ pub(crate) enum Asked {
     /// Of a directory's blocks.
     Directory,
     /// Of a file that a program has opened, to learn how much of it is in memory.
-    Opened,
+    Opened(Class),
 }
 
 /// A fetch that is not answered yet.

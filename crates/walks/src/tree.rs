@@ -47,7 +47,7 @@ pub(crate) mod flag {
     pub(crate) const PASSED: u16 = 1 << 7;
     /// A program looked it up.
     pub(crate) const LOOKED: u16 = 1 << 8;
-    /// All of it was in memory when it was placed.
+    /// All that is to be fetched of it was in memory when it was placed.
     pub(crate) const RESIDENT: u16 = 1 << 9;
     /// A fetch of its inode, its contents or its blocks is under way.
     pub(crate) const IN_FLIGHT: u16 = 1 << 10;

@@ -9,11 +9,11 @@ use crate::ledger::Account;
 use crate::order::{LARGE, Order, Orders};
 use crate::ordered::InOrder;
 use crate::pace::Pace;
-use crate::parts::WAITING_LIMIT;
+use crate::parts::{ToExamine, WAITING_LIMIT};
 use crate::quiet::{Quiet, Sample};
 use crate::random::{InRandomOrder, Jumps};
 use crate::recognise::OVER;
-use crate::state::{About, Asked};
+use crate::state::Asked;
 use crate::tree::{Directory, Item, Key, Tree, flag};
 use crate::unplaced::Unplaced;
 use crate::{Kind, Stopped};
@@ -68,6 +68,7 @@ fn inodes_of(item: &Item) -> Inodes {
 #[derive(Clone, Copy, Debug)]
 struct Reader {
     pid: ProcessId,
+    program: Option<u64>,
     /// The directory of the file that it opened last, and when.
     place: Key,
     last: Instant,
@@ -172,8 +173,9 @@ pub(crate) struct Walk {
     touched: FxHashSet<Inodes>,
     /// The left directories, and when they were left.
     pub(crate) left: VecDeque<(Key, u64)>,
-    /// Opened files that are to be examined, and the clock at their open.
-    pub(crate) to_examine: VecDeque<(About, u64)>,
+    /// Opened files that are to be examined, and how many are under way.
+    pub(crate) to_examine: VecDeque<ToExamine>,
+    pub(crate) examining: u32,
 }
 
 impl Walk {
@@ -236,6 +238,7 @@ impl Walk {
             touched: FxHashSet::default(),
             left: VecDeque::new(),
             to_examine: VecDeque::new(),
+            examining: 0,
         }
     }
 
@@ -292,12 +295,13 @@ impl Walk {
         self.left.extend(other.left.drain(..));
         self.left.make_contiguous().sort_by_key(|(_, left)| *left);
         self.to_examine.extend(other.to_examine.drain(..));
-        self.to_examine.make_contiguous().sort_by_key(|(_, opened)| *opened);
+        self.to_examine.make_contiguous().sort_by_key(|it| it.opened);
+        self.examining += other.examining;
         self.to_examine.truncate(WAITING_LIMIT);
     }
 
     /// A process opened a file in this directory.
-    pub(crate) fn read_by(&mut self, pid: ProcessId, place: Key, now: Instant) {
+    pub(crate) fn read_by(&mut self, pid: ProcessId, program: Option<u64>, place: Key, now: Instant) {
         let known = self.readers.iter().position(|reader| reader.pid == pid);
         let due = match known {
             Some(at) => self.readers.remove(at).due,
@@ -307,12 +311,18 @@ impl Walk {
             // Its looks are those of the other one, so that processes that come and go cause no more.
             None => self.readers.pop().and_then(|oldest| oldest.due),
         };
-        self.readers.insert(0, Reader { pid, place, last: now, due });
+        let program = program.or(self.program);
+        self.readers.insert(0, Reader { pid, program, place, last: now, due });
     }
 
     /// The process that opened the last file.
     pub(crate) fn reader(&self) -> Option<ProcessId> {
         self.readers.first().map(|reader| reader.pid)
+    }
+
+    /// Its program; where that is not known, the one that opened directories.
+    pub(crate) fn reading_program(&self) -> Option<u64> {
+        self.readers.first().and_then(|reader| reader.program)
     }
 
     /// A round has stopped, at the process that opened the last file.
@@ -355,7 +365,7 @@ impl Walk {
             }
         }
         self.left.iter_mut().for_each(|(_, left)| *left += more);
-        self.to_examine.iter_mut().for_each(|(_, opened)| *opened += more);
+        self.to_examine.iter_mut().for_each(|it| it.opened += more);
         for at in [&mut self.look_at, &mut self.refused_until, &mut self.over_at] {
             *at += more;
         }

@@ -427,7 +427,7 @@ pub(crate) struct World {
     pub(crate) engine: Option<Walks>,
     pub(crate) now: Instant,
     head: Lba,
-    /// The driver reports reads, and of each opened file, this many bytes are read.
+    /// Of each opened file, at most this many pages are read.
     pub(crate) reads: Pages,
     /// The addresses of directories are not known.
     pub(crate) blind: bool,
