@@ -152,7 +152,7 @@ impl State {
                 continue;
             }
             let item = *item;
-            let limit = if item.kind == Kind::File { self.limit(at, &item) } else { Bytes(u64::MAX) };
+            let limit = if item.kind == Kind::File { self.limit(at, item.class) } else { Bytes(u64::MAX) };
             let is_missing = file.missing.iter().any(|it| it.page.offset().get() < limit.get());
             let resident = !is_missing && !file.resident.is_zero();
             if let Some(item) = self.tree.item_mut(about.directory, about.entry).filter(|_| resident) {
@@ -175,8 +175,8 @@ impl State {
         if let Some(at) = last {
             self.consider(at);
         }
-        for (at, class) in &changed {
-            self.apply_limit(*at, *class);
+        for (at, extension) in &changed {
+            self.apply_limit(*at, *extension);
         }
         for at in changed.into_iter().map(|(at, _)| at).chain(last) {
             self.look(at);
@@ -186,8 +186,7 @@ impl State {
     /// The addresses of a directory's blocks: all of them or none, since to list it reads all.
     fn place_directory(&mut self, about: About, directory: &Placed<'_>) {
         let pieces = Pieces::of(directory.missing, self.settings.file_limit);
-        let missing = directory.missing.iter().map(|it| it.pages).sum::<Pages>().bytes();
-        let is_whole = pieces.bytes() == missing;
+        let is_whole = pieces.are_all_of(directory.missing);
         if let Some(item) = self.tree.item_mut(about.directory, about.entry) {
             item.set_blocks(if is_whole { directory.length.pages_ceil() } else { Pages(BLOCKS_LIMIT) });
         }

@@ -137,9 +137,9 @@ impl State {
         (self.walks[at].as_ref().and_then(|walk| walk.reading_program()), extension)
     }
 
-    /// The most that is fetched of a file.
-    pub(crate) fn limit(&self, at: usize, item: &Item) -> Bytes {
-        let likely = self.parts.likely(self.class_of(at, item.class));
+    /// The most that is fetched of a file with this extension.
+    pub(crate) fn limit(&self, at: usize, extension: u8) -> Bytes {
+        let likely = self.parts.likely(self.class_of(at, extension));
         likely.map_or(Bytes(u64::MAX), Pages::bytes).min(self.settings.file_limit)
     }
 
@@ -201,7 +201,8 @@ impl State {
 
     /// Another part of a walk's files with this extension is to be fetched: of those whose addresses are known, and that
     /// were not fetched yet. What did not pay may pay now.
-    pub(crate) fn apply_limit(&mut self, at: usize, class: u8) {
+    pub(crate) fn apply_limit(&mut self, at: usize, extension: u8) {
+        let limit = self.limit(at, extension);
         if let Some(walk) = &mut self.walks[at] {
             (walk.next_cost, walk.in_vain) = (Nanos::ZERO, false);
         }
@@ -210,17 +211,14 @@ impl State {
             for entry in 0..self.tree.get(key).map_or(0, |directory| directory.items.len() as u32) {
                 let Some(item) = self.tree.item(key, entry).copied() else { continue };
                 let is_left = item.is(flag::PLACED) && !item.is(flag::OPENED | flag::PASSED | flag::FETCHED);
-                if item.kind != Kind::File || item.class != class || !is_left {
+                if item.kind != Kind::File || item.class != extension || !is_left {
                     continue;
                 }
-                let limit = self.limit(at, &item);
                 let pieces = self.tree.take_pieces(key, entry);
                 let end = pieces.0.last().map_or(Bytes::ZERO, |it| Pages((it.page + it.pages).get()).bytes());
                 if item.is(flag::PART) && end < limit {
                     // More of it is wanted than is known.
-                    if let Some(item) = self.tree.item_mut(key, entry) {
-                        item.flags &= !(flag::PLACED | flag::PLACE_ASKED | flag::PART | flag::RESIDENT);
-                    }
+                    self.tree.item_mut(key, entry).into_iter().for_each(Item::forget_place);
                 } else {
                     self.tree.keep_part(key, entry, &pieces.0, limit);
                 }

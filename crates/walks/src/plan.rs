@@ -209,16 +209,15 @@ impl State {
         let waits = self.ask(at, &found);
         // Directories and inodes do not wait for these: they take their time while the disk works. Where contents did not
         // pay they do, since the addresses may show that what these cost is to be saved for a larger pass.
-        if in_vain && !waits {
-            self.ask_files(at, &found);
-        }
-        let waits_for_files = in_vain && self.walks[at].as_ref().is_some_and(|walk| walk.file_places > 0);
+        let waits_for_files = in_vain && self.ask_files(at, &found);
         let waits = waits
             || !waits_for_files
                 && (self.fetch_inodes(at, aim, &found.inodes)
                     || self.fetch_blocks(at, aim, &found.blocks)
                     || self.list_unplaced(at, aim, &found.unread));
-        self.ask_files(at, &found);
+        if !in_vain {
+            self.ask_files(at, &found);
+        }
         if let Some(walk) = &mut self.walks[at] {
             walk.needs_places = !waits && walk.file_places > 0;
             if waits || walk.needs_places {
@@ -337,11 +336,13 @@ impl State {
         self.walks[at].as_ref().is_some_and(waits)
     }
 
-    /// Requests the addresses of the found files, unless some are under way.
-    fn ask_files(&mut self, at: usize, found: &Found) {
-        if self.walks[at].as_ref().is_some_and(|walk| walk.file_places == 0) {
+    /// Requests the addresses of the found files, unless some are under way. Returns whether any are.
+    fn ask_files(&mut self, at: usize, found: &Found) -> bool {
+        let is_waiting = |state: &Self| state.walks[at].as_ref().is_some_and(|walk| walk.file_places > 0);
+        if !is_waiting(self) {
             self.ask_places(at, &found.files_to_place);
         }
+        is_waiting(self)
     }
 
     /// Requests the addresses of these entries, or of as many of them as one command names. One that is under way already, by

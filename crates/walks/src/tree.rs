@@ -94,6 +94,11 @@ impl Item {
         new
     }
 
+    /// Its address is to be asked for again.
+    pub(crate) fn forget_place(&mut self) {
+        self.flags &= !(flag::PLACED | flag::PLACE_ASKED | flag::RESIDENT | flag::PART);
+    }
+
     /// The blocks of a directory, at most [`BLOCKS_LIMIT`]: at least as many as listing it reads.
     pub(crate) fn blocks(&self) -> u64 {
         u64::from(self.class.max(1))
@@ -128,8 +133,17 @@ impl Pieces {
 
     /// Their size.
     pub(crate) fn bytes(&self) -> Bytes {
-        self.0.iter().map(|it| it.pages).sum::<Pages>().bytes()
+        bytes_of(&self.0)
     }
+
+    /// Whether they are all that is missing.
+    pub(crate) fn are_all_of(&self, missing: &[Extent]) -> bool {
+        self.bytes() == bytes_of(missing)
+    }
+}
+
+fn bytes_of(extents: &[Extent]) -> Bytes {
+    extents.iter().map(|it| it.pages).sum::<Pages>().bytes()
 }
 
 /// How far the opens of a directory's files have reached in each order.
@@ -332,7 +346,7 @@ impl Directory {
             item.flags &= !flag::INODE_IN;
         }
         for item in self.items.iter_mut().filter(|item| item.is(flag::RESIDENT) && !item.is(flag::OPENED)) {
-            item.flags &= !(flag::PLACED | flag::PLACE_ASKED | flag::RESIDENT);
+            item.forget_place();
         }
     }
 
@@ -548,8 +562,7 @@ impl Tree {
     /// Stores the addresses of a file before a byte of it.
     pub(crate) fn keep_part(&mut self, key: Key, entry: u32, missing: &[Extent], limit: Bytes) {
         let pieces = Pieces::of(missing, limit);
-        let all = missing.iter().map(|it| it.pages).sum::<Pages>().bytes();
-        if let Some(item) = self.item_mut(key, entry).filter(|_| pieces.bytes() < all) {
+        if let Some(item) = self.item_mut(key, entry).filter(|_| !pieces.are_all_of(missing)) {
             item.set(flag::PART);
         }
         if !pieces.0.is_empty() {
