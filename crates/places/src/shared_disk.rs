@@ -195,6 +195,14 @@ impl SharedDisk {
         Ok(asked)
     }
 
+    /// Requests so much from an address on, in one call. At the end of a burst this waits.
+    pub(crate) fn request<T>(&self, start: Lba, length: Bytes, call: impl FnOnce() -> T) -> T {
+        self.begin();
+        let result = call();
+        self.requested(Some(start), length);
+        result
+    }
+
     /// Something is about to be requested.
     fn begin(&self) {
         let Some(observed) = &self.observed else { return };

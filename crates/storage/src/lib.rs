@@ -31,6 +31,7 @@ mod residency;
 mod side_costs;
 mod signals;
 mod small_file;
+mod together;
 mod waiting_call;
 mod xfs;
 
@@ -55,5 +56,6 @@ pub use residency::{Residency, cachestat};
 pub use side_costs::{SideCosts, machine_reads, process_reads, reclaimed, thread_reads};
 pub use signals::{Signal, SignalQueue};
 pub use small_file::read_text;
+pub use together::Together;
 pub use waiting_call::{ThreadState, process_of, thread_state};
 pub use xfs::{XfsGeometry, xfs_directory};

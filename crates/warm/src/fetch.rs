@@ -1,7 +1,7 @@
 //! Fetches pieces of files into the page cache, in one pass over each disk.
 //!
 //! One thread for each disk requests its pieces, of at most 16 MiB each, in order (`WILLNEED`, in calls that the
-//! kernel does not shorten). The call waits while the disk's queue is full, which keeps the disk busy and the pass in order.
+//! kernel does not shorten). Files in a row on the disk go out [together](Requests). The call waits while the disk's queue is full, which keeps the disk busy and the pass in order.
 //! `WILLNEED` reports neither the arrival of data nor read errors. Every piece is therefore checked afterwards
 //! (`mincore`). Of a page that is in the cache without its data a byte is read, which waits for the data or
 //! returns the error.
@@ -15,12 +15,13 @@ use crate::addresses::Piece;
 use crate::tree::Tree;
 use crate::trouble::ReadErrors;
 use crate::{Work, parallel};
-use foreseek_places::{DiskPosition, Stop, Volumes, c_look};
+use foreseek_places::{DiskPosition, Requests, SharedDisk, Stop, Volumes, c_look};
 use foreseek_storage::{DeviceNumber, HostFd, Residency};
 use foreseek_units::{ByteOffset, Bytes, PageIndex, Pages, Span};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Files that a disk's thread keeps open, for files whose pieces lie among those of others.
@@ -116,7 +117,10 @@ fn request(tree: &Tree, pieces: &[Piece], work: &Work<'_>, report: &(dyn Fn(Byte
         for part in pieces.chunk_by(|a, b| disk_of(a) == disk_of(b)) {
             let (asked, report) = (&asked, &report);
             scope.spawn(move || {
-                let mut files = Files::new(tree);
+                let first = part.first().map(|piece| tree.files()[piece.file as usize].volume);
+                let Some(first) = first else { return };
+                let disk = Arc::clone(&tree.volumes.get(first).disk);
+                let mut files = Files::new(tree, disk);
                 for piece in part {
                     if work.is_stopped() {
                         return;
@@ -134,20 +138,20 @@ fn request(tree: &Tree, pieces: &[Piece], work: &Work<'_>, report: &(dyn Fn(Byte
 struct Files<'a> {
     tree: &'a Tree,
     open: VecDeque<(u32, OwnedFd)>,
+    requests: Requests,
 }
 
 impl<'a> Files<'a> {
-    fn new(tree: &'a Tree) -> Self {
-        Self { tree, open: VecDeque::with_capacity(OPEN) }
+    fn new(tree: &'a Tree, disk: Arc<SharedDisk>) -> Self {
+        Self { tree, open: VecDeque::with_capacity(OPEN), requests: Requests::new(disk) }
     }
 
     /// Requests a piece; returns how many bytes were requested.
     fn request(&mut self, piece: &Piece) -> Bytes {
         let file = &self.tree.files()[piece.file as usize];
-        let volume = self.tree.volumes.get(file.volume);
-        let call = volume.backing.call_length();
+        let call = self.tree.volumes.get(file.volume).backing.call_length();
         let Some(fd) = self.fd(piece.file) else { return Bytes::ZERO };
-        let asked = volume.disk.will_need(fd, piece.pages.bytes(), call, piece.lba);
+        let asked = self.requests.will_need(fd, piece.pages.bytes(), call, piece.lba);
         // The program itself reads pages whose request was refused.
         asked.unwrap_or_default()
     }

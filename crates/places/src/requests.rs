@@ -1,0 +1,184 @@
+//! The requests of one thread to a disk. Pieces of small files that continue one another on the disk go out
+//! [together](Together), and the device gets one request for them.
+//!
+//! A device takes as long for one request of 128 KiB as for ten of small files in a row. The machine does not: each
+//! costs it some processor time, and a queue that holds 32 of them holds ten times as much of the pass.
+
+use crate::SharedDisk;
+use foreseek_storage::{HostFd, Together};
+use foreseek_units::{ByteSpan, Bytes, Lba, Position};
+use rustix::io::Errno;
+use std::sync::Arc;
+
+/// The most that goes out together. A program's own read waits for what is in the device's queue: with 32 requests of
+/// this length 40 ms at 100 MB/s.
+const MOST: Bytes = Bytes::kib(128);
+
+/// See the module's documentation. What was collected goes out when it is dropped.
+#[derive(Debug)]
+pub struct Requests {
+    disk: Arc<SharedDisk>,
+    /// `None` if the kernel has no addresses.
+    together: Option<Together>,
+    /// What is collected: its beginning, its end and its length.
+    collected: Option<(Lba, Lba)>,
+}
+
+impl Requests {
+    /// Requests to a disk.
+    #[must_use]
+    pub fn new(disk: Arc<SharedDisk>) -> Self {
+        Self { disk, together: Together::new(MOST).ok(), collected: None }
+    }
+
+    /// Requests a range of a file as [`SharedDisk::will_need`] does, at once or together with the next ones. Returns how
+    /// much of it was requested, or will be. The descriptor may be closed then.
+    ///
+    /// # Errors
+    /// The error of the first call, if it goes out at once.
+    pub fn will_need(
+        &mut self,
+        fd: HostFd,
+        range: ByteSpan,
+        call: Bytes,
+        place: Option<Lba>,
+    ) -> Result<Bytes, Errno> {
+        let length = range.len();
+        let continues = self.collected.is_some_and(|(_, end)| place == Some(end));
+        if !continues || self.room(call) < length {
+            self.send();
+        }
+        if let Some(start) = place.filter(|_| length <= self.room(call))
+            && let Some(together) = &mut self.together
+            && together.add(fd, range).is_ok()
+        {
+            let end = start + length.sectors_ceil();
+            self.collected = Some((self.collected.map_or(start, |(first, _)| first), end));
+            return Ok(length);
+        }
+        self.send();
+        self.disk.will_need(fd, range, call, place)
+    }
+
+    /// How much more goes out together.
+    fn room(&self, call: Bytes) -> Bytes {
+        let collected = MOST - self.together.as_ref().map_or(MOST, Together::left);
+        call.min(MOST).saturating_sub(collected)
+    }
+
+    /// Requests what is collected.
+    pub fn send(&mut self) {
+        if let Some(((start, end), together)) = self.collected.take().zip(self.together.as_mut()) {
+            let result = self.disk.request(start, end.since(start).bytes(), || together.request());
+            if result.is_err() {
+                // The program itself reads what was refused. The next ones go out one by one.
+                self.together = None;
+            }
+        }
+    }
+}
+
+impl Drop for Requests {
+    fn drop(&mut self) {
+        self.send();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foreseek_storage::{Residency, dont_need};
+    use foreseek_units::{PageIndex, PageSpan, Pages};
+    use std::fs::{self, File};
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::OpenOptionsExt;
+    use std::path::Path;
+
+    const PAGES: Pages = Pages(4);
+    const O_NOATIME: i32 = 0o1_000_000;
+
+    fn files(place: &Path, count: u32) -> Vec<File> {
+        let opened = |number: u32| {
+            let path = place.join(number.to_string());
+            fs::write(&path, vec![7; 4 * 4096]).unwrap();
+            let file = File::options().read(true).custom_flags(O_NOATIME).open(path).unwrap();
+            file.sync_all().unwrap();
+            dont_need(fd(&file), all()).unwrap();
+            file
+        };
+        (0..count).map(opened).collect()
+    }
+
+    fn fd(file: &File) -> HostFd {
+        HostFd::new(file.as_raw_fd()).unwrap()
+    }
+
+    fn all() -> PageSpan {
+        PageSpan::at(PageIndex(0), PAGES)
+    }
+
+    fn are_in_memory(files: &[File]) -> Vec<bool> {
+        let is_in_memory = |file| {
+            let mut runs = Vec::new();
+            assert!(Residency::of(fd(file)).runs(fd(file), all(), &mut runs));
+            runs == [all()]
+        };
+        files.iter().map(is_in_memory).collect()
+    }
+
+    /// Requests files that lie at these pages of the disk; returns which of them are in memory after each.
+    fn after_each(files: &[File], places: &[u64], call: Bytes) -> Vec<Vec<bool>> {
+        let mut requests = Requests::new(Arc::new(SharedDisk::unobserved()));
+        let request = |(file, place): (&File, &u64)| {
+            let place = Some(Lba(place * 8));
+            assert_eq!(requests.will_need(fd(file), all().bytes(), call, place), Ok(PAGES.bytes()));
+            are_in_memory(files)
+        };
+        let mut states: Vec<Vec<bool>> = files.iter().zip(places).map(request).collect();
+        drop(requests);
+        states.push(are_in_memory(files));
+        states
+    }
+
+    #[test]
+    fn files_in_a_row_go_out_together_and_others_at_once() {
+        let place = tempfile::tempdir_in("/var/tmp").unwrap();
+        let states = after_each(&files(place.path(), 4), &[100, 104, 300, 304], Bytes::mib(1));
+        let expected =
+            [[false; 4], [false; 4], [true, true, false, false], [true, true, false, false], [true; 4]];
+        assert_eq!(states, expected);
+    }
+
+    #[test]
+    fn no_more_goes_out_together_than_in_one_call_or_than_the_most() {
+        let place = tempfile::tempdir_in("/var/tmp").unwrap();
+        let places: Vec<u64> = (0..12).map(|number| 100 + number * 4).collect();
+        for (call, together) in [(MOST * 2, 8), (PAGES.bytes() * 3, 3), (PAGES.bytes(), 1)] {
+            let states = after_each(&files(place.path(), 12), &places, call);
+            for (number, state) in states.iter().take(12).enumerate() {
+                let gone_out = number / together * together;
+                assert!(
+                    state.iter().enumerate().all(|(at, it)| *it == (at < gone_out)),
+                    "{number} {state:?}"
+                );
+            }
+            assert!(states[12].iter().all(|it| *it));
+        }
+    }
+
+    #[test]
+    fn what_has_no_place_or_cannot_be_mapped_goes_out_at_once_after_the_others() {
+        let place = tempfile::tempdir_in("/var/tmp").unwrap();
+        let files = files(place.path(), 3);
+        let mut requests = Requests::new(Arc::new(SharedDisk::unobserved()));
+        let mut request = |file: &File, place: Option<Lba>| {
+            assert_eq!(requests.will_need(fd(file), all().bytes(), MOST, place), Ok(PAGES.bytes()));
+            are_in_memory(&files)
+        };
+        assert_eq!(request(&files[0], Some(Lba(800))), [false; 3]);
+        assert_eq!(request(&files[1], None), [true, true, false]);
+        // Its access time would change.
+        let plain = File::open(place.path().join("2")).unwrap();
+        assert_eq!(request(&plain, Some(Lba(900))), [true; 3]);
+    }
+}

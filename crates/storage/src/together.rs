@@ -1,0 +1,198 @@
+//! Requests of pages of several files in one call.
+//!
+//! The block layer joins requests that continue one another on the disk only within one system call: each call hands
+//! its requests over when it ends. `posix_fadvise(WILLNEED)` names one file, so that small files cost the device a
+//! request each. `madvise(MADV_WILLNEED)` does the same for each mapped file in a range of addresses, and hands over
+//! all of it at its end. So the files are mapped one behind the other, without access: no page is ever touched.
+//!
+//! The kernel reads as much of each range as by [`will_need`](crate::will_need) in one call.
+#![allow(unsafe_code)]
+
+use crate::advice::last_error;
+use crate::fd::HostFd;
+use foreseek_units::{ByteSpan, Bytes, PAGE_SIZE};
+use libc::c_void;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::ptr::{NonNull, null_mut};
+
+/// Ranges of files that are requested together.
+#[derive(Debug)]
+pub struct Together {
+    /// Reserved addresses without access. What is not occupied by ranges is mapped to nothing.
+    addresses: NonNull<c_void>,
+    room: usize,
+    mapped: usize,
+}
+
+// SAFETY: the addresses belong to this value alone, and nothing is ever read or written there.
+unsafe impl Send for Together {}
+
+impl Together {
+    /// Room for ranges of so many bytes, in whole pages.
+    ///
+    /// # Errors
+    /// The kernel's error if it has no addresses.
+    pub fn new(room: Bytes) -> Result<Self, Errno> {
+        let room = usize::try_from(room.pages_ceil().bytes().get()).map_err(|_| Errno::INVAL)?;
+        let addresses = reserve(null_mut(), room, 0)?;
+        Ok(Self { addresses, room, mapped: 0 })
+    }
+
+    /// The bytes that still have room.
+    #[must_use]
+    pub fn left(&self) -> Bytes {
+        Bytes((self.room - self.mapped) as u64)
+    }
+
+    /// Adds a range of a file, in whole pages. The descriptor may be closed then.
+    ///
+    /// # Errors
+    /// EINVAL if the range does not begin at a page or has no room, EPERM if the file was opened without `O_NOATIME`, as
+    /// the kernel takes a mapping for an access, and the kernel's error if the file cannot be mapped.
+    pub fn add(&mut self, fd: HostFd, range: ByteSpan) -> Result<(), Errno> {
+        let length = range.len().pages_ceil().bytes();
+        if !range.start.get().is_multiple_of(PAGE_SIZE) || length.is_zero() || length > self.left() {
+            return Err(Errno::INVAL);
+        }
+        if !rustix::fs::fcntl_getfl(fd.borrow())?.contains(OFlags::NOATIME) {
+            return Err(Errno::PERM);
+        }
+        let length = usize::try_from(length.get()).map_err(|_| Errno::INVAL)?;
+        let offset = i64::try_from(range.start.get()).map_err(|_| Errno::INVAL)?;
+        let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+        let address = self.addresses.as_ptr().wrapping_byte_add(self.mapped);
+        // SAFETY: the addresses lie within those that this value has reserved, and nobody holds a reference there.
+        let mapped = unsafe { libc::mmap64(address, length, libc::PROT_NONE, flags, fd.raw(), offset) };
+        if mapped == libc::MAP_FAILED {
+            let error = last_error();
+            // The kernel may have removed what was mapped there.
+            reserve(address, length, libc::MAP_FIXED)?;
+            return Err(error);
+        }
+        self.mapped += length;
+        Ok(())
+    }
+
+    /// Requests all ranges, and forgets them. It waits while the device's queue is full.
+    ///
+    /// # Errors
+    /// The kernel's error: nothing or a part was requested.
+    pub fn request(&mut self) -> Result<(), Errno> {
+        let mapped = std::mem::take(&mut self.mapped);
+        if mapped == 0 {
+            return Ok(());
+        }
+        let addresses = self.addresses.as_ptr();
+        // SAFETY: the range was mapped by this value, and the advice changes no memory.
+        let result = unsafe { libc::madvise(addresses, mapped, libc::MADV_WILLNEED) };
+        let result = if result == 0 { Ok(()) } else { Err(last_error()) };
+        reserve(addresses, mapped, libc::MAP_FIXED)?;
+        result
+    }
+}
+
+impl Drop for Together {
+    fn drop(&mut self) {
+        // SAFETY: the addresses are this value's own, and nobody holds a reference there.
+        unsafe { libc::munmap(self.addresses.as_ptr(), self.room) };
+    }
+}
+
+/// Maps addresses to nothing, without access.
+fn reserve(at: *mut c_void, length: usize, flag: i32) -> Result<NonNull<c_void>, Errno> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | flag;
+    // SAFETY: the kernel chooses free addresses, or they are those of a value of this module.
+    let addresses = unsafe { libc::mmap(at, length, libc::PROT_NONE, flags, -1, 0) };
+    if addresses == libc::MAP_FAILED {
+        return Err(last_error());
+    }
+    NonNull::new(addresses).ok_or(Errno::NOMEM)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Residency;
+    use foreseek_units::{ByteOffset, PageIndex, PageSpan, Pages};
+    use std::fs::{self, File};
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+    use std::path::Path;
+
+    fn opened(place: &Path, number: u32, flags: i32) -> File {
+        let path = place.join(number.to_string());
+        fs::write(&path, vec![7; 10 * 4096 - 100]).unwrap();
+        let file = File::options().read(true).custom_flags(flags).open(path).unwrap();
+        file.sync_all().unwrap();
+        file
+    }
+
+    fn fd(file: &impl AsRawFd) -> HostFd {
+        HostFd::new(file.as_raw_fd()).unwrap()
+    }
+
+    fn pages(from: u64, count: u64) -> ByteSpan {
+        ByteSpan::at(ByteOffset(from * 4096), Bytes(count * 4096))
+    }
+
+    #[test]
+    fn parts_of_several_files_come_into_memory_and_nothing_else() {
+        let place = tempfile::tempdir_in("/var/tmp").unwrap();
+        let files: Vec<File> = (0..5).map(|number| opened(place.path(), number, libc::O_NOATIME)).collect();
+        let all = PageSpan::at(PageIndex(0), Pages(10));
+        let mut together = Together::new(Bytes(4096 * 12)).unwrap();
+        for _ in 0..2 {
+            for file in &files {
+                crate::dont_need(fd(file), all).unwrap();
+            }
+            // The last one ends behind the end of its file.
+            for (file, from) in files.iter().zip([0, 2, 4, 6, 9]) {
+                assert_eq!(together.add(fd(file), pages(from, 2)), Ok(()));
+            }
+            assert_eq!(together.left(), Bytes(2 * 4096));
+            together.request().unwrap();
+            assert_eq!(together.left(), Bytes(12 * 4096));
+            for (file, (from, count)) in files.iter().zip([(0, 2), (2, 2), (4, 2), (6, 2), (9, 1)]) {
+                let mut runs = Vec::new();
+                assert!(Residency::of(fd(file)).runs(fd(file), all, &mut runs));
+                assert_eq!(runs, [PageSpan::at(PageIndex(from), Pages(count))]);
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_mapped_leaves_the_others_and_the_room_as_they_were() {
+        let place = tempfile::tempdir_in("/var/tmp").unwrap();
+        let file = opened(place.path(), 0, libc::O_NOATIME);
+        let (pipe, _writer) = std::io::pipe().unwrap();
+        let mut together = Together::new(Bytes(8192)).unwrap();
+        assert_eq!(together.request(), Ok(()), "nothing");
+        assert!(together.add(fd(&pipe), pages(0, 1)).is_err());
+        assert_eq!(together.add(fd(&file), pages(0, 1)), Ok(()));
+        assert!(together.add(fd(&pipe), pages(0, 1)).is_err());
+        let unaligned = ByteSpan::at(ByteOffset(100), Bytes(4096));
+        for refused in [unaligned, pages(0, 3), pages(0, 0)] {
+            assert_eq!(together.add(fd(&file), refused), Err(Errno::INVAL));
+        }
+        assert_eq!(together.left(), Bytes(4096));
+        // A file that has become shorter is no error.
+        File::options().write(true).open(place.path().join("0")).unwrap().set_len(0).unwrap();
+        assert_eq!(together.request(), Ok(()));
+    }
+
+    #[test]
+    fn no_access_time_changes() {
+        let place = tempfile::tempdir_in("/var/tmp").unwrap();
+        let mut together = Together::new(Bytes(8192)).unwrap();
+        let plain = opened(place.path(), 0, 0);
+        assert_eq!(together.add(fd(&plain), pages(0, 1)), Err(Errno::PERM));
+        let file = opened(place.path(), 1, libc::O_NOATIME);
+        // Older than the last change, so that an access would count.
+        let past = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1000);
+        file.set_times(fs::FileTimes::new().set_accessed(past)).unwrap();
+        together.add(fd(&file), pages(0, 1)).unwrap();
+        together.request().unwrap();
+        assert_eq!(file.metadata().unwrap().atime(), 1000);
+    }
+}
