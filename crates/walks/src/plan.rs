@@ -107,11 +107,13 @@ impl State {
         }
         let Some(aim) = self.aim(at) else { return };
         if walk.round.is_none() {
-            if !walk.is_due() {
+            let is_awaited = |allowance: Nanos| self.allowed(at) >= allowance;
+            if !walk.is_due() && !walk.awaited_allowance.is_some_and(is_awaited) {
                 return;
             }
             let begun = self.begin_round(at, aim);
             let Some(walk) = &mut self.walks[at] else { return };
+            walk.awaited_allowance = None;
             match begun {
                 Ok(budget) => {
                     walk.round = Some(budget);

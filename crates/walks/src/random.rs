@@ -38,6 +38,9 @@ const FITTING_SHARE: usize = 2;
 /// The least part of a pass that is made at a time: a quarter.
 const PARTS: u64 = 4;
 
+/// A larger allowance by less than this part makes no difference: an eighth.
+const NOTICEABLE: u64 = 8;
+
 /// Opens after which a program is still at work in a directory: two for each of eight threads.
 const AT_WORK: u64 = 16;
 /// The weight of a jump back, against one of any other open: in random order one open of two is such a jump.
@@ -147,6 +150,10 @@ impl Manner for InRandomOrder {
         }
         let mut files = found.files;
         files.sort_by_cached_key(|about| state.place_of(*about));
+        // From where the program has read last: it may go through the tree in one direction besides.
+        let from = state.place_of_cursor(at);
+        let behind = files.partition_point(|about| state.place_of(*about) < from);
+        files.rotate_left(behind);
         let mut batch = state.batch_of(at, &files);
         if batch.all * FITTING_SHARE < files.len() {
             return Stopped::Memory;
@@ -154,7 +161,9 @@ impl Manner for InRandomOrder {
         // A part is chosen among nearly all.
         let is_part = batch.taken.len() < batch.all;
         let unknown = if is_part { found.unknown * KNOWN_SHARE } else { found.unknown };
-        if batch.price * PARTS < batch.whole || unknown > batch.all as u64 {
+        let least = Nanos(batch.whole.get() / PARTS);
+        if batch.price < least || unknown > batch.all as u64 {
+            state.await_allowance(at, (unknown <= batch.all as u64).then_some(least));
             return Stopped::Allowance;
         }
         if batch.taken.is_empty() {
@@ -210,6 +219,16 @@ impl State {
         }
     }
 
+    /// The next round begins once so much is allowed, if that is known, or noticeably more than by now: what programs open
+    /// anywhere on the disk raises the allowance faster than the cost.
+    fn await_allowance(&mut self, at: usize, least: Option<Nanos>) {
+        let allowed = self.allowed(at).max(self.ledger.model().near());
+        let awaited = least.map_or(allowed + allowed / 2, |least| least.max(allowed + allowed / NOTICEABLE));
+        if let Some(walk) = &mut self.walks[at] {
+            walk.awaited_allowance = Some(awaited);
+        }
+    }
+
     /// Whether the walk would have cost without fetches what all of them cost, with one more.
     fn has_cost_as_much(&self, at: usize, price: Nanos) -> bool {
         let account = self.walks[at].as_ref().map(|walk| walk.account).unwrap_or_default();
@@ -238,8 +257,23 @@ impl State {
     }
 
     fn place_of(&self, about: About) -> Option<Lba> {
-        let item = self.tree.item(about.directory, about.entry)?;
+        self.place_of_item(self.tree.item(about.directory, about.entry)?)
+    }
+
+    fn place_of_item(&self, item: &Item) -> Option<Lba> {
         Some(self.tree.pieces(item).first()?.lba)
+    }
+
+    /// Where a walk has read last: at the next file of the last directory behind the last known address. A file that was
+    /// opened before its address was asked for has none.
+    fn place_of_cursor(&self, at: usize) -> Option<Lba> {
+        let cursor = self.walks[at].as_ref().and_then(|walk| self.tree.get(walk.cursor?));
+        let items = cursor.map_or(&[][..], |directory| &directory.items);
+        let places = || {
+            items.iter().filter(|item| item.kind == Kind::File).filter_map(|item| self.place_of_item(item))
+        };
+        let head = self.ledger.head();
+        places().filter(|place| Some(*place) >= head).min().or(places().min()).or(head)
     }
 }
 

@@ -146,6 +146,8 @@ pub(crate) struct Walk {
     pub(crate) in_vain: bool,
     /// The walk's cost at which the next round begins.
     pub(crate) next_cost: Nanos,
+    /// The allowance with which it may begin sooner.
+    pub(crate) awaited_allowance: Option<Nanos>,
     pub(crate) pace: Pace,
     /// The cost of a file of the last batch.
     pub(crate) price: Option<Nanos>,
@@ -221,6 +223,7 @@ impl Walk {
             prepared: Nanos::ZERO,
             in_vain: false,
             next_cost: Nanos::ZERO,
+            awaited_allowance: None,
             pace: Pace::default(),
             price: None,
             last: now,

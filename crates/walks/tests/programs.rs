@@ -831,6 +831,36 @@ fn few_large_directories_in_random_order_are_read_in_one_pass() {
 }
 
 #[test]
+fn a_part_of_a_pass_begins_where_the_program_has_read_and_is_made_once_it_is_allowed() {
+    let tree = Tree::new(6000, Layout::Fresh, 11);
+    let mut world = World::new(Arc::new(Flat), tree.clone(), Some(Settings::default()));
+    let mut last = None;
+    for act in in_random_order(&tree, |_| true) {
+        world.act(act);
+        if world.first_batch_at.is_some() {
+            last = Some(act);
+            break;
+        }
+    }
+    let Some(Act::File(at, nth)) = last else { panic!("nothing was fetched") };
+    let mut files: Vec<(u64, usize, usize)> = Vec::new();
+    for (at, directory) in tree.directories.iter().enumerate() {
+        files.extend(directory.files.iter().enumerate().map(|(nth, file)| (file.lba, at, nth)));
+    }
+    files.sort_unstable();
+    let here = files.iter().position(|(_, a, n)| (*a, *n) == (at, nth)).expect("it is there");
+    files.rotate_left(here);
+    let held: Vec<bool> = files.iter().map(|(_, at, nth)| world.holds(*at, *nth)).collect();
+    let walk = &world.engine.as_ref().expect("an engine").status().walks[0];
+    assert!(walk.fetched > 1000 && walk.fetched < 4000, "a part: {walk:?}");
+    let fetched = walk.fetched as usize;
+    // Those that were opened are there as well.
+    let here = held[..fetched].iter().filter(|it| **it).count();
+    assert!(here * 10 >= fetched * 9, "{here} {walk:?}");
+    assert!(walk.files < 150, "{walk:?}");
+}
+
+#[test]
 fn a_program_in_random_order_gets_the_classes_that_it_opens() {
     let tree = fresh();
     let ran = run(&tree, &in_random_order(&tree, |file| file.name.ends_with(".c")));
