@@ -110,6 +110,17 @@ impl FileSystem {
             answer();
         }
     }
+
+    /// Answers an open when the kernel has dropped the pages that the handle must not find.
+    fn when_ready(&self, found: &FoundNode, means: Means, answer: impl FnOnce(&Means) + Send + 'static) {
+        let waits = matches!(means, Means::Cached { ready: false });
+        let answer = move || answer(&means);
+        if waits && !found.changed {
+            self.source.kernel.in_turn(Box::new(answer));
+        } else {
+            self.after_forgetting(found, answer);
+        }
+    }
 }
 
 fn reply_empty(result: Result<(), rustix::io::Errno>, reply: ReplyEmpty) {
@@ -278,9 +289,10 @@ impl Filesystem for FileSystem {
         let opened = self.source.open(node.0, flags, caller(request), |file| reply.open_backing(file));
         match opened {
             // The kernel then caches the file, including its length, as it was when it was opened.
-            Ok((found, handle, means)) => self.after_forgetting(&found, move || {
-                reply_opened(FileHandle(handle), flags, &means, reply);
-            }),
+            Ok((found, handle, means)) => {
+                let answer = move |means: &Means| reply_opened(FileHandle(handle), flags, means, reply);
+                self.when_ready(&found, means, answer);
+            }
             Err(errno) => reply.error(fuse(errno)),
         }
     }
@@ -298,11 +310,12 @@ impl Filesystem for FileSystem {
         let _guard = self.crew.request();
         let flags = flags.cast_unsigned();
         match self.source.create(parent.0, name, (mode, mask), flags, caller(request)) {
-            Ok((found, handle)) => {
+            Ok((found, handle, means)) => {
                 let attributes = attributes(found.node.id, &found.stat);
                 let flags = opened_flags(flags) | FopenFlags::FOPEN_KEEP_CACHE;
-                let answer = move || reply.created(&KEEP, &attributes, GENERATION, FileHandle(handle), flags);
-                self.after_forgetting(&found, answer);
+                let answer =
+                    move |_: &Means| reply.created(&KEEP, &attributes, GENERATION, FileHandle(handle), flags);
+                self.when_ready(&found, means, answer);
             }
             Err(errno) => reply.error(fuse(errno)),
         }
@@ -604,8 +617,7 @@ impl Filesystem for FileSystem {
 fn reply_opened(handle: FileHandle, flags: u32, means: &Means, reply: ReplyOpen) {
     let opened = opened_flags(flags);
     match means {
-        Means::Cached { keep: true } => reply.opened(handle, opened | FopenFlags::FOPEN_KEEP_CACHE),
-        Means::Cached { keep: false } => reply.opened(handle, opened),
+        Means::Cached { .. } => reply.opened(handle, opened | FopenFlags::FOPEN_KEEP_CACHE),
         Means::Passed(backing) => reply.opened_passthrough(handle, opened, backing),
         Means::Direct(backing) => {
             reply.opened_passthrough(handle, opened | FopenFlags::FOPEN_DIRECT_IO, backing);

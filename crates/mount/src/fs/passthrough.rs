@@ -26,6 +26,13 @@
 //!   set-user-ID bits and alignment stay as they are. Reads are answered out of the source's page cache,
 //!   where mappings of the file are.
 //!
+//! *From passed through to cached.* While a file is passed through, pages of it may come into the page cache of
+//! the mount (`readahead`, `sendfile`), which then misses changes. They are dropped before the first handle that
+//! uses that cache is answered, and all opens meanwhile wait for it. The kernel's own way, an answer without
+//! `FOPEN_KEEP_CACHE`, is too late: the opener drops the pages once it runs, and other handles may have been
+//! opened and be in use by then. It would drop the new bytes of a write that is on its way here, and a read
+//! would bring the old ones back for good.
+//!
 //! Limits: with `sendfile` from a handle that is also open for writing, data stored through a mapping
 //! meanwhile may be missing for up to two seconds. An executable or library in use stays as it was opened
 //! first.
@@ -46,44 +53,81 @@ pub(crate) const STACK_DEPTH: u32 = 1;
 pub(crate) const STACKED: &str = "the source's file system is stacked on another";
 /// How a handle reads and writes.
 #[derive(Clone, Debug)]
-pub(crate) enum Means {
-    /// Through the page cache of the mount, which may keep its pages.
+pub(crate) enum Means<B = BackingId> {
+    /// Through the page cache of the mount.
     Cached {
-        /// Whether that cache has only pages that the read path has answered.
-        keep: bool,
+        /// Whether that cache has only pages that it may keep. If not, the open is answered when they are dropped.
+        ready: bool,
     },
     /// Passed through: the kernel reads the backing file.
-    Passed(Arc<BackingId>),
+    Passed(Arc<B>),
     /// Through the server, without a cache of the mount.
-    Direct(Arc<BackingId>),
+    Direct(Arc<B>),
 }
 
 /// The means of a file's handles.
-#[derive(Debug, Default)]
-pub(crate) struct IoMode(Mutex<Handles>);
+#[derive(Debug)]
+pub(crate) struct IoMode<B = BackingId>(Mutex<Handles<B>>);
 
-#[derive(Debug, Default)]
-struct Handles {
+#[derive(Debug)]
+struct Handles<B> {
     open: usize,
-    backing: Option<Arc<BackingId>>,
-    /// Whether it was passed through, and has not used the page cache of the mount since.
-    was_passed: bool,
+    backing: Option<Arc<B>>,
+    pages: Pages,
 }
 
-impl IoMode {
-    /// Adds a handle. If it is the first, `pass` decides whether the file is passed through.
-    pub(crate) fn open(&self, reads_only: bool, pass: impl FnOnce() -> Option<BackingId>) -> Means {
+/// The pages of a file in the page cache of the mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pages {
+    /// They are what the read path has answered and programs have written.
+    Good,
+    /// The file was passed through since: they may be old.
+    Doubtful,
+    /// The kernel is asked to drop them.
+    Dropping,
+}
+
+impl<B> Default for IoMode<B> {
+    fn default() -> Self {
+        Self(Mutex::new(Handles { open: 0, backing: None, pages: Pages::Good }))
+    }
+}
+
+impl<B> IoMode<B> {
+    /// Adds a handle. If it is the first, `pass` decides whether the file is passed through. `drop_pages` has the
+    /// kernel drop the pages of the file, and then calls [`dropped`](Self::dropped): no handle is in use meanwhile.
+    pub(crate) fn open(
+        &self,
+        reads_only: bool,
+        pass: impl FnOnce() -> Option<B>,
+        drop_pages: impl FnOnce(),
+    ) -> Means<B> {
         let mut handles = self.lock();
         if handles.open == 0 {
             handles.backing = if reads_only { pass().map(Arc::new) } else { None };
         }
         handles.open += 1;
         match handles.backing.clone() {
-            None => Means::Cached { keep: !std::mem::take(&mut handles.was_passed) },
+            None => {
+                if handles.pages == Pages::Doubtful {
+                    handles.pages = Pages::Dropping;
+                    // Under the lock, so that it is before the answers to all later opens.
+                    drop_pages();
+                }
+                Means::Cached { ready: handles.pages == Pages::Good }
+            }
             Some(backing) => {
-                handles.was_passed = true;
+                handles.pages = Pages::Doubtful;
                 if reads_only { Means::Passed(backing) } else { Means::Direct(backing) }
             }
+        }
+    }
+
+    /// The kernel has dropped the pages.
+    pub(crate) fn dropped(&self) {
+        let mut handles = self.lock();
+        if handles.pages == Pages::Dropping {
+            handles.pages = Pages::Good;
         }
     }
 
@@ -98,7 +142,7 @@ impl IoMode {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Handles> {
+    fn lock(&self) -> MutexGuard<'_, Handles<B>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -172,4 +216,32 @@ fn is_whole_in_memory(file: &File, length: Bytes) -> bool {
     let is_there = |length: Bytes| is_in_memory(file, ByteSpan::at(ByteOffset::ZERO, length));
     // Its beginning first: if the file is not in memory, this is the only cost.
     is_there(length.min(SMALL)) && is_there(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: fn() -> Option<()> = || None;
+
+    fn ready(means: &Means<()>) -> Option<bool> {
+        if let Means::Cached { ready } = means { Some(*ready) } else { None }
+    }
+
+    #[test]
+    fn no_handle_uses_the_page_cache_before_it_is_emptied_of_what_is_doubtful() {
+        let (mode, mut asked) = (IoMode::<()>::default(), 0);
+        let mut open = |pass: fn() -> Option<()>| ready(&mode.open(true, pass, || asked += 1));
+        assert_eq!(open(NONE), Some(true), "it was never passed through");
+        mode.close();
+        assert_eq!([open(|| Some(())), open(NONE)], [None, None], "the first decides");
+        mode.close();
+        assert_eq!(open(NONE), None, "one is open");
+        mode.close();
+        mode.close();
+        assert_eq!([open(NONE), open(NONE)], [Some(false), Some(false)], "both wait");
+        mode.dropped();
+        assert_eq!(open(NONE), Some(true));
+        assert_eq!(asked, 1, "while none was in use");
+    }
 }
