@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::{Mapped, TestMount, byte, mounted_with, wait_for};
+use common::{Mapped, Random, TestMount, byte, mounted_with, wait_for};
 use foreseek_mount::{MountStatus, Policy, client};
 use rustix::fs::{Advice, fadvise};
 use std::fs::{self, File};
@@ -167,15 +167,18 @@ fn unwritten(path: &Path) -> Option<u64> {
 }
 
 /// In any order of handles, a file never has both modes at a time, which the kernel would answer with an
-/// error. No program reads anything older than the state at its open.
+/// error. No program reads anything older than the state at its open. In every second round the programs pause, so
+/// that all handles are closed now and then, and the next one changes the mode while the others are opened.
 #[test]
 fn handles_open_and_close_in_any_order() {
     const ROUND: Duration = Duration::from_millis(300);
+    const PAUSE: Duration = Duration::from_millis(3);
     let Some(mount) = passing() else { return };
     let file =
         Generations { below: mount.source.join("a"), path: mount.point.join("a"), latest: AtomicU64::new(0) };
     fs::write(&file.below, "").expect("made");
     for round in 1..=8u64 {
+        let pause = PAUSE * u32::from(round % 2 == 0);
         file.write_one();
         // It is passed through once the server has got the close of all others.
         let mut first = None;
@@ -187,7 +190,9 @@ fn handles_open_and_close_in_any_order() {
         let end = Instant::now() + ROUND;
         std::thread::scope(|scope| {
             scope.spawn(|| {
+                let mut random = Random(round);
                 while Instant::now() < end {
+                    std::thread::sleep(pause.mul_f64(random.below(100) as f64 / 100.0));
                     file.write_one();
                     if file.latest.load(SeqCst) % 5 == round % 5 {
                         evict(&file.below);
@@ -204,10 +209,12 @@ fn handles_open_and_close_in_any_order() {
                     read_all(&opened)
                 },
             ];
-            for read in reads {
+            for (reader, read) in (1..).zip(reads) {
                 let file = &file;
                 scope.spawn(move || {
+                    let mut random = Random(round << 32 | reader);
                     while Instant::now() < end {
+                        std::thread::sleep(pause.mul_f64(random.below(100) as f64 / 100.0));
                         file.check(read);
                     }
                 });
