@@ -9,18 +9,22 @@ use foreseek_storage::{HostFd, Together};
 use foreseek_units::{ByteSpan, Bytes, Lba, Position};
 use rustix::io::Errno;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The most that goes out together. A program's own read waits for what is in the device's queue: with 32 requests of
 /// this length 40 ms at 100 MB/s.
 const MOST: Bytes = Bytes::kib(128);
 
-/// See the module's documentation. What was collected goes out when it is dropped.
+/// The kernel has no such advice: requests go out one by one.
+static UNAVAILABLE: AtomicBool = AtomicBool::new(false);
+
+/// See the module's documentation. What was collected goes out when this value is dropped.
 #[derive(Debug)]
 pub struct Requests {
     disk: Arc<SharedDisk>,
-    /// `None` if the kernel has no addresses.
+    /// `None` if nothing can go out together.
     together: Option<Together>,
-    /// What is collected: its beginning, its end and its length.
+    /// What is collected: its beginning and its end on the disk.
     collected: Option<(Lba, Lba)>,
 }
 
@@ -28,7 +32,8 @@ impl Requests {
     /// Requests to a disk.
     #[must_use]
     pub fn new(disk: Arc<SharedDisk>) -> Self {
-        Self { disk, together: Together::new(MOST).ok(), collected: None }
+        let together = if UNAVAILABLE.load(Relaxed) { None } else { Together::new(MOST).ok() };
+        Self { disk, together, collected: None }
     }
 
     /// Requests a range of a file as [`SharedDisk::will_need`] does, at once or together with the next ones. Returns how
@@ -49,8 +54,7 @@ impl Requests {
             self.send();
         }
         if let Some(start) = place.filter(|_| length <= self.room(call))
-            && let Some(together) = &mut self.together
-            && together.add(fd, range).is_ok()
+            && self.add(fd, range)
         {
             let end = start + length.sectors_ceil();
             self.collected = Some((self.collected.map_or(start, |(first, _)| first), end));
@@ -60,10 +64,23 @@ impl Requests {
         self.disk.will_need(fd, range, call, place)
     }
 
+    fn add(&mut self, fd: HostFd, range: ByteSpan) -> bool {
+        let added = self.together.as_mut().map(|together| together.add(fd, range));
+        if let Some(Err(error)) = added
+            && !matches!(error, Errno::PERM | Errno::INVAL)
+        {
+            // The file system has failed, or its files cannot be mapped.
+            self.send();
+            self.together = None;
+        }
+        added == Some(Ok(()))
+    }
+
     /// How much more goes out together.
     fn room(&self, call: Bytes) -> Bytes {
-        let collected = MOST - self.together.as_ref().map_or(MOST, Together::left);
-        call.min(MOST).saturating_sub(collected)
+        let collected = self.collected.map_or(Bytes::ZERO, |(start, end)| end.since(start).bytes());
+        let left = self.together.as_ref().map_or(Bytes::ZERO, Together::left);
+        call.min(MOST).saturating_sub(collected).min(left)
     }
 
     /// Requests what is collected.
@@ -71,10 +88,17 @@ impl Requests {
         if let Some(((start, end), together)) = self.collected.take().zip(self.together.as_mut()) {
             let result = self.disk.request(start, end.since(start).bytes(), || together.request());
             if result.is_err() {
-                // The program itself reads what was refused. The next ones go out one by one.
+                // Programs read this themselves.
+                UNAVAILABLE.store(true, Relaxed);
                 self.together = None;
             }
         }
+    }
+
+    /// Requests nothing of what is collected; returns how much that is.
+    pub fn forget(&mut self) -> Bytes {
+        self.together.iter_mut().for_each(Together::forget);
+        self.collected.take().map_or(Bytes::ZERO, |(start, end)| end.since(start).bytes())
     }
 }
 
@@ -85,10 +109,11 @@ impl Drop for Requests {
 }
 
 #[cfg(test)]
+#[allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 mod tests {
     use super::*;
     use foreseek_storage::{Residency, dont_need};
-    use foreseek_units::{PageIndex, PageSpan, Pages};
+    use foreseek_units::{ByteOffset, PageIndex, PageSpan, Pages};
     use std::fs::{self, File};
     use std::os::fd::AsRawFd;
     use std::os::unix::fs::OpenOptionsExt;
@@ -107,6 +132,21 @@ mod tests {
             file
         };
         (0..count).map(opened).collect()
+    }
+
+    /// Some files of which nothing is in memory; none, with a message, where that is not to be seen: on tmpfs, and before
+    /// Linux 6.5.
+    fn cold_files(place: &Path, count: u32) -> Option<Vec<File>> {
+        let files = files(place, count);
+        let is_cold = |file| {
+            let (shows, mut runs) = (Residency::of(fd(file)), Vec::new());
+            shows == Residency::Cachestat && shows.runs(fd(file), all(), &mut runs) && runs.is_empty()
+        };
+        let are_cold = files.iter().all(is_cold);
+        if !are_cold {
+            println!("SKIPPED: what is in memory of /var/tmp is not to be seen");
+        }
+        are_cold.then_some(files)
     }
 
     fn fd(file: &File) -> HostFd {
@@ -143,7 +183,8 @@ mod tests {
     #[test]
     fn files_in_a_row_go_out_together_and_others_at_once() {
         let place = tempfile::tempdir_in("/var/tmp").unwrap();
-        let states = after_each(&files(place.path(), 4), &[100, 104, 300, 304], Bytes::mib(1));
+        let Some(files) = cold_files(place.path(), 4) else { return };
+        let states = after_each(&files, &[100, 104, 300, 304], Bytes::mib(1));
         let expected =
             [[false; 4], [false; 4], [true, true, false, false], [true, true, false, false], [true; 4]];
         assert_eq!(states, expected);
@@ -154,7 +195,8 @@ mod tests {
         let place = tempfile::tempdir_in("/var/tmp").unwrap();
         let places: Vec<u64> = (0..12).map(|number| 100 + number * 4).collect();
         for (call, together) in [(MOST * 2, 8), (PAGES.bytes() * 3, 3), (PAGES.bytes(), 1)] {
-            let states = after_each(&files(place.path(), 12), &places, call);
+            let Some(files) = cold_files(place.path(), 12) else { return };
+            let states = after_each(&files, &places, call);
             for (number, state) in states.iter().take(12).enumerate() {
                 let gone_out = number / together * together;
                 assert!(
@@ -169,7 +211,7 @@ mod tests {
     #[test]
     fn what_has_no_place_or_cannot_be_mapped_goes_out_at_once_after_the_others() {
         let place = tempfile::tempdir_in("/var/tmp").unwrap();
-        let files = files(place.path(), 3);
+        let Some(files) = cold_files(place.path(), 3) else { return };
         let mut requests = Requests::new(Arc::new(SharedDisk::unobserved()));
         let mut request = |file: &File, place: Option<Lba>| {
             assert_eq!(requests.will_need(fd(file), all().bytes(), MOST, place), Ok(PAGES.bytes()));
@@ -180,5 +222,36 @@ mod tests {
         // Its access time would change.
         let plain = File::open(place.path().join("2")).unwrap();
         assert_eq!(request(&plain, Some(Lba(900))), [true; 3]);
+    }
+
+    #[test]
+    fn what_is_forgotten_is_not_requested() {
+        let place = tempfile::tempdir_in("/var/tmp").unwrap();
+        let Some(files) = cold_files(place.path(), 2) else { return };
+        let mut requests = Requests::new(Arc::new(SharedDisk::unobserved()));
+        for (file, place) in files.iter().zip([800, 832]) {
+            requests.will_need(fd(file), all().bytes(), MOST, Some(Lba(place))).unwrap();
+        }
+        assert_eq!(requests.forget(), PAGES.bytes() * 2);
+        drop(requests);
+        assert_eq!(are_in_memory(&files), [false; 2]);
+    }
+
+    /// The kernel takes two pieces of one file in a row for one.
+    #[test]
+    fn pieces_of_one_file_in_a_row_are_read_whole() {
+        let place = tempfile::tempdir_in("/var/tmp").unwrap();
+        let Some(files) = cold_files(place.path(), 1) else { return };
+        let page = PAGES.bytes() / 4;
+        for call in [page * 2, page * 4] {
+            dont_need(fd(&files[0]), all()).unwrap();
+            let mut requests = Requests::new(Arc::new(SharedDisk::unobserved()));
+            for at in 0..4 {
+                let range = ByteSpan::at(ByteOffset(page.get() * at), page);
+                requests.will_need(fd(&files[0]), range, call, Some(Lba(800 + 8 * at))).unwrap();
+            }
+            drop(requests);
+            assert_eq!(are_in_memory(&files), [true]);
+        }
     }
 }

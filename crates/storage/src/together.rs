@@ -5,7 +5,11 @@
 //! request each. `madvise(MADV_WILLNEED)` does the same for each mapped file in a range of addresses, and hands over
 //! all of it at its end. So the files are mapped one behind the other, without access: no page is ever touched.
 //!
-//! The kernel reads as much of each range as by [`will_need`](crate::will_need) in one call.
+//! The kernel reads as much of each range as by [`will_need`](crate::will_need) in one call. Ranges of one file that
+//! continue one another are one range to it.
+//!
+//! Limits: a mapping is more than advice to those who watch opens. A server of offline files that gets an event for
+//! each access to contents (`FAN_PRE_ACCESS`) is asked for the range.
 #![allow(unsafe_code)]
 
 use crate::advice::last_error;
@@ -19,7 +23,7 @@ use std::ptr::{NonNull, null_mut};
 /// Ranges of files that are requested together.
 #[derive(Debug)]
 pub struct Together {
-    /// Reserved addresses without access. What is not occupied by ranges is mapped to nothing.
+    /// Addresses of this value's own, without access. The first ones are mapped to ranges, the others to nothing.
     addresses: NonNull<c_void>,
     room: usize,
     mapped: usize,
@@ -35,7 +39,7 @@ impl Together {
     /// The kernel's error if it has no addresses.
     pub fn new(room: Bytes) -> Result<Self, Errno> {
         let room = usize::try_from(room.pages_ceil().bytes().get()).map_err(|_| Errno::INVAL)?;
-        let addresses = reserve(null_mut(), room, 0)?;
+        let addresses = map_nothing(null_mut(), room, 0)?;
         Ok(Self { addresses, room, mapped: 0 })
     }
 
@@ -49,7 +53,8 @@ impl Together {
     ///
     /// # Errors
     /// EINVAL if the range does not begin at a page or has no room, EPERM if the file was opened without `O_NOATIME`, as
-    /// the kernel takes a mapping for an access, and the kernel's error if the file cannot be mapped.
+    /// the kernel takes a mapping for an access. Otherwise the kernel's error if the file cannot be mapped: there is no
+    /// room then any more, and what was added before can still be requested.
     pub fn add(&mut self, fd: HostFd, range: ByteSpan) -> Result<(), Errno> {
         let length = range.len().pages_ceil().bytes();
         if !range.start.get().is_multiple_of(PAGE_SIZE) || length.is_zero() || length > self.left() {
@@ -61,13 +66,12 @@ impl Together {
         let length = usize::try_from(length.get()).map_err(|_| Errno::INVAL)?;
         let offset = i64::try_from(range.start.get()).map_err(|_| Errno::INVAL)?;
         let flags = libc::MAP_SHARED | libc::MAP_FIXED;
-        let address = self.addresses.as_ptr().wrapping_byte_add(self.mapped);
-        // SAFETY: the addresses lie within those that this value has reserved, and nobody holds a reference there.
+        let address = self.at(self.mapped);
+        // SAFETY: the addresses are this value's own, and nobody holds a reference there.
         let mapped = unsafe { libc::mmap64(address, length, libc::PROT_NONE, flags, fd.raw(), offset) };
         if mapped == libc::MAP_FAILED {
             let error = last_error();
-            // The kernel may have removed what was mapped there.
-            reserve(address, length, libc::MAP_FIXED)?;
+            self.lose(self.mapped, length);
             return Err(error);
         }
         self.mapped += length;
@@ -79,28 +83,48 @@ impl Together {
     /// # Errors
     /// The kernel's error: nothing or a part was requested.
     pub fn request(&mut self) -> Result<(), Errno> {
-        let mapped = std::mem::take(&mut self.mapped);
-        if mapped == 0 {
-            return Ok(());
-        }
-        let addresses = self.addresses.as_ptr();
-        // SAFETY: the range was mapped by this value, and the advice changes no memory.
-        let result = unsafe { libc::madvise(addresses, mapped, libc::MADV_WILLNEED) };
-        let result = if result == 0 { Ok(()) } else { Err(last_error()) };
-        reserve(addresses, mapped, libc::MAP_FIXED)?;
+        // SAFETY: the addresses are this value's own, and the advice changes no memory.
+        let advise = |length| unsafe { libc::madvise(self.at(0), length, libc::MADV_WILLNEED) };
+        let result = if self.mapped == 0 || advise(self.mapped) == 0 { Ok(()) } else { Err(last_error()) };
+        self.forget();
         result
+    }
+
+    /// Forgets all ranges.
+    pub fn forget(&mut self) {
+        let mapped = std::mem::take(&mut self.mapped);
+        if mapped > 0 && map_nothing(self.at(0), mapped, libc::MAP_FIXED).is_err() {
+            self.lose(0, mapped);
+        }
+    }
+
+    /// The kernel may have left these addresses unmapped when a call failed, and another thread may have them by now:
+    /// they are not this value's any more. Nor are those behind them.
+    fn lose(&mut self, from: usize, length: usize) {
+        let behind = from + length;
+        if behind < self.room {
+            // SAFETY: these are still this value's own, and nobody holds a reference there.
+            unsafe { libc::munmap(self.at(behind), self.room - behind) };
+        }
+        self.room = from;
+    }
+
+    fn at(&self, offset: usize) -> *mut c_void {
+        self.addresses.as_ptr().wrapping_byte_add(offset)
     }
 }
 
 impl Drop for Together {
     fn drop(&mut self) {
-        // SAFETY: the addresses are this value's own, and nobody holds a reference there.
-        unsafe { libc::munmap(self.addresses.as_ptr(), self.room) };
+        if self.room > 0 {
+            // SAFETY: the addresses are this value's own, and nobody holds a reference there.
+            unsafe { libc::munmap(self.at(0), self.room) };
+        }
     }
 }
 
-/// Maps addresses to nothing, without access.
-fn reserve(at: *mut c_void, length: usize, flag: i32) -> Result<NonNull<c_void>, Errno> {
+/// Maps addresses to nothing, without access: free ones, or with MAP_FIXED those at `at`, which are the caller's.
+fn map_nothing(at: *mut c_void, length: usize, flag: i32) -> Result<NonNull<c_void>, Errno> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | flag;
     // SAFETY: the kernel chooses free addresses, or they are those of a value of this module.
     let addresses = unsafe { libc::mmap(at, length, libc::PROT_NONE, flags, -1, 0) };
@@ -111,6 +135,7 @@ fn reserve(at: *mut c_void, length: usize, flag: i32) -> Result<NonNull<c_void>,
 }
 
 #[cfg(test)]
+#[allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 mod tests {
     use super::*;
     use crate::Residency;
@@ -134,6 +159,19 @@ mod tests {
 
     fn pages(from: u64, count: u64) -> ByteSpan {
         ByteSpan::at(ByteOffset(from * 4096), Bytes(count * 4096))
+    }
+
+    /// Whether pages that were dropped are seen to be gone: not on tmpfs, nor before Linux 6.5.
+    fn is_measurable(file: &File) -> bool {
+        let mut runs = Vec::new();
+        let all = PageSpan::at(PageIndex(0), Pages(10));
+        crate::dont_need(fd(file), all).unwrap();
+        let shows = Residency::of(fd(file));
+        let gone = shows == Residency::Cachestat && shows.runs(fd(file), all, &mut runs) && runs.is_empty();
+        if !gone {
+            println!("SKIPPED: what is in memory of /var/tmp is not to be seen");
+        }
+        gone
     }
 
     #[test]
@@ -162,23 +200,41 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_mapped_leaves_the_others_and_the_room_as_they_were() {
+    fn what_is_forgotten_is_not_read() {
         let place = tempfile::tempdir_in("/var/tmp").unwrap();
         let file = opened(place.path(), 0, libc::O_NOATIME);
-        let (pipe, _writer) = std::io::pipe().unwrap();
+        if !is_measurable(&file) {
+            return;
+        }
         let mut together = Together::new(Bytes(8192)).unwrap();
+        together.add(fd(&file), pages(0, 2)).unwrap();
+        together.forget();
+        assert_eq!((together.left(), together.request()), (Bytes(8192), Ok(())));
+        let mut runs = Vec::new();
+        assert!(Residency::of(fd(&file)).runs(fd(&file), PageSpan::at(PageIndex(0), Pages(10)), &mut runs));
+        assert!(runs.is_empty());
+    }
+
+    #[test]
+    fn after_what_cannot_be_mapped_there_is_no_room_and_the_others_are_requested() {
+        let place = tempfile::tempdir_in("/var/tmp").unwrap();
+        let file = opened(place.path(), 0, libc::O_NOATIME);
+        let mut together = Together::new(Bytes(3 * 4096)).unwrap();
         assert_eq!(together.request(), Ok(()), "nothing");
-        assert!(together.add(fd(&pipe), pages(0, 1)).is_err());
         assert_eq!(together.add(fd(&file), pages(0, 1)), Ok(()));
-        assert!(together.add(fd(&pipe), pages(0, 1)).is_err());
         let unaligned = ByteSpan::at(ByteOffset(100), Bytes(4096));
         for refused in [unaligned, pages(0, 3), pages(0, 0)] {
             assert_eq!(together.add(fd(&file), refused), Err(Errno::INVAL));
         }
-        assert_eq!(together.left(), Bytes(4096));
+        assert_eq!(together.left(), Bytes(2 * 4096));
+        // A directory has no pages.
+        let folder = File::options().read(true).custom_flags(libc::O_NOATIME).open(place.path()).unwrap();
+        assert_eq!(together.add(fd(&folder), pages(0, 1)), Err(Errno::NODEV));
+        assert_eq!(together.left(), Bytes(0));
         // A file that has become shorter is no error.
         File::options().write(true).open(place.path().join("0")).unwrap().set_len(0).unwrap();
         assert_eq!(together.request(), Ok(()));
+        assert_eq!(together.left(), Bytes(4096));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Fetches pieces of files into the page cache, in one pass over each disk.
 //!
 //! One thread for each disk requests its pieces, of at most 16 MiB each, in order (`WILLNEED`, in calls that the
-//! kernel does not shorten). Files in a row on the disk go out [together](Requests). The call waits while the disk's queue is full, which keeps the disk busy and the pass in order.
+//! kernel does not shorten). Files in a row on the disk go out [together](Requests). The call waits while the disk's
+//! queue is full, which keeps the disk busy and the pass in order.
 //! `WILLNEED` reports neither the arrival of data nor read errors. Every piece is therefore checked afterwards
 //! (`mincore`). Of a page that is in the cache without its data a byte is read, which waits for the data or
 //! returns the error.
