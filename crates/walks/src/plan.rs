@@ -22,7 +22,8 @@
 //! All that is one *round*. In a round that is to fetch contents, half of the allowance is for directories and
 //! inodes. They are fetched if that takes at most a quarter of the time that the program takes for their files
 //! without prefetching ([`crate::pace`]). A round without result is repeated when the walk has cost an eighth
-//! more, so that the work of looks is a constant for each open.
+//! more, so that the work of looks is a constant for each open. In random order it is also repeated when the allowance
+//! has grown, once for each eighth.
 
 use crate::state::{About, Asked, FetchKind, PendingPlace, State};
 use crate::sweep::Sweep;

@@ -38,7 +38,7 @@ const FITTING_SHARE: usize = 2;
 /// The least part of a pass that is made at a time: a quarter.
 const PARTS: u64 = 4;
 
-/// A larger allowance by less than this part makes no difference: an eighth.
+/// An allowance that is larger by less than this part makes no difference: an eighth.
 const NOTICEABLE: u64 = 8;
 
 /// Opens after which a program is still at work in a directory: two for each of eight threads.
@@ -219,8 +219,8 @@ impl State {
         }
     }
 
-    /// The next round begins once so much is allowed, if that is known, or noticeably more than by now: what programs open
-    /// anywhere on the disk raises the allowance faster than the cost.
+    /// The next round begins once so much is allowed. If that is not known, half as much again as now. What programs open
+    /// anywhere on the disk raises the allowance faster than the cost of the walk.
     fn await_allowance(&mut self, at: usize, least: Option<Nanos>) {
         let allowed = self.allowed(at).max(self.ledger.model().near());
         let awaited = least.map_or(allowed + allowed / 2, |least| least.max(allowed + allowed / NOTICEABLE));
@@ -264,8 +264,8 @@ impl State {
         Some(self.tree.pieces(item).first()?.lba)
     }
 
-    /// Where a walk has read last: at the next file of the last directory behind the last known address. A file that was
-    /// opened before its address was asked for has none.
+    /// Where a walk has read last: of the directory in which it has opened the last file, the first file at or behind the
+    /// last known address. A file that was opened before its address was asked for has none.
     fn place_of_cursor(&self, at: usize) -> Option<Lba> {
         let cursor = self.walks[at].as_ref().and_then(|walk| self.tree.get(walk.cursor?));
         let items = cursor.map_or(&[][..], |directory| &directory.items);

@@ -288,6 +288,8 @@ impl Walk {
         self.tried += other.tried;
         self.prepared += other.prepared;
         self.in_vain |= other.in_vain;
+        self.awaited_allowance =
+            [self.awaited_allowance, other.awaited_allowance].into_iter().flatten().min();
         self.price = self.price.or(other.price);
         self.pace.join(&other.pace);
         self.program = other.program.or(self.program);
