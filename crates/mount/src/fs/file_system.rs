@@ -103,6 +103,7 @@ impl FileSystem {
         self.after_forgetting(&found, move || reply.attr(&KEEP, &attributes));
     }
 
+    /// Answers when the kernel has dropped the pages of a file that another program has changed.
     fn after_forgetting(&self, found: &FoundNode, answer: impl FnOnce() + Send + 'static) {
         if found.changed {
             self.source.kernel.forget_pages(found.node.id, Some(Box::new(answer)));
@@ -111,14 +112,13 @@ impl FileSystem {
         }
     }
 
-    /// Answers an open when the kernel has dropped the pages that the handle must not find.
-    fn when_ready(&self, found: &FoundNode, means: Means, answer: impl FnOnce(&Means) + Send + 'static) {
-        let waits = matches!(means, Means::Cached { ready: false });
-        let answer = move || answer(&means);
-        if waits && !found.changed {
-            self.source.kernel.in_turn(Box::new(answer));
-        } else {
+    /// Answers an open when the kernel has dropped the pages that the handle must not find: those of before a change,
+    /// whoever has noticed it, and those of before the file was passed through.
+    fn opens(&self, found: &FoundNode, answer: impl FnOnce() + Send + 'static) {
+        if found.changed {
             self.after_forgetting(found, answer);
+        } else {
+            self.source.kernel.when_forgotten(found.node.id, answer);
         }
     }
 }
@@ -290,8 +290,7 @@ impl Filesystem for FileSystem {
         match opened {
             // The kernel then caches the file, including its length, as it was when it was opened.
             Ok((found, handle, means)) => {
-                let answer = move |means: &Means| reply_opened(FileHandle(handle), flags, means, reply);
-                self.when_ready(&found, means, answer);
+                self.opens(&found, move || reply_opened(FileHandle(handle), flags, &means, reply));
             }
             Err(errno) => reply.error(fuse(errno)),
         }
@@ -310,12 +309,11 @@ impl Filesystem for FileSystem {
         let _guard = self.crew.request();
         let flags = flags.cast_unsigned();
         match self.source.create(parent.0, name, (mode, mask), flags, caller(request)) {
-            Ok((found, handle, means)) => {
+            Ok((found, handle)) => {
                 let attributes = attributes(found.node.id, &found.stat);
                 let flags = opened_flags(flags) | FopenFlags::FOPEN_KEEP_CACHE;
-                let answer =
-                    move |_: &Means| reply.created(&KEEP, &attributes, GENERATION, FileHandle(handle), flags);
-                self.when_ready(&found, means, answer);
+                let answer = move || reply.created(&KEEP, &attributes, GENERATION, FileHandle(handle), flags);
+                self.opens(&found, answer);
             }
             Err(errno) => reply.error(fuse(errno)),
         }
@@ -617,7 +615,7 @@ impl Filesystem for FileSystem {
 fn reply_opened(handle: FileHandle, flags: u32, means: &Means, reply: ReplyOpen) {
     let opened = opened_flags(flags);
     match means {
-        Means::Cached { .. } => reply.opened(handle, opened | FopenFlags::FOPEN_KEEP_CACHE),
+        Means::Cached => reply.opened(handle, opened | FopenFlags::FOPEN_KEEP_CACHE),
         Means::Passed(backing) => reply.opened_passthrough(handle, opened, backing),
         Means::Direct(backing) => {
             reply.opened_passthrough(handle, opened | FopenFlags::FOPEN_DIRECT_IO, backing);

@@ -118,11 +118,14 @@ impl Mounted {
     }
 
     fn spawn(&mut self, session: Session<FileSystem>) -> std::io::Result<()> {
-        let notifier = session.notifier();
+        let (pages, names) = (session.notifier(), session.notifier());
         self.session = Some(session.spawn()?);
-        let (source, crew) = (Arc::clone(&self.source), Arc::clone(&self.crew));
+        let crew = Arc::clone(&self.crew);
         let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
-        self.threads.push(named("notices").spawn(move || source.kernel.run(&notifier))?);
+        let source = Arc::clone(&self.source);
+        self.threads.push(named("drop-pages").spawn(move || source.kernel.drop_pages(&pages))?);
+        let source = Arc::clone(&self.source);
+        self.threads.push(named("drop-names").spawn(move || source.kernel.drop_names(&names))?);
         self.threads.push(named("foreman").spawn(move || crew.run_foreman())?);
         let (source, ending) = (Arc::clone(&self.source), Arc::clone(&self.ending));
         self.threads.push(named("watch").spawn(move || {

@@ -28,10 +28,10 @@
 //!
 //! *From passed through to cached.* While a file is passed through, pages of it may come into the page cache of
 //! the mount (`readahead`, `sendfile`), which then misses changes. They are dropped before the first handle that
-//! uses that cache is answered, and all opens meanwhile wait for it. The kernel's own way, an answer without
-//! `FOPEN_KEEP_CACHE`, is too late: the opener drops the pages once it runs, and other handles may have been
-//! opened and be in use by then. It would drop the new bytes of a write that is on its way here, and a read
-//! would bring the old ones back for good.
+//! uses that cache is answered, and all opens meanwhile [wait for it](crate::fs::kernel_cache). The kernel's own way, an
+//! answer without `FOPEN_KEEP_CACHE`, is too late: the opener drops the pages once it runs, and other handles may have
+//! been opened and be in use by then. It would drop the new bytes of a write that is on its way here. A read would
+//! bring the old ones back, and they would stay.
 //!
 //! Limits: with `sendfile` from a handle that is also open for writing, data stored through a mapping
 //! meanwhile may be missing for up to two seconds. An executable or library in use stays as it was opened
@@ -55,10 +55,7 @@ pub(crate) const STACKED: &str = "the source's file system is stacked on another
 #[derive(Clone, Debug)]
 pub(crate) enum Means<B = BackingId> {
     /// Through the page cache of the mount.
-    Cached {
-        /// Whether that cache has only pages that it may keep. If not, the open is answered when they are dropped.
-        ready: bool,
-    },
+    Cached,
     /// Passed through: the kernel reads the backing file.
     Passed(Arc<B>),
     /// Through the server, without a cache of the mount.
@@ -73,29 +70,19 @@ pub(crate) struct IoMode<B = BackingId>(Mutex<Handles<B>>);
 struct Handles<B> {
     open: usize,
     backing: Option<Arc<B>>,
-    pages: Pages,
-}
-
-/// The pages of a file in the page cache of the mount.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pages {
-    /// They are what the read path has answered and programs have written.
-    Good,
-    /// The file was passed through since: they may be old.
-    Doubtful,
-    /// The kernel is asked to drop them.
-    Dropping,
+    /// Whether it was passed through, and has not used the page cache of the mount since: what that has may be old.
+    was_passed: bool,
 }
 
 impl<B> Default for IoMode<B> {
     fn default() -> Self {
-        Self(Mutex::new(Handles { open: 0, backing: None, pages: Pages::Good }))
+        Self(Mutex::new(Handles { open: 0, backing: None, was_passed: false }))
     }
 }
 
 impl<B> IoMode<B> {
-    /// Adds a handle. If it is the first, `pass` decides whether the file is passed through. `drop_pages` has the
-    /// kernel drop the pages of the file, and then calls [`dropped`](Self::dropped): no handle is in use meanwhile.
+    /// Adds a handle. If it is the first, `pass` decides whether the file is passed through. `drop_pages` asks the kernel
+    /// to drop the pages of the file. No open is answered until that is done, so that no handle is in use meanwhile.
     pub(crate) fn open(
         &self,
         reads_only: bool,
@@ -109,25 +96,16 @@ impl<B> IoMode<B> {
         handles.open += 1;
         match handles.backing.clone() {
             None => {
-                if handles.pages == Pages::Doubtful {
-                    handles.pages = Pages::Dropping;
-                    // Under the lock, so that it is before the answers to all later opens.
+                if std::mem::take(&mut handles.was_passed) {
+                    // Under the lock, so that all later opens find it asked for.
                     drop_pages();
                 }
-                Means::Cached { ready: handles.pages == Pages::Good }
+                Means::Cached
             }
             Some(backing) => {
-                handles.pages = Pages::Doubtful;
+                handles.was_passed = true;
                 if reads_only { Means::Passed(backing) } else { Means::Direct(backing) }
             }
-        }
-    }
-
-    /// The kernel has dropped the pages.
-    pub(crate) fn dropped(&self) {
-        let mut handles = self.lock();
-        if handles.pages == Pages::Dropping {
-            handles.pages = Pages::Good;
         }
     }
 
@@ -222,26 +200,25 @@ fn is_whole_in_memory(file: &File, length: Bytes) -> bool {
 mod tests {
     use super::*;
 
-    const NONE: fn() -> Option<()> = || None;
-
-    fn ready(means: &Means<()>) -> Option<bool> {
-        if let Means::Cached { ready } = means { Some(*ready) } else { None }
-    }
-
     #[test]
-    fn no_handle_uses_the_page_cache_before_it_is_emptied_of_what_is_doubtful() {
+    fn the_first_use_of_the_page_cache_after_each_time_that_a_file_was_passed_through_has_its_pages_dropped()
+    {
         let (mode, mut asked) = (IoMode::<()>::default(), 0);
-        let mut open = |pass: fn() -> Option<()>| ready(&mode.open(true, pass, || asked += 1));
-        assert_eq!(open(NONE), Some(true), "it was never passed through");
+        let mut open = |passes: bool| {
+            let means = mode.open(true, || passes.then_some(()), || asked += 1);
+            (matches!(means, Means::Cached), asked)
+        };
+        assert_eq!(open(false), (true, 0), "it was never passed through");
         mode.close();
-        assert_eq!([open(|| Some(())), open(NONE)], [None, None], "the first decides");
-        mode.close();
-        assert_eq!(open(NONE), None, "one is open");
-        mode.close();
-        mode.close();
-        assert_eq!([open(NONE), open(NONE)], [Some(false), Some(false)], "both wait");
-        mode.dropped();
-        assert_eq!(open(NONE), Some(true));
-        assert_eq!(asked, 1, "while none was in use");
+        for round in 0..2 {
+            assert_eq!([open(true), open(false)], [(false, round); 2], "the first decides");
+            mode.close();
+            assert_eq!(open(false), (false, round), "one is open");
+            mode.close();
+            mode.close();
+            assert_eq!([open(false), open(false)], [(true, round + 1); 2], "asked for once");
+            mode.close();
+            mode.close();
+        }
     }
 }

@@ -12,9 +12,9 @@
 //! mount to the same file. The other is a change that leaves length and times as they were (within one tick
 //! of the file system's clock).
 //!
-//! One mixture of both leaves old bytes in the kernel's cache until the next change by others: the kernel drops
-//! a file's pages because of such a change while a write through the mount is on its way here, and a third
-//! program reads them before it arrives.
+//! A change by others and a write through the mount at the same time may leave old bytes in the kernel's cache. The
+//! kernel drops the pages because of the change while the write is on its way here, and another program reads the
+//! file before the write arrives. These bytes stay until the pages are dropped again.
 
 use crate::fs::anchor::{proc_path, stat_of};
 use crate::fs::caller::{AsCaller, Caller};
@@ -238,7 +238,7 @@ impl Source {
         (mode, mask): (u32, u32),
         flags: u32,
         by: Caller,
-    ) -> Result<(FoundNode, u64, Means), Errno> {
+    ) -> Result<(FoundNode, u64), Errno> {
         let directory = self.nodes.get(parent)?.reach()?;
         let created = {
             let mode = effective_mode(&directory, mode, mask);
@@ -259,7 +259,7 @@ impl Source {
         })?;
         let found = self.learn(crate::fs::anchor::reopen(&fd, OFlags::PATH)?, parent, name)?;
         match self.opened(&found, fd, flags, by, |_| Err(Errno::OPNOTSUPP.into())) {
-            (handle, means @ Means::Cached { .. }) => Ok((found, handle, means)),
+            (handle, Means::Cached) => Ok((found, handle)),
             // Another handle was opened meanwhile, and passed through: the answer to a creation cannot report
             // that.
             (handle, _) => {
@@ -528,20 +528,16 @@ impl Source {
             if access == libc::O_WRONLY as u32 { Bytes::ZERO } else { self.report_to_walks(node, stat, by) };
         let aside = access != libc::O_WRONLY as u32 && node.is_file && self.reads.steps_aside();
         let pass = || self.passthrough.pass(&file, version.length, aside, register);
-        let drop_pages = || {
-            let dropped = Arc::clone(node);
-            self.kernel.forget_pages(node.id, Some(Box::new(move || dropped.io.dropped())));
-        };
-        let means = node.io.open(reads_only, pass, drop_pages);
+        let means = node.io.open(reads_only, pass, || self.kernel.forget_pages(node.id, None));
         let (object, pid) = (node.object(), ProcessId(by.pid));
         let opened = OpenedFile { object, version, file: Arc::clone(&file), pid, writes };
         let reads = match &means {
             _ if access == libc::O_WRONLY as u32 => ReadRoute::None,
-            Means::Cached { .. } if aside => ReadRoute::Plain(self.plain.opened(opened)),
-            Means::Cached { .. } => ReadRoute::Path(self.open_reads(opened, brought)),
+            Means::Cached if aside => ReadRoute::Plain(self.plain.opened(opened)),
+            Means::Cached => ReadRoute::Path(self.open_reads(opened, brought)),
             Means::Passed(_) | Means::Direct(_) => ReadRoute::Below,
         };
-        let cached = matches!(means, Means::Cached { .. });
+        let cached = matches!(means, Means::Cached);
         if cached && access != libc::O_WRONLY as u32 {
             let others = self.files.len();
             let runs = stat.st_mode & EXECUTABLE != 0;
