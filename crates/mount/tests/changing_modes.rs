@@ -7,12 +7,12 @@
 
 mod common;
 
+use common::one_file::{FILE, Served, Shape};
 use common::{TestMount, mounted_with, wait_for};
 use foreseek_mount::{Policy, client};
 use fuser::{
-    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEntry, ReplyOpen, ReplyWrite,
-    ReplyXattr, Request, SessionACL, WriteFlags,
+    Errno, FileHandle, Filesystem, FopenFlags, INodeNo, LockOwner, OpenFlags, ReplyAttr, ReplyData,
+    ReplyEntry, ReplyOpen, ReplyWrite, ReplyXattr, Request, WriteFlags,
 };
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -20,10 +20,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{JoinHandle, spawn};
-use std::time::{Duration, UNIX_EPOCH};
 
-const FILE: &str = "file";
-const NODE: INodeNo = INodeNo(2);
 /// More than a small file, which is not passed through.
 const LENGTH: usize = 256 << 10;
 const OLD: u8 = 1;
@@ -73,49 +70,19 @@ impl Shared {
 struct Server(Shared);
 
 impl Server {
-    fn attributes(&self, node: INodeNo) -> Option<FileAttr> {
+    fn shape(&self) -> Shape {
         let state = self.0.state();
-        let (kind, perm, size) = match node {
-            INodeNo::ROOT => (FileType::Directory, 0o755, 0),
-            NODE => (FileType::RegularFile, 0o644, state.bytes.len() as u64),
-            _ => return None,
-        };
-        let time = UNIX_EPOCH + Duration::from_secs(1_000_000 + state.changes);
-        Some(FileAttr {
-            ino: node,
-            size,
-            blocks: size / 512,
-            atime: time,
-            mtime: time,
-            ctime: time,
-            crtime: time,
-            kind,
-            perm,
-            nlink: 1,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-            blksize: 4096,
-            flags: 0,
-        })
+        Shape { length: state.bytes.len() as u64, changes: state.changes }
     }
 }
 
 impl Filesystem for Server {
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        match self.attributes(NODE) {
-            Some(file) if parent == INodeNo::ROOT && name == FILE => {
-                reply.entry(&Duration::ZERO, &file, Generation(0));
-            }
-            _ => reply.error(Errno::ENOENT),
-        }
+        self.shape().look_up(parent, name, reply);
     }
 
     fn getattr(&self, _: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.attributes(node) {
-            Some(attributes) => reply.attr(&Duration::ZERO, &attributes),
-            None => reply.error(Errno::ENOENT),
-        }
+        self.shape().stat(node, reply);
     }
 
     fn getxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, reply: ReplyXattr) {
@@ -181,19 +148,15 @@ impl Filesystem for Server {
 /// A file system with one file. Its mount is to be removed before it.
 struct HoldingSource {
     shared: Shared,
-    session: Option<BackgroundSession>,
+    served: Served,
 }
 
 impl HoldingSource {
     fn mount(point: &Path) -> Self {
         let shared = Shared::default();
         shared.state().bytes = vec![OLD; LENGTH];
-        let mut config = Config::default();
-        config.mount_options = vec![MountOption::FSName("holding".to_owned())];
-        config.acl = SessionACL::All;
-        config.n_threads = Some(4);
-        let session = fuser::spawn_mount(Server(shared.clone()), point, &config).expect("mounted");
-        Self { shared, session: Some(session) }
+        let served = Served::mount(Server(shared.clone()), point, "holding", &[]);
+        Self { shared, served }
     }
 }
 
@@ -210,11 +173,7 @@ impl Drop for Both {
         if let Err(error) = client::unmount(&self.mount.point) {
             println!("unmount: {error}");
         }
-        if let Some(session) = self.source.session.take()
-            && let Err(error) = session.umount_and_join()
-        {
-            println!("unmount: {error}");
-        }
+        self.source.served.end();
     }
 }
 

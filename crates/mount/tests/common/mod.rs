@@ -7,6 +7,7 @@
 #![allow(unsafe_code, reason = "the signals of a child, mappings")]
 
 pub(crate) mod file_systems;
+pub(crate) mod one_file;
 
 use foreseek_mount::{MountOptions, Policy, Settings, WalkOptions, client, serve};
 use foreseek_rig::{CgroupParent, MemoryGroup};

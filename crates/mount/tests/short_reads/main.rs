@@ -9,10 +9,11 @@
 mod common;
 mod source;
 
+use common::one_file::FILE;
 use common::{Random, TestMount, mounted_as, wait_for};
 use foreseek_mount::{Policy, client};
 use rustix::fs::{Advice, fadvise};
-use source::{Contents, Direct, FILE, PAGE, ShortSource};
+use source::{Contents, Direct, PAGE, ShortSource};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

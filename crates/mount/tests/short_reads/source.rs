@@ -5,23 +5,17 @@
 //! the same. It serves in threads of the test itself, which maps nothing of it.
 
 use super::common::Random;
+use super::common::one_file::{Served, Shape};
 use fuser::{
-    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEntry, ReplyOpen, ReplyXattr,
-    Request, SessionACL,
+    Errno, FileHandle, Filesystem, FopenFlags, INodeNo, LockOwner, MountOption, OpenFlags, ReplyAttr,
+    ReplyData, ReplyEntry, ReplyOpen, ReplyXattr, Request,
 };
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, UNIX_EPOCH};
 
 pub(crate) const PAGE: usize = 4096;
-/// The file's name.
-pub(crate) const FILE: &str = "file";
-const NODE: INodeNo = INodeNo(2);
-/// The kernel caches nothing: changes are visible at once.
-const KEEP: Duration = Duration::ZERO;
 /// One in this many answers is EINTR: never as many in a row as are retried.
 const INTERRUPTED_ONE_IN: u64 = 32;
 
@@ -68,7 +62,7 @@ impl Contents {
 
 /// The file system; it is unmounted when dropped.
 pub(crate) struct ShortSource {
-    session: Option<BackgroundSession>,
+    served: Served,
     pub(crate) answers: Arc<Answers>,
 }
 
@@ -85,27 +79,13 @@ impl ShortSource {
     pub(crate) fn mount(point: &Path, contents: &Arc<Contents>, direct: Direct, seed: u64) -> Self {
         let answers = Arc::new(Answers::default());
         let server = Server { contents: Arc::clone(contents), direct, seed, answers: Arc::clone(&answers) };
-        let mut config = Config::default();
-        config.mount_options = vec![MountOption::FSName("short".to_owned()), MountOption::RO];
-        config.acl = SessionACL::All;
-        config.n_threads = Some(4);
-        let session = fuser::spawn_mount(server, point, &config).expect("mounted");
-        Self { session: Some(session), answers }
+        let served = Served::mount(server, point, "short", &[MountOption::RO]);
+        Self { served, answers }
     }
 
-    /// Unmounts it; dropping a session does not.
+    /// Unmounts it.
     pub(crate) fn end(&mut self) {
-        if let Some(session) = self.session.take()
-            && let Err(error) = session.umount_and_join()
-        {
-            println!("unmount: {error}");
-        }
-    }
-}
-
-impl Drop for ShortSource {
-    fn drop(&mut self) {
-        self.end();
+        self.served.end();
     }
 }
 
@@ -124,31 +104,9 @@ enum Given {
 }
 
 impl Server {
-    fn attributes(&self, node: INodeNo) -> Option<FileAttr> {
+    fn shape(&self) -> Shape {
         let (length, changes) = self.contents.state();
-        let (kind, perm, size) = match node {
-            INodeNo::ROOT => (FileType::Directory, 0o755, 0),
-            NODE => (FileType::RegularFile, 0o644, length as u64),
-            _ => return None,
-        };
-        let time = UNIX_EPOCH + Duration::from_secs(1_000_000 + u64::from(changes));
-        Some(FileAttr {
-            ino: node,
-            size,
-            blocks: size / 512,
-            atime: time,
-            mtime: time,
-            ctime: time,
-            crtime: time,
-            kind,
-            perm,
-            nlink: 1,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-            blksize: PAGE as u32,
-            flags: 0,
-        })
+        Shape { length: length as u64, changes: u64::from(changes) }
     }
 
     /// How much of a read of `there` bytes is returned; they begin at `offset`.
@@ -186,19 +144,11 @@ impl Server {
 
 impl Filesystem for Server {
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        match self.attributes(NODE) {
-            Some(file) if parent == INodeNo::ROOT && name == FILE => {
-                reply.entry(&KEEP, &file, Generation(0));
-            }
-            _ => reply.error(Errno::ENOENT),
-        }
+        self.shape().look_up(parent, name, reply);
     }
 
     fn getattr(&self, _: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.attributes(node) {
-            Some(attributes) => reply.attr(&KEEP, &attributes),
-            None => reply.error(Errno::ENOENT),
-        }
+        self.shape().stat(node, reply);
     }
 
     fn open(&self, _: &Request, _: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
