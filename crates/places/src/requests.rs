@@ -83,13 +83,13 @@ impl Requests {
     fn room(&self, call: Bytes) -> Bytes {
         let collected = self.collected.map_or(Bytes::ZERO, |(start, end)| end.since(start).bytes());
         let left = self.together.as_ref().map_or(Bytes::ZERO, Together::left);
-        call.min(MOST).saturating_sub(collected).min(left)
+        call.saturating_sub(collected).min(left)
     }
 
     /// Requests what is collected.
     fn send(&mut self) {
         if let Some(((start, end), together)) = self.collected.take().zip(self.together.as_mut()) {
-            let result = self.disk.request(start, end.since(start).bytes(), || together.request());
+            let result = self.disk.in_one_call(start, end.since(start).bytes(), || together.request());
             if result.is_err() {
                 // Programs read this themselves.
                 UNAVAILABLE.store(true, Relaxed);

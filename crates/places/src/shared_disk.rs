@@ -196,7 +196,7 @@ impl SharedDisk {
     }
 
     /// Requests so much from an address on, in one call. At the end of a burst this waits.
-    pub(crate) fn request<T>(&self, start: Lba, length: Bytes, call: impl FnOnce() -> T) -> T {
+    pub(crate) fn in_one_call<T>(&self, start: Lba, length: Bytes, call: impl FnOnce() -> T) -> T {
         self.begin();
         let result = call();
         self.requested(Some(start), length);

@@ -1,9 +1,9 @@
 //! Requests of pages of several files in one call.
 //!
-//! The block layer joins requests that continue one another on the disk only within one system call: each call hands
-//! its requests over when it ends. `posix_fadvise(WILLNEED)` names one file, so that small files cost the device a
-//! request each. `madvise(MADV_WILLNEED)` does the same for each mapped file in a range of addresses, and hands over
-//! all of it at its end. So the files are mapped one behind the other, without access: no page is ever touched.
+//! The block layer joins requests that continue one another on the disk. It does so only within one system call, at the
+//! end of which they go to the device. A call of `posix_fadvise` with `WILLNEED` names one file. Small files cost the
+//! device a request each then. A call of `madvise` with `MADV_WILLNEED` names addresses. It does the same for each file
+//! that is mapped there. So the files are mapped one behind the other, without access: no page is ever touched.
 //!
 //! The kernel reads as much of each range as by [`will_need`](crate::will_need) in one call. Ranges of one file that
 //! continue one another are one range to it.

@@ -118,10 +118,8 @@ fn request(tree: &Tree, pieces: &[Piece], work: &Work<'_>, report: &(dyn Fn(Byte
         for part in pieces.chunk_by(|a, b| disk_of(a) == disk_of(b)) {
             let (asked, report) = (&asked, &report);
             scope.spawn(move || {
-                let first = part.first().map(|piece| tree.files()[piece.file as usize].volume);
-                let Some(first) = first else { return };
-                let disk = Arc::clone(&tree.volumes.get(first).disk);
-                let mut files = Files::new(tree, disk);
+                let volume = tree.files()[part[0].file as usize].volume;
+                let mut files = Files::new(tree, Arc::clone(&tree.volumes.get(volume).disk));
                 for piece in part {
                     if work.is_stopped() {
                         return;

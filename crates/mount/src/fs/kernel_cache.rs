@@ -74,10 +74,8 @@ impl KernelCache {
     pub(crate) fn stop(&self) {
         let mut queues = self.lock();
         queues.stopped = true;
-        let waiting = std::mem::take(&mut queues.pages);
+        queues.pages.clear();
         self.ready.notify_all();
-        drop(queues);
-        drop(waiting);
     }
 
     /// Has pages dropped until it is stopped.
