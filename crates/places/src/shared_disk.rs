@@ -14,8 +14,8 @@
 use crate::costs::costs_of;
 use crate::helped::Helped;
 use foreseek_storage::{
-    BackingDevice, DeviceNumber, DiskLoad, HostFd, Means, disks_below, machine_reads, process_reads,
-    waiting_threads, will_need,
+    BackingDevice, DeviceNumber, DiskLoad, HostFd, Means, OtherDisks, disks_below, machine_reads,
+    process_reads, waiting_threads, will_need,
 };
 use foreseek_units::{ByteSpan, Bytes, DeviceCosts, Instant, Lba, Nanos};
 use foreseek_walks::{Bursts, Counted, Proof, QUIET};
@@ -74,6 +74,7 @@ struct State {
     bursts: Bursts,
     /// Requests hold back only on it, if there is one.
     proof: Option<Proof>,
+    other_disks: OtherDisks,
     /// The time of the last request.
     last: Option<Clock>,
 }
@@ -91,15 +92,15 @@ impl SharedDisk {
         if let Some(disk) = known.and_then(|(_, disk)| disk.upgrade()) {
             return disk;
         }
-        let load = match disks_below(backing.disk)[..] {
-            [disk] => DiskLoad::of(disk),
+        let loads = match disks_below(backing.disk)[..] {
+            [disk] => DiskLoad::of(disk).map(|load| (load, OtherDisks::than(disk))),
             _ => None,
         };
         // Without an account of its own reads this process would take them for those of others.
-        let load = load.filter(|_| own_reads().is_some());
+        let loads = loads.filter(|_| own_reads().is_some());
         let costs = costs_of(None, backing.length).ok();
         let observed =
-            load.zip(costs).and_then(|(load, costs)| Observed::new(load, costs, machine_reads, when));
+            loads.zip(costs).and_then(|(loads, costs)| Observed::new(loads, costs, machine_reads, when));
         let disk = Arc::new(Self::over(observed));
         disks.push((backing.disk, Arc::downgrade(&disk)));
         disk
@@ -235,12 +236,11 @@ impl SharedDisk {
     fn end(&self, observed: &Observed, state: &mut State) {
         let held_back = state.bursts.others_read();
         let Some(counted) = self.counted(observed) else { return };
+        self.look_at_requests(state, counted);
         if let Some(proof) = &mut state.proof
             && !held_back
         {
-            if state.bursts.restart(counted) {
-                proof.suspect();
-            }
+            state.bursts.restart();
             if proof.checks(self.now()) {
                 self.check(observed, state);
             }
@@ -271,6 +271,18 @@ impl SharedDisk {
         }
     }
 
+    /// Looks at what was requested until then, whether others are proven to read.
+    fn look_at_requests(&self, state: &mut State, counted: Counted) {
+        if state.proof.is_none() {
+            return;
+        }
+        self.programs_change(state);
+        let now = self.now();
+        let State { proof, other_disks, .. } = state;
+        proof.iter_mut().for_each(|proof| proof.look_at_requests(now, counted, || other_disks.read()));
+        self.hold_back_if_proven(state, now);
+    }
+
     /// Looks whether others are proven to read; returns whether the disk was idle.
     fn look_at(&self, observed: &Observed, state: &mut State) -> bool {
         // A look at a busy disk costs little.
@@ -284,11 +296,16 @@ impl SharedDisk {
         let now = self.now();
         let Some(proof) = &mut state.proof else { return false };
         let idle = proof.look(now, counted);
-        if let Some(at) = proof.others_read(now) {
+        self.hold_back_if_proven(state, now);
+        idle
+    }
+
+    /// Requests hold back from now on if others are proven to read.
+    fn hold_back_if_proven(&self, state: &mut State, now: Instant) {
+        if let Some(at) = state.proof.as_ref().and_then(|proof| proof.others_read(now)) {
             state.bursts.others_have_read(at);
             self.others.fetch_max(at.get(), Relaxed);
         }
-        idle
     }
 
     /// Some reads of helped programs do not count as theirs if one came or went.
@@ -336,7 +353,7 @@ impl SharedDisk {
 
 impl Observed {
     fn new(
-        load: DiskLoad,
+        (load, other_disks): (DiskLoad, OtherDisks),
         costs: Arc<dyn DeviceCosts>,
         machine: fn() -> Option<Bytes>,
         when: HoldBack,
@@ -346,7 +363,8 @@ impl Observed {
             HoldBack::Likely => (bursts, None),
             HoldBack::Proven => (bursts.beside_helped_programs(), Some(Proof::default())),
         };
-        Some(Self { load, machine, state: Mutex::new(State { bursts, proof, last: None }) })
+        let state = Mutex::new(State { bursts, proof, other_disks, last: None });
+        Some(Self { load, machine, state })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -392,11 +410,18 @@ mod tests {
 
     /// A disk of a machine that does not count its reads.
     fn disk(folder: &Path, when: HoldBack) -> SharedDisk {
+        disk_of_machine(folder, when, || None)
+    }
+
+    /// The only disk of a machine.
+    fn disk_of_machine(folder: &Path, when: HoldBack, machine: fn() -> Option<Bytes>) -> SharedDisk {
+        fs::create_dir(folder.join("block")).unwrap();
         fs::create_dir(folder.join("queue")).unwrap();
         fs::write(folder.join("queue/iostats"), "1\n").unwrap();
         write(folder, Bytes::ZERO, 0);
         let load = DiskLoad::at(folder).unwrap();
-        SharedDisk::over(Observed::new(load, costs_of(None, None).unwrap(), || None, when))
+        let others = OtherDisks::within(folder, DeviceNumber::default());
+        SharedDisk::over(Observed::new((load, others), costs_of(None, None).unwrap(), machine, when))
     }
 
     fn request(disk: &SharedDisk, number: usize) {
@@ -460,6 +485,23 @@ mod tests {
         let held_back = disk.held_back();
         request(&disk, MANY);
         assert_eq!(disk.held_back(), held_back);
+    }
+
+    #[test]
+    fn reads_of_others_are_proven_while_the_disk_is_never_idle() {
+        static OTHERS: AtomicU64 = AtomicU64::new(1 << 30);
+        let machine = || own_reads().map(|own| own + Bytes(OTHERS.load(Relaxed)));
+        let place = tempfile::tempdir().unwrap();
+        let disk = disk_of_machine(place.path(), HoldBack::Proven, machine);
+        write(place.path(), Bytes::ZERO, 7);
+        request(&disk, MANY);
+        assert!(!disk.others_read(), "what was read before the first look does not count");
+        let begun = Clock::now();
+        while disk.held_back().is_zero() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+            OTHERS.fetch_add(1 << 30, Relaxed);
+            request(&disk, MANY);
+        }
     }
 
     #[test]

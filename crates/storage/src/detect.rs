@@ -27,7 +27,7 @@ impl DeviceNumber {
         Self { major: rustix::fs::major(raw), minor: rustix::fs::minor(raw) }
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.trim().split_once(':')?;
         Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
     }

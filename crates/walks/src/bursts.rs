@@ -67,6 +67,11 @@ impl Counted {
     pub(crate) fn others(&self) -> i128 {
         less(self.disk, self.own + self.helped)
     }
+
+    /// What others have requested on the whole machine.
+    pub(crate) fn requested_by_others(&self) -> Option<i128> {
+        self.machine.map(|machine| less(machine, self.own + self.helped))
+    }
 }
 
 /// See the module's documentation.
@@ -174,10 +179,9 @@ impl Bursts {
         self.others = self.others.max(Some(at));
     }
 
-    /// The present burst is over, and nothing is waited for. Returns whether others may have read from some disk.
-    pub fn restart(&mut self, counted: Counted) -> bool {
+    /// The present burst is over, and nothing is waited for.
+    pub fn restart(&mut self) {
         self.length = Nanos::ZERO;
-        self.machine_grows(counted)
     }
 
     /// The present burst is over. Returns whether to wait until the disk has served it, and then to call
@@ -211,8 +215,8 @@ impl Bursts {
     }
 
     fn machine_grows(&mut self, counted: Counted) -> bool {
-        counted.machine.is_none_or(|machine| {
-            let grows = self.machine.grows(less(machine, counted.own + counted.helped));
+        counted.machine.zip(counted.requested_by_others()).is_none_or(|(machine, others)| {
+            let grows = self.machine.grows(others);
             if grows {
                 self.machine = Surplus::new(less(machine, counted.before));
             }
