@@ -3,9 +3,6 @@
 //!
 //! A device takes as long for one request of 128 KiB as for ten of small files in a row. The machine does not: each
 //! costs it some processor time.
-//!
-//! `warm` uses it, which knows from counts whether others read ([`HoldBack::Likely`](crate::HoldBack)). `watch` does
-//! not: it needs idle moments of the disk to find out, and behind a queue of long requests there are few.
 
 use crate::SharedDisk;
 use foreseek_storage::{HostFd, Together};
@@ -87,7 +84,7 @@ impl Requests {
     }
 
     /// Requests what is collected.
-    fn send(&mut self) {
+    pub fn send(&mut self) {
         if let Some(((start, end), together)) = self.collected.take().zip(self.together.as_mut()) {
             let result = self.disk.in_one_call(start, end.since(start).bytes(), || together.request());
             if result.is_err() {
@@ -96,6 +93,12 @@ impl Requests {
                 self.together = None;
             }
         }
+    }
+
+    /// Requests nothing of what is collected; returns how much that is.
+    pub fn forget(&mut self) -> Bytes {
+        self.together.iter_mut().for_each(Together::forget);
+        self.collected.take().map_or(Bytes::ZERO, |(start, end)| end.since(start).bytes())
     }
 }
 
@@ -219,6 +222,19 @@ mod tests {
         // Its access time would change.
         let plain = File::open(place.path().join("2")).unwrap();
         assert_eq!(request(&plain, Some(Lba(900))), [true; 3]);
+    }
+
+    #[test]
+    fn what_is_forgotten_is_not_requested() {
+        let place = tempfile::tempdir_in("/var/tmp").unwrap();
+        let Some(files) = cold_files(place.path(), 2) else { return };
+        let mut requests = Requests::new(Arc::new(SharedDisk::unobserved()));
+        for (file, place) in files.iter().zip([800, 832]) {
+            requests.will_need(fd(file), all().bytes(), MOST, Some(Lba(place))).unwrap();
+        }
+        assert_eq!(requests.forget(), PAGES.bytes() * 2);
+        drop(requests);
+        assert_eq!(are_in_memory(&files), [false; 2]);
     }
 
     /// The kernel takes two pieces of one file in a row for one.

@@ -3,6 +3,7 @@
 use super::{Answer, IDLE, Job, Metadata, OPEN, Worker, has_reader};
 use crate::file_system::FileSystem;
 use crate::reach::Opened;
+use foreseek_places::Requests;
 use foreseek_seam::FetchId;
 use foreseek_storage::{HostFd, reclaimed};
 use foreseek_units::{ByteSpan, Bytes, Lba};
@@ -10,6 +11,7 @@ use foreseek_walks::{Node, Outcome, Part};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -57,7 +59,9 @@ impl Worker {
 
     /// Requests parts of files and blocks of directories; returns how many bytes of files were requested.
     fn request_parts(&self, fetch: FetchId, parts: &[Part], metadata: &mut Metadata) -> (Bytes, Outcome) {
-        let mut files = Files { worker: self, open: VecDeque::with_capacity(OPEN), looked: Instant::now() };
+        let requests = Requests::new(Arc::clone(&self.disk));
+        let open = VecDeque::with_capacity(OPEN);
+        let mut files = Files { worker: self, open, requests, looked: Instant::now() };
         let mut fetched_bytes = Bytes::ZERO;
         let mut outcome = Outcome::Arrived;
         for part in parts {
@@ -65,9 +69,11 @@ impl Worker {
             let Some(file_system) = file_system.filter(|it| !it.is_left() && !self.is_cancelled(fetch))
             else {
                 outcome = Outcome::Partly;
+                fetched_bytes -= files.requests.forget();
                 break;
             };
             let asked = if self.is_directory(part.file) {
+                files.requests.send();
                 self.request_directory(&file_system, part, metadata).map(|()| Bytes::ZERO)
             } else {
                 files.request(&file_system, part)
@@ -109,6 +115,7 @@ impl Worker {
 struct Files<'a> {
     worker: &'a Worker,
     open: VecDeque<(Node, Opened)>,
+    requests: Requests,
     /// When deleted ones were let go last.
     looked: Instant,
 }
@@ -126,13 +133,13 @@ impl Files<'_> {
         let call = file_system.volume.backing.call_length();
         let shared = self.worker.shared.clone();
         let opened = self.opened(file_system, part)?;
+        let (user, fd) = (opened.user, HostFd::new(opened.fd.as_raw_fd()).ok_or(Errno::BADF)?);
         let (allowance, now) = (shared.allowance(), Instant::now());
-        if !shared.unused().may_read(opened.user, allowance, now) {
+        if !shared.unused().may_read(user, allowance, now) {
             return Err(Errno::DQUOT);
         }
-        let fd = HostFd::new(opened.fd.as_raw_fd()).ok_or(Errno::BADF)?;
-        let asked = file_system.volume.disk.will_need(fd, part.pages.bytes(), call, Some(part.lba))?;
-        shared.unused().read(opened.user, part.file.node, asked, allowance, now);
+        let asked = self.requests.will_need(fd, part.pages.bytes(), call, Some(part.lba))?;
+        shared.unused().read(user, part.file.node, asked, allowance, now);
         Ok(asked)
     }
 

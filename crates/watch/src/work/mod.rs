@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`LISTERS`] | list directories; look up where files lie |
 //! | one | inodes: by looking them up, with several threads while it does. On ext4 the kernel reads the neighbours with each ([`foreseek_walks::InodeReads`]). Single blocks, and all while others read from the disk: through ext4's block device |
-//! | one | contents, and blocks of directories through the block device, in the order that the engine gives: `WILLNEED`, which waits while the disk's queue is full |
+//! | one | contents, and blocks of directories through the block device, in the order that the engine gives: `WILLNEED`, which waits while the disk's queue is full. Files in a row on the disk go out [together](foreseek_places::Requests) |
 //!
 //! All have the lowest ordinary I/O priority ([`LowIoPriority`]): under BFQ programs' own requests get four times their share, and
 //! other schedulers treat both alike. The idle class would let a fetch, and the walker with it, wait behind every
