@@ -8,6 +8,9 @@
 //! To detect that, it places a few entries of the first opened directories ([`TRIAL`] each, where that costs
 //! the device nothing), and the first round examines [`SPREAD`] files before it lists anything ahead.
 //!
+//! Programs that open the same files again find them in memory, and no open of theirs tells anything. After [`AGAIN`] of them
+//! in a row the walk becomes quiet as well.
+//!
 //! A quiet walk is tried again as it opens directories, also those that it has opened before: at the first one, then
 //! two, four, ... [`STEP_LIMIT`] directories later, and [`TRIAL_PAUSE`] after the last trial at the earliest. A trial
 //! places [`TRIAL`] files spread over the directory, by the rules and at the price of any other fetch. If one of them is not in memory, the walk wakes. Before a walk becomes quiet, [`SPREAD`]
@@ -21,6 +24,7 @@
 use crate::pace::Pace;
 use crate::state::{About, State};
 use crate::tree::{CHAIN_LIMIT, Directory, Key, Listing, flag};
+use crate::walk::Walk;
 use crate::{Command, Kind, ListCondition, Stopped};
 use foreseek_units::{Instant, Nanos};
 
@@ -37,6 +41,9 @@ const STEP_LIMIT: u64 = 32;
 /// The time between two trials: some hundred directories in memory, or a few that the disk reads. A trial takes a
 /// program that uses all processors as long as some directories in memory.
 const TRIAL_PAUSE: Nanos = Nanos::from_millis(50);
+/// Consecutive opens of files that were opened before, from which on nothing new is expected. A compiler opens hundreds of
+/// headers again between two sources.
+const AGAIN: u32 = 512;
 
 /// The trials of a quiet walk.
 #[derive(Clone, Copy, Debug)]
@@ -185,8 +192,17 @@ impl State {
         rest.map_or(0, |(directory, order)| (directory.items.len() - directory.reached(order)) as u64)
     }
 
+    /// A file was opened: ends reports if programs do nothing but open files again.
+    pub(crate) fn opens_again(&mut self, at: usize) {
+        let ends = |walk: &Walk| walk.again >= AGAIN && walk.quiet.is_none() && !walk.is_fetching();
+        if self.walks[at].as_ref().is_some_and(ends) {
+            self.become_quiet(at);
+        }
+    }
+
     fn become_quiet(&mut self, at: usize) {
         let Some(walk) = &mut self.walks[at] else { return };
+        walk.again = 0;
         let after = walk.last + TRIAL_PAUSE;
         walk.quiet = Some(Quiet { opened: 0, next: 1, step: 1, after, trying: false });
         (walk.unseen, walk.round) = (true, None);

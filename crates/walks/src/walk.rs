@@ -164,6 +164,8 @@ pub(crate) struct Walk {
     /// An entry was not in memory.
     pub(crate) missing: bool,
     pub(crate) quiet: Option<Quiet>,
+    /// Consecutive opens of files that were opened before.
+    pub(crate) again: u32,
     /// The present round examines only some files.
     pub(crate) sample: Option<Sample>,
     /// Its programs open files without listing directories.
@@ -234,6 +236,7 @@ impl Walk {
             resident: 0,
             missing: false,
             quiet: None,
+            again: 0,
             sample: None,
             has_list: false,
             unseen: false,

@@ -528,6 +528,27 @@ fn a_walk_over_what_the_last_one_has_read_is_not_reported() {
     assert!(world.reported - reported < 50, "{}", world.reported - reported);
 }
 
+/// Walks that open every second file: programs that look for duplicates, again and again.
+#[test]
+fn a_walk_that_does_nothing_but_open_files_again_is_not_reported() {
+    let tree = fresh();
+    let is_opened = |at: usize| at.is_multiple_of(2);
+    let acts = walk(&tree, Reading::Listing, false).into_iter().enumerate();
+    let acts: Vec<Act> = acts
+        .filter(|(at, act)| !matches!(act, Act::File(..)) || is_opened(*at))
+        .map(|(_, act)| act)
+        .collect();
+    let mut world = World::new(Arc::new(Flat), tree.clone(), Some(Settings::default()));
+    acts.iter().for_each(|act| world.act(*act));
+    let (reported, requests) = (world.reported, world.fetches.requests);
+    for _ in 0..5 {
+        acts.iter().for_each(|act| world.act(*act));
+    }
+    let again = world.reported - reported;
+    assert!(reported > 2000 && again < 600, "{reported}, {again}");
+    assert_eq!(world.fetches.requests, requests);
+}
+
 /// The same over files that have left memory meanwhile, each time or after some walks that found them there.
 #[test]
 fn a_walk_over_what_was_evicted_since_the_last_one_is_prefetched() {
