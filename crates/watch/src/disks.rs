@@ -125,6 +125,11 @@ impl Disks {
         }
     }
 
+    /// Whether no disk read anything at the last look.
+    pub(crate) fn all_rest(&self) -> bool {
+        self.list.iter().all(|disk| disk.waiting.rests())
+    }
+
     /// Whether opens of directories on the disk of a file system wait.
     pub(crate) fn rests(&self, number: DeviceNo) -> bool {
         self.list.iter().any(|disk| disk.holds(number) && disk.waiting.rests())
