@@ -94,12 +94,6 @@ impl Requests {
             }
         }
     }
-
-    /// Requests nothing of what is collected; returns how much that is.
-    pub fn forget(&mut self) -> Bytes {
-        self.together.iter_mut().for_each(Together::forget);
-        self.collected.take().map_or(Bytes::ZERO, |(start, end)| end.since(start).bytes())
-    }
 }
 
 impl Drop for Requests {
@@ -222,19 +216,6 @@ mod tests {
         // Its access time would change.
         let plain = File::open(place.path().join("2")).unwrap();
         assert_eq!(request(&plain, Some(Lba(900))), [true; 3]);
-    }
-
-    #[test]
-    fn what_is_forgotten_is_not_requested() {
-        let place = tempfile::tempdir_in("/var/tmp").unwrap();
-        let Some(files) = cold_files(place.path(), 2) else { return };
-        let mut requests = Requests::new(Arc::new(SharedDisk::unobserved()));
-        for (file, place) in files.iter().zip([800, 832]) {
-            requests.will_need(fd(file), all().bytes(), MOST, Some(Lba(place))).unwrap();
-        }
-        assert_eq!(requests.forget(), PAGES.bytes() * 2);
-        drop(requests);
-        assert_eq!(are_in_memory(&files), [false; 2]);
     }
 
     /// The kernel takes two pieces of one file in a row for one.

@@ -126,12 +126,7 @@ fn disks_within(sys: &Path, number: DeviceNumber) -> Vec<DeviceNumber> {
         let folder = sys.join("dev/block").join(disk.to_string());
         let is_multipath =
             small_file::read(&folder.join("dm/uuid")).is_some_and(|uuid| uuid.starts_with("mpath-"));
-        let below: Vec<DeviceNumber> = std::fs::read_dir(folder.join("slaves"))
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|entry| DeviceNumber::parse(&small_file::read(&entry.path().join("dev"))?))
-            .collect();
+        let below = devices_of(&folder);
         if below.is_empty() || is_multipath {
             disks.push(disk);
         } else {
@@ -140,6 +135,25 @@ fn disks_within(sys: &Path, number: DeviceNumber) -> Vec<DeviceNumber> {
     }
     disks.sort();
     disks
+}
+
+/// The devices that a device directly consists of.
+fn devices_of(folder: &Path) -> Vec<DeviceNumber> {
+    let entries = std::fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| DeviceNumber::parse(&small_file::read(&entry.path().join("dev"))?)).collect()
+}
+
+/// A device and all below it, paths of a multipath device and whole disks of partitions included.
+pub(crate) fn devices_below(sys: &Path, device: DeviceNumber) -> Vec<DeviceNumber> {
+    let (mut all, mut at) = (vec![device], 0);
+    while let Some(next) = all.get(at).filter(|_| at < VISITED_MOST) {
+        let folder = sys.join("dev/block").join(next.to_string());
+        let below = devices_of(&folder).into_iter().map(|number| BackingDevice::within(sys, number).disk);
+        let new: Vec<DeviceNumber> = below.filter(|number| !all.contains(number)).collect();
+        all.extend(new);
+        at += 1;
+    }
+    all
 }
 
 #[cfg(test)]

@@ -49,7 +49,9 @@ impl DiskLoad {
             rustix::fs::open(folder.join(name), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
         };
         let load = Self { stat: open("stat")?, in_flight: open("inflight")?, counts: open("queue/iostats")? };
-        load.counts().then_some(load)
+        let is_zram = folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"zram"));
+        // Compressed memory counts though it says that it does not.
+        (is_zram || load.counts()).then_some(load)
     }
 
     fn counts(&self) -> bool {

@@ -1,28 +1,28 @@
 //! What the other disks of the machine have read, for all programs together.
 //!
-//! Of stacked devices (RAID, LVM, encryption) the lowest ones count. They are listed anew at each look, since disks
-//! come and go.
+//! Of stacked devices (RAID, LVM, encryption) the lowest ones count. Disks come and go, so that they are listed anew at each
+//! look: it takes some 50 us for each.
 //!
-//! Limits: it is known only while none of them has a read in flight, and if each counts its reads
-//! ([`DiskLoad`]).
+//! Limits: it is known only while none of them has a read in flight, if each counts its reads ([`DiskLoad`]), and if
+//! there are no more than [`MOST`]. A read that waits in an I/O scheduler or for a cgroup's limit is not in flight. What
+//! disks read by themselves (RAID) counts as well.
 
-use crate::detect::DeviceNumber;
+use crate::detect::{DeviceNumber, devices_below};
 use crate::disk_load::DiskLoad;
 use crate::small_file;
 use foreseek_units::Bytes;
-use rustc_hash::FxHashMap;
-use std::collections::hash_map::Entry::{Occupied, Vacant};
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+
+/// The most disks that are looked at.
+const MOST: usize = 64;
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct OtherDisks {
     /// `/sys/block`.
     folder: PathBuf,
-    disk: DeviceNumber,
-    /// By name; `None` for those whose reads do not count.
-    known: FxHashMap<OsString, Option<DiskLoad>>,
+    /// The disk, and what lies below it (paths of a multipath device).
+    own: Vec<DeviceNumber>,
 }
 
 impl OtherDisks {
@@ -35,46 +35,32 @@ impl OtherDisks {
     /// The same under another root of sysfs.
     #[must_use]
     pub fn within(sys: &Path, disk: DeviceNumber) -> Self {
-        Self { folder: sys.join("block"), disk, known: FxHashMap::default() }
+        Self { folder: sys.join("block"), own: devices_below(sys, disk) }
     }
 
-    /// What they have read up to now, since any time in the past. `None` if one may have a read in flight, or does not
-    /// count its reads. A read that was requested before this call is part of it.
-    pub fn read(&mut self) -> Option<Bytes> {
-        let entries = std::fs::read_dir(&self.folder).ok()?;
-        let names: Vec<OsString> = entries.flatten().map(|entry| entry.file_name()).collect();
-        self.known.retain(|name, _| names.contains(name));
-        names.into_iter().map(|name| self.read_by(name)).sum()
-    }
-
-    fn read_by(&mut self, name: OsString) -> Option<Bytes> {
-        let folder = self.folder.join(&name);
-        let load = match self.known.entry(name) {
-            Occupied(known) => known.into_mut(),
-            Vacant(new) => match DiskLoad::at(&folder) {
-                Some(_) if is_this(&folder, self.disk) || lies_over_others(&folder) => new.insert(None),
-                Some(load) => new.insert(Some(load)),
-                // It counts nothing, and has nothing to be read.
-                None if small_file::read_number(&folder.join("size")) == Some(0) => return Some(Bytes::ZERO),
-                None => return None,
-            },
-        };
-        let Some(load) = load else { return Some(Bytes::ZERO) };
-        // In this order: what was in flight is counted when it is over.
-        match (load.reads_in_flight(), load.work()) {
-            (Some(0), Some(work)) => Some(work.bytes),
-            (Some(_), Some(_)) => None,
-            // Another disk may have its name by now.
-            _ => {
-                self.known.remove(folder.file_name()?);
-                None
-            }
+    /// What they have read up to now, since any time in the past. `None` if it is not known.
+    #[must_use]
+    pub fn read(&self) -> Option<Bytes> {
+        let mut total = Bytes::ZERO;
+        for (at, entry) in std::fs::read_dir(&self.folder).ok()?.flatten().enumerate() {
+            total += if at < MOST { self.read_by(&entry.path())? } else { return None };
         }
+        Some(total)
     }
-}
 
-fn is_this(folder: &Path, disk: DeviceNumber) -> bool {
-    small_file::read(&folder.join("dev")).is_some_and(|dev| DeviceNumber::parse(&dev) == Some(disk))
+    fn read_by(&self, folder: &Path) -> Option<Bytes> {
+        let is_own = || {
+            let number = small_file::read(&folder.join("dev")).and_then(|text| DeviceNumber::parse(&text));
+            number.is_some_and(|number| self.own.contains(&number))
+        };
+        let is_empty = small_file::read_number(&folder.join("size")) == Some(0);
+        if is_empty || is_own() || lies_over_others(folder) {
+            return Some(Bytes::ZERO);
+        }
+        let load = DiskLoad::at(folder)?;
+        // In this order: what was in flight is counted when it is over.
+        if load.reads_in_flight()? == 0 { load.read() } else { None }
+    }
 }
 
 fn lies_over_others(folder: &Path) -> bool {
@@ -109,7 +95,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let sectors = |number: u64| Some(Bytes(512 * number));
         add(place.path(), "sda", "8:0");
-        let mut others = OtherDisks::within(place.path(), DISK);
+        let others = OtherDisks::within(place.path(), DISK);
         assert_eq!(others.read(), sectors(0), "there are no others");
         let other = add(place.path(), "sdb", "8:16");
         assert_eq!(others.read(), sectors(1), "one has come");
@@ -128,10 +114,10 @@ mod tests {
     #[test]
     fn a_disk_that_does_not_count_hides_what_it_reads() {
         let place = tempfile::tempdir().unwrap();
-        let other = add(place.path(), "zram0", "252:0");
+        let other = add(place.path(), "pmem0", "252:0");
         let counts = |flag: &str| fs::write(other.join("queue/iostats"), flag).unwrap();
         counts("0");
-        let mut others = OtherDisks::within(place.path(), DISK);
+        let others = OtherDisks::within(place.path(), DISK);
         assert_eq!(others.read(), None);
         fs::write(other.join("size"), "0\n").unwrap();
         assert_eq!(others.read(), Some(Bytes::ZERO), "there is nothing to read");
@@ -143,25 +129,40 @@ mod tests {
         assert_eq!(others.read(), None, "it does not count any more");
         counts("1");
         assert_eq!(others.read(), Some(Bytes(512)));
+        // It counts whatever it says.
+        let zram = add(place.path(), "zram0", "251:0");
+        fs::write(zram.join("queue/iostats"), "0").unwrap();
+        assert_eq!(others.read(), Some(Bytes(1024)));
     }
 
     #[test]
-    fn a_disk_that_takes_the_name_of_another_one_is_read_anew() {
+    fn what_lies_below_the_disk_is_part_of_it_and_what_lies_over_others_need_not_count() {
         let place = tempfile::tempdir().unwrap();
-        let other = add(place.path(), "sdb", "8:16");
-        let mut others = OtherDisks::within(place.path(), DISK);
-        assert_eq!(others.read(), Some(Bytes(512)));
-        // What reading a file of a disk that is gone comes to.
-        fs::write(other.join("stat"), "").unwrap();
-        fs::remove_file(other.join("stat")).unwrap();
-        has_read(&other, 3, 0);
-        assert_eq!(others.read(), None);
-        assert_eq!(others.read(), Some(Bytes(3 * 512)));
+        let multipath = add(place.path(), "dm-0", "8:0");
+        let path = add(place.path(), "sdb", "8:16");
+        for (link, to) in [("8:0", &multipath), ("8:16", &path)] {
+            fs::create_dir_all(place.path().join("dev/block")).unwrap();
+            std::os::unix::fs::symlink(to, place.path().join("dev/block").join(link)).unwrap();
+        }
+        fs::create_dir_all(multipath.join("slaves")).unwrap();
+        std::os::unix::fs::symlink(&path, multipath.join("slaves/sdb")).unwrap();
+        let above = add(place.path(), "dm-1", "253:1");
+        fs::create_dir_all(above.join("slaves/dm-0")).unwrap();
+        fs::write(above.join("queue/iostats"), "0").unwrap();
+        assert_eq!(OtherDisks::within(place.path(), DISK).read(), Some(Bytes::ZERO));
+        add(place.path(), "sdc", "8:32");
+        assert_eq!(OtherDisks::within(place.path(), DISK).read(), Some(Bytes(512)));
     }
 
     #[test]
-    fn the_disks_of_this_machine_can_be_read() {
-        // What they tell depends on the machine.
-        OtherDisks::than(DISK).read();
+    fn of_too_many_disks_nothing_is_known() {
+        let place = tempfile::tempdir().unwrap();
+        for number in 0..MOST as u32 {
+            add(place.path(), &format!("sd{number}"), &format!("65:{number}"));
+        }
+        let others = OtherDisks::within(place.path(), DISK);
+        assert_eq!(others.read(), Some(Bytes(512 * MOST as u64)));
+        add(place.path(), "sdz", "66:0");
+        assert_eq!(others.read(), None);
     }
 }

@@ -91,7 +91,7 @@ impl Together {
     }
 
     /// Forgets all ranges.
-    pub fn forget(&mut self) {
+    fn forget(&mut self) {
         let mapped = std::mem::take(&mut self.mapped);
         if mapped > 0 && map_nothing(self.at(0), mapped, libc::MAP_FIXED).is_err() {
             self.lose(0, mapped);

@@ -94,18 +94,21 @@ impl Proof {
             self.suspected = true;
             return;
         };
-        let is_first = self.requests.read.is_none();
-        if !self.machine.grows(by_others) && !is_first {
-            // Nobody else has read from any disk.
-            self.looked = if self.suspected { self.looked } else { now };
-            return;
+        let (is_first, grows) = (self.requests.read.is_none(), self.machine.grows(by_others));
+        let elsewhere = if grows || is_first { other_disks() } else { None };
+        let here = elsewhere.map(|elsewhere| by_others - i128::from(elsewhere.get()));
+        let is_found = here.is_some_and(|here| self.requests.grows(now, here));
+        if is_found {
+            self.found(now, self.requests);
         }
-        match other_disks() {
-            Some(elsewhere) => {
-                let grows = self.requests.grows(now, by_others - i128::from(elsewhere.get()));
-                self.looked_at(now, grows);
-            }
-            None => self.suspected = true,
+        if is_found || (is_first && here.is_some()) {
+            self.suspected = false;
+        } else if grows {
+            // From another disk, or hidden by what disks read for themselves (RAID).
+            self.suspected = true;
+        }
+        if !self.suspected {
+            self.looked = now;
         }
     }
 
@@ -113,19 +116,19 @@ impl Proof {
     pub fn look(&mut self, now: Instant, counted: Counted) -> bool {
         let is_idle = counted.idle && counted.before == counted.own + counted.helped;
         if is_idle {
-            let grows = self.completions.grows(now, counted.others());
-            self.looked_at(now, grows);
+            (self.looked, self.suspected) = (now, false);
+            if self.completions.grows(now, counted.others()) {
+                self.found(now, self.completions);
+            }
         }
         is_idle
     }
 
-    fn looked_at(&mut self, now: Instant, grows: bool) {
-        (self.looked, self.suspected) = (now, false);
-        if grows {
-            self.pause = APART;
-            if self.requests.grown.max(self.completions.grown) >= TIMES {
-                self.proven = Some(now);
-            }
+    /// Others have read since the last look.
+    fn found(&mut self, now: Instant, by: Evidence) {
+        self.pause = APART;
+        if by.grown >= TIMES {
+            self.proven = Some(now);
         }
     }
 
@@ -281,18 +284,31 @@ mod tests {
     }
 
     #[test]
-    fn what_others_read_from_other_disks_is_no_reason_to_hold_back_but_to_check_while_they_are_busy() {
+    fn what_others_read_from_other_disks_is_no_reason_to_hold_back_but_to_check() {
         let mut model = Model::new(Way::Requests);
-        for _ in 0..TIMES * 2 {
+        for in_flight in [Bytes::ZERO, PAGE].repeat(TIMES as usize * 2) {
             model.now += APART;
             model.elsewhere += PAGE;
-            assert!(model.look() && !model.proof.clone().checks(model.now + APART));
-            model.elsewhere += PAGE;
-            model.in_flight_elsewhere = PAGE;
-            assert!(!model.look() && model.proof.clone().checks(model.now + APART));
-            model.in_flight_elsewhere = Bytes::ZERO;
+            model.in_flight_elsewhere = in_flight;
+            assert!(model.look() == in_flight.is_zero() && model.proof.clone().checks(model.now + APART));
         }
         assert!(!model.holds());
+    }
+
+    #[test]
+    fn what_one_way_has_shown_long_ago_proves_nothing_by_the_other() {
+        for (way, other) in [(Way::Requests, Way::Completions), (Way::Completions, Way::Requests)] {
+            let mut model = Model::new(way);
+            model.looks_beside_others(TIMES, APART);
+            assert!(model.holds());
+            model.now += WITHIN * 5;
+            model.way = other;
+            model.look();
+            model.looks_beside_others(TIMES - 1, APART);
+            assert!(!model.holds());
+            model.looks_beside_others(1, APART);
+            assert!(model.holds());
+        }
     }
 
     #[test]

@@ -8,12 +8,12 @@
 //! To detect that, it places a few entries of the first opened directories ([`TRIAL`] each, where that costs
 //! the device nothing), and the first round examines [`SPREAD`] files before it lists anything ahead.
 //!
-//! Programs that open the same files again find them in memory, and no open of theirs tells anything. After [`AGAIN`] of them
-//! in a row the walk becomes quiet as well.
+//! A file that is opened again tells nothing new. After [`AGAIN`] of them in a row the walk becomes quiet as well, unless
+//! more than [`SPREAD`] files of its present directory are left.
 //!
 //! A quiet walk is tried again as it opens directories, also those that it has opened before: at the first one, then
 //! two, four, ... [`STEP_LIMIT`] directories later, and [`TRIAL_PAUSE`] after the last trial at the earliest. A trial
-//! places [`TRIAL`] files spread over the directory, by the rules and at the price of any other fetch. If one of them is not in memory, the walk wakes. Before a walk becomes quiet, [`SPREAD`]
+//! places [`TRIAL`] files spread over the directory, by the rules and at the price of any other fetch. If one of them is not in memory, the walk wakes. Before a walk over files in memory becomes quiet, [`SPREAD`]
 //! files spread over the rest of its present directory are placed as well. Only the first part of a directory
 //! with many files may be in memory, and no open of a directory would show that.
 //!
@@ -24,7 +24,6 @@
 use crate::pace::Pace;
 use crate::state::{About, State};
 use crate::tree::{CHAIN_LIMIT, Directory, Key, Listing, flag};
-use crate::walk::Walk;
 use crate::{Command, Kind, ListCondition, Stopped};
 use foreseek_units::{Instant, Nanos};
 
@@ -192,20 +191,21 @@ impl State {
         rest.map_or(0, |(directory, order)| (directory.items.len() - directory.reached(order)) as u64)
     }
 
-    /// A file was opened: ends reports if programs do nothing but open files again.
-    pub(crate) fn opens_again(&mut self, at: usize) {
-        let ends = |walk: &Walk| walk.again >= AGAIN && walk.quiet.is_none() && !walk.is_fetching();
-        if self.walks[at].as_ref().is_some_and(ends) {
+    /// A file was opened, which `again` says: ends reports if programs do nothing else any more.
+    pub(crate) fn opens_again(&mut self, at: usize, again: bool) {
+        let Some(walk) = &mut self.walks[at] else { return };
+        walk.again = if again { walk.again.saturating_add(1) } else { 0 };
+        // The rest of a large directory may be what comes next.
+        if walk.again >= AGAIN && walk.quiet.is_none() && !walk.is_fetching() && self.rest(at) <= SPREAD {
             self.become_quiet(at);
         }
     }
 
     fn become_quiet(&mut self, at: usize) {
         let Some(walk) = &mut self.walks[at] else { return };
-        walk.again = 0;
         let after = walk.last + TRIAL_PAUSE;
         walk.quiet = Some(Quiet { opened: 0, next: 1, step: 1, after, trying: false });
-        (walk.unseen, walk.round) = (true, None);
+        (walk.unseen, walk.round, walk.sample, walk.again) = (true, None, None, 0);
         walk.to_examine.clear();
         for key in &walk.all {
             let Some(directory) = self.tree.get_mut(*key) else { continue };

@@ -153,7 +153,6 @@ impl State {
             walk.pace.opened(now);
         }
         let again = entry.is_some_and(|entry| directory.items[entry as usize].is(flag::OPENED));
-        walk.again = if again { walk.again.saturating_add(1) } else { 0 };
         match entry {
             Some(entry) => self.open(at, key, entry),
             None => {
@@ -169,7 +168,7 @@ impl State {
         self.leave(at);
         self.list_opened(at, key);
         self.examine(at);
-        self.opens_again(at);
+        self.opens_again(at, again);
         self.advance(at);
     }
 

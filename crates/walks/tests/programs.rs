@@ -549,6 +549,25 @@ fn a_walk_that_does_nothing_but_open_files_again_is_not_reported() {
     assert_eq!(world.fetches.requests, requests);
 }
 
+/// One program opens new files of a large directory, another one what the first has opened.
+#[test]
+fn a_program_that_opens_new_files_now_and_then_is_read_ahead_of_beside_one_that_opens_files_again() {
+    let tree = one_directory(6000);
+    let acts = walk(&tree, Reading::Listing, false);
+    let mut stock = World::new(Arc::new(Flat), tree.clone(), None);
+    let mut world = World::new(Arc::new(Flat), tree, Some(Settings::default()));
+    for world in [&mut stock, &mut world] {
+        for (at, act) in acts.iter().enumerate() {
+            world.act(*act);
+            if at > 20 && at % 20 == 0 {
+                (0..600).for_each(|again| world.act(acts[1 + again % 20]));
+            }
+        }
+    }
+    let gain = stock.own.time.get() as f64 / (world.own.time + world.fetches.time).get() as f64;
+    assert!(gain > 3.0, "{gain}");
+}
+
 /// The same over files that have left memory meanwhile, each time or after some walks that found them there.
 #[test]
 fn a_walk_over_what_was_evicted_since_the_last_one_is_prefetched() {

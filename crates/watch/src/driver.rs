@@ -41,8 +41,8 @@ const ANSWERS: usize = 64;
 /// for as long as some opens of cached files take. A walk that waits for its disk causes fewer than one event
 /// in this time.
 const PAUSE: Duration = Duration::from_millis(2);
-/// The same while programs find everything in memory. They open a hundred directories in this time. The first event after
-/// a pause waits as long: programs that read little have ended by then.
+/// The same while programs find everything in memory. They open a hundred directories in this time. While disks
+/// read nothing the first event after a pause waits as long: programs that read little have ended by then.
 const QUIET_PAUSE: Duration = Duration::from_millis(10);
 /// How often the status is updated while there are events.
 const STATUS: Duration = Duration::from_millis(100);
@@ -155,10 +155,9 @@ impl Driver {
         let next_look = self.disks.next_look(self.now()).unwrap_or(STATUS);
         let mut wait = if busy { Duration::ZERO } else { until.unwrap_or(REST_PERIOD).min(next_look) };
         let mut ready = vec![PollFd::new(&self.mounts, PollFlags::PRI)];
-        let is_quiet = self.disks.are_quiet();
-        let pause = if is_quiet { QUIET_PAUSE } else { PAUSE };
+        let pause = if self.disks.are_quiet() { QUIET_PAUSE } else { PAUSE };
         let pause = pause.saturating_sub(self.last_read.elapsed());
-        let may_wait = pause.is_zero() && (is_quiet || self.disks.all_rest());
+        let may_wait = pause.is_zero() && self.disks.all_rest();
         if pause.is_zero() {
             ready.push(PollFd::new(&self.directories, PollFlags::IN));
             ready.push(PollFd::new(&self.files, PollFlags::IN));

@@ -69,7 +69,6 @@ impl Worker {
             let Some(file_system) = file_system.filter(|it| !it.is_left() && !self.is_cancelled(fetch))
             else {
                 outcome = Outcome::Partly;
-                fetched_bytes -= files.requests.forget();
                 break;
             };
             let asked = if self.is_directory(part.file) {
