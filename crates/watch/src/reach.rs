@@ -3,7 +3,7 @@
 //! The order ensures that a file is not touched before it is known to be permitted:
 //! 1. The directory is opened by its handle, without access (`O_PATH`), then the file by its name in it. No
 //!    step follows a link or crosses a mount (`openat2`).
-//! 2. It must be the inode that was listed, a regular file, and not under a lease ([`Leases`]). A file without
+//! 2. It must be the inode that was listed, a regular file, and not under a lease ([`Leases`](crate::leases::Leases)). A file without
 //!    blocks is not opened: it is empty, or its contents are stored elsewhere (offline).
 //! 3. All whose rights count ([`Directories::rights`]) must be permitted to read it. They must be permitted to
 //!    search its directory and those above it, up to one that they opened themselves. Each directory must still
