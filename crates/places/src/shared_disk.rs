@@ -236,7 +236,9 @@ impl SharedDisk {
     fn end(&self, observed: &Observed, state: &mut State) {
         let held_back = state.bursts.others_read();
         let Some(counted) = self.counted(observed) else { return };
-        self.look_at_requests(state, counted);
+        if state.proof.is_some() {
+            self.look_at_requests(state, counted);
+        }
         if let Some(proof) = &mut state.proof
             && !held_back
         {
@@ -273,13 +275,11 @@ impl SharedDisk {
 
     /// Looks at what was requested until then, whether others are proven to read.
     fn look_at_requests(&self, state: &mut State, counted: Counted) {
-        if state.proof.is_none() {
-            return;
-        }
         self.programs_change(state);
         let now = self.now();
-        let State { proof, other_disks, .. } = state;
-        proof.iter_mut().for_each(|proof| proof.look_at_requests(now, counted, || other_disks.read()));
+        if let Some(proof) = &mut state.proof {
+            proof.look_at_requests(now, counted, || state.other_disks.read());
+        }
         self.hold_back_if_proven(state, now);
     }
 

@@ -27,7 +27,12 @@ impl DeviceNumber {
         Self { major: rustix::fs::major(raw), minor: rustix::fs::minor(raw) }
     }
 
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    /// Of the device with this folder in sysfs.
+    pub(crate) fn at(folder: &Path) -> Option<Self> {
+        Self::parse(&small_file::read(&folder.join("dev"))?)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.trim().split_once(':')?;
         Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
     }
@@ -83,10 +88,9 @@ impl BackingDevice {
         // For a partition, `..` of the symbolic link is the disk's directory; for a whole disk it is no
         // device.
         let parent = own.join("..");
-        let disk_number =
-            || small_file::read(&parent.join("dev")).and_then(|text| DeviceNumber::parse(&text));
         let is_partition = small_file::read(&own.join("partition")).is_some();
-        let (disk, queue): (DeviceNumber, PathBuf) = match disk_number().filter(|_| is_partition) {
+        let (disk, queue): (DeviceNumber, PathBuf) = match DeviceNumber::at(&parent).filter(|_| is_partition)
+        {
             Some(disk) => (disk, parent.join("queue")),
             None => (number, own.join("queue")),
         };
@@ -116,42 +120,43 @@ pub fn disks_below(number: DeviceNumber) -> Vec<DeviceNumber> {
 }
 
 fn disks_within(sys: &Path, number: DeviceNumber) -> Vec<DeviceNumber> {
-    let (mut disks, mut waiting, mut seen) = (Vec::new(), vec![number], Vec::new());
-    while let Some(next) = waiting.pop().filter(|_| seen.len() < VISITED_MOST) {
-        let disk = BackingDevice::within(sys, next).disk;
-        if seen.contains(&disk) {
-            continue;
-        }
-        seen.push(disk);
-        let folder = sys.join("dev/block").join(disk.to_string());
-        let is_multipath =
-            small_file::read(&folder.join("dm/uuid")).is_some_and(|uuid| uuid.starts_with("mpath-"));
-        let below = devices_of(&folder);
-        if below.is_empty() || is_multipath {
-            disks.push(disk);
-        } else {
-            waiting.extend(below);
-        }
-    }
+    let all = devices_below(sys, number, |folder| {
+        small_file::read(&folder.join("dm/uuid")).is_some_and(|uuid| uuid.starts_with("mpath-"))
+    });
+    let lowest = all.into_iter().filter(|device| device.is_lowest);
+    let mut disks: Vec<DeviceNumber> = lowest.map(|device| device.number).collect();
     disks.sort();
     disks
 }
 
-/// The devices that a device directly consists of.
-fn devices_of(folder: &Path) -> Vec<DeviceNumber> {
-    let entries = std::fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten();
-    entries.filter_map(|entry| DeviceNumber::parse(&small_file::read(&entry.path().join("dev"))?)).collect()
+/// A device below another one.
+pub(crate) struct Below {
+    pub(crate) number: DeviceNumber,
+    /// Nothing lies below it, or is looked at.
+    is_lowest: bool,
 }
 
-/// A device and all below it, paths of a multipath device and whole disks of partitions included.
-pub(crate) fn devices_below(sys: &Path, device: DeviceNumber) -> Vec<DeviceNumber> {
-    let (mut all, mut at) = (vec![device], 0);
-    while let Some(next) = all.get(at).filter(|_| at < VISITED_MOST) {
-        let folder = sys.join("dev/block").join(next.to_string());
-        let below = devices_of(&folder).into_iter().map(|number| BackingDevice::within(sys, number).disk);
-        let new: Vec<DeviceNumber> = below.filter(|number| !all.contains(number)).collect();
-        all.extend(new);
-        at += 1;
+/// A device and all below it, whole disks in the place of partitions. `is_whole` says of a device, by its folder, that what
+/// lies below it does not matter.
+pub(crate) fn devices_below(
+    sys: &Path,
+    device: DeviceNumber,
+    is_whole: impl Fn(&Path) -> bool,
+) -> Vec<Below> {
+    let (mut all, mut waiting): (Vec<Below>, _) = (Vec::new(), vec![device]);
+    while let Some(next) = waiting.pop().filter(|_| all.len() < VISITED_MOST) {
+        let number = BackingDevice::within(sys, next).disk;
+        if all.iter().any(|seen| seen.number == number) {
+            continue;
+        }
+        let folder = sys.join("dev/block").join(number.to_string());
+        let entries = std::fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten();
+        let below: Vec<DeviceNumber> = entries.filter_map(|entry| DeviceNumber::at(&entry.path())).collect();
+        let is_lowest = below.is_empty() || is_whole(&folder);
+        all.push(Below { number, is_lowest });
+        if !is_lowest {
+            waiting.extend(below);
+        }
     }
     all
 }

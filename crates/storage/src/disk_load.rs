@@ -50,7 +50,7 @@ impl DiskLoad {
         };
         let load = Self { stat: open("stat")?, in_flight: open("inflight")?, counts: open("queue/iostats")? };
         let is_zram = folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"zram"));
-        // Compressed memory counts though it says that it does not.
+        // Compressed memory counts though it says that it does not (6.18).
         (is_zram || load.counts()).then_some(load)
     }
 

@@ -35,7 +35,8 @@ impl OtherDisks {
     /// The same under another root of sysfs.
     #[must_use]
     pub fn within(sys: &Path, disk: DeviceNumber) -> Self {
-        Self { folder: sys.join("block"), own: devices_below(sys, disk) }
+        let own = devices_below(sys, disk, |_| false);
+        Self { folder: sys.join("block"), own: own.into_iter().map(|device| device.number).collect() }
     }
 
     /// What they have read up to now, since any time in the past. `None` if it is not known.
@@ -49,10 +50,7 @@ impl OtherDisks {
     }
 
     fn read_by(&self, folder: &Path) -> Option<Bytes> {
-        let is_own = || {
-            let number = small_file::read(&folder.join("dev")).and_then(|text| DeviceNumber::parse(&text));
-            number.is_some_and(|number| self.own.contains(&number))
-        };
+        let is_own = || DeviceNumber::at(folder).is_some_and(|number| self.own.contains(&number));
         let is_empty = small_file::read_number(&folder.join("size")) == Some(0);
         if is_empty || is_own() || lies_over_others(folder) {
             return Some(Bytes::ZERO);

@@ -72,6 +72,11 @@ impl Counted {
     pub(crate) fn requested_by_others(&self) -> Option<i128> {
         self.machine.map(|machine| less(machine, self.own + self.helped))
     }
+
+    /// The beginning of a count of that. It is not too low: what was requested meanwhile is part of it.
+    fn begins_machine(&self) -> Surplus {
+        Surplus::new(less(self.machine.unwrap_or_default(), self.before))
+    }
 }
 
 /// See the module's documentation.
@@ -136,7 +141,7 @@ impl Bursts {
     /// now does not matter.
     pub fn begin(&mut self, now: Instant, counted: Counted) {
         self.disk = Surplus::new(counted.others());
-        self.machine = Surplus::new(less(counted.machine.unwrap_or_default(), counted.before));
+        self.machine = counted.begins_machine();
         (self.head, self.length, self.suspected, self.others) = (None, Nanos::ZERO, false, None);
         (self.next_check, self.until_next, self.judges_from) = (now, LONG, now + SETTLE);
     }
@@ -215,13 +220,11 @@ impl Bursts {
     }
 
     fn machine_grows(&mut self, counted: Counted) -> bool {
-        counted.machine.zip(counted.requested_by_others()).is_none_or(|(machine, others)| {
-            let grows = self.machine.grows(others);
-            if grows {
-                self.machine = Surplus::new(less(machine, counted.before));
-            }
-            grows
-        })
+        let grows = counted.requested_by_others().is_none_or(|others| self.machine.grows(others));
+        if grows {
+            self.machine = counted.begins_machine();
+        }
+        grows
     }
 }
 

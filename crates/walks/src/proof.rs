@@ -16,9 +16,9 @@
 //! program a moment before it is in flight, and for the disk a moment after. So the difference must grow [`TIMES`] times,
 //! [`APART`] from each other. What others have read before a program came or went is not known, and does not count.
 //!
-//! Limits: others are not seen where neither this disk nor the others are ever idle at a look, where programs come and go
-//! all the time, and while this process and the programs that it helps read more from other disks than others do from
-//! this one.
+//! Limits. Others are not seen where neither this disk nor the others are ever idle at a look, and where programs come and
+//! go all the time. Nor are they while this process and the programs that it helps read more from other disks than others
+//! do from this one.
 //!
 //! It is pure: its inputs are counts and times.
 
