@@ -31,7 +31,10 @@ impl Walks {
                 state.directory_opened(now, pid, directory, parent);
             }
             Event::DirectoryEntered { pid, directory, parent } => {
-                state.directory_entered(now, pid, directory, parent);
+                state.directory_passed(now, pid, directory, parent, false);
+            }
+            Event::OpenedBelow { pid, directory, parent } => {
+                state.directory_passed(now, pid, directory, parent, true);
             }
             Event::FileOpened { pid, directory, file } => state.file_opened(now, pid, directory, file),
             Event::LookedUp { pid, directory, node } => state.looked_up(now, pid, directory, node),

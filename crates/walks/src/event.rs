@@ -26,6 +26,16 @@ pub enum Event<'a> {
         /// The directory that holds it, if it is known and on the same file system.
         parent: Option<Node>,
     },
+    /// A program opened directories below this one. Its own open was not reported, if there was any: a driver may have
+    /// reported nothing for a while. Passed before the [`Event::DirectoryOpened`] of the directory below, from the top down.
+    OpenedBelow {
+        /// The process.
+        pid: ProcessId,
+        /// The directory.
+        directory: Node,
+        /// The directory that holds it, if it is known and on the same file system.
+        parent: Option<Node>,
+    },
     /// A program opened a regular file. Reported for directories under
     /// [`Command::WatchOpens`](crate::Command::WatchOpens); a driver may report it for other directories, too.
     /// Each open is reported, even of a file that is in memory; if all files are, the engine ends the reports.

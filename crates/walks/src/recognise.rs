@@ -36,17 +36,19 @@ impl State {
         self.visit(now, pid, node, parent, true);
     }
 
-    /// A program opened a file in a directory, or below it, and has not listed the directory.
-    pub(crate) fn directory_entered(
+    /// A program opened something in a directory, or below it. An open of the directory itself was not reported: there
+    /// was none, unless the program `lists`.
+    pub(crate) fn directory_passed(
         &mut self,
         now: Instant,
         pid: ProcessId,
         node: Node,
         parent: Option<Node>,
+        lists: bool,
     ) {
         let known = self.tree.key(node).and_then(|key| self.tree.get(key));
         if !known.is_some_and(|directory| directory.opened) {
-            self.visit(now, pid, node, parent, false);
+            self.visit(now, pid, node, parent, lists);
         }
     }
 

@@ -23,15 +23,20 @@ proptest! {
     /// order and processes of the opens.
     #[test]
     fn walks_are_trees_of_opened_directories(
-        parents in prop::collection::vec(0usize..40, 1..40), opens in prop::collection::vec((0usize..40, 0u32..3), 1..60),
+        parents in prop::collection::vec(0usize..40, 1..40), opens in prop::collection::vec((0usize..40, 0u32..3, any::<bool>()), 1..60),
     ) {
         // Each directory's parent is an earlier one; the first has none.
         let parent = |at: usize| (at > 0).then(|| parents[at % parents.len()] % at);
         let mut walks = engine(Settings::default());
         let (mut opened, mut out) = (BTreeSet::new(), Commands::new());
-        for (step, (at, pid)) in opens.iter().enumerate() {
-            let above = parent(*at).map(|it| node(it as u64 + 1));
-            let event = Event::DirectoryOpened { pid: ProcessId(*pid), directory: node(*at as u64 + 1), parent: above };
+        for (step, (at, pid, reported)) in opens.iter().enumerate() {
+            let (pid, directory) = (ProcessId(*pid), node(*at as u64 + 1));
+            let parent_node = parent(*at).map(|it| node(it as u64 + 1));
+            let event = if *reported {
+                Event::DirectoryOpened { pid, directory, parent: parent_node }
+            } else {
+                Event::OpenedBelow { pid, directory, parent: parent_node }
+            };
             walks.on(Instant(step as u64), event, &mut out);
             out.drain();
             opened.insert(*at);
@@ -60,6 +65,8 @@ enum Action {
     Look(u64, u64),
     /// A program with a list of files comes to a directory.
     Enter(u64, Option<u64>),
+    /// A program opened directories below one whose own open was not reported.
+    Below(u64, Option<u64>),
     /// Opens so many files in the order of their names, and answers in between.
     Run(u64, u64, u64),
     /// Answers requests, or something else.
@@ -76,6 +83,7 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
     let one = prop_oneof![
         4 => (directory.clone(), prop::option::of(directory.clone())).prop_map(|(it, above)| Action::Directory(it, above)),
         2 => (directory.clone(), prop::option::of(directory.clone())).prop_map(|(it, above)| Action::Enter(it, above)),
+        1 => (directory.clone(), prop::option::of(directory.clone())).prop_map(|(it, above)| Action::Below(it, above)),
         20 => (directory.clone(), 0u64..FILES).prop_map(|(it, file)| Action::File(it, file)),
         2 => (directory.clone(), 0u64..FILES).prop_map(|(it, file)| Action::Look(it, file)),
         4 => (directory.clone(), 0u64..FILES, 0u64..100).prop_map(|(it, from, count)| Action::Run(it, from, count)),
@@ -279,6 +287,9 @@ impl Driver {
             }
             Action::Enter(it, above) => {
                 self.notify(Event::DirectoryEntered { pid, directory: node(it), parent: above.map(node) })
+            }
+            Action::Below(it, above) => {
+                self.notify(Event::OpenedBelow { pid, directory: node(it), parent: above.map(node) })
             }
             Action::File(it, nth) => {
                 self.notify(Event::FileOpened { pid, directory: node(it), file: node(file(it, nth)) })

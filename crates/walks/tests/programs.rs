@@ -1175,3 +1175,39 @@ fn an_opened_directory_that_is_not_listed_is_asked_for_again() {
     }
     assert_eq!(asked, [2, 10, 18, 26, 34]);
 }
+
+/// A driver that reported nothing for a while tells which directories hold those that are opened then. The walk goes on
+/// from there, as if their opens had been reported.
+#[test]
+fn a_walk_is_found_from_below() {
+    let node = |inode| Node { device: DeviceNo(1), inode };
+    let pid = ProcessId(7);
+    let opened =
+        |inode, above| Event::DirectoryOpened { pid, directory: node(inode), parent: Some(node(above)) };
+    let below = |inode, above| Event::OpenedBelow { pid, directory: node(inode), parent: Some(node(above)) };
+    let mut engine = Walks::new(Settings::default(), Arc::new(Flat));
+    let mut asked = Vec::new();
+    let file = Event::FileOpened { pid, directory: node(12), file: node(100) };
+    let events = [
+        opened(11, 10),
+        below(10, 1),
+        opened(12, 10),
+        file,
+        below(10, 1),
+        opened(13, 10),
+        below(1, 0),
+        opened(20, 1),
+    ];
+    for (at, event) in (1..).zip(events) {
+        let mut out = Commands::new();
+        engine.on(Instant(at), event, &mut out);
+        asked.extend(out.drain().filter_map(|command| match command {
+            Command::List { directory, .. } => Some(directory.node.inode),
+            _ => None,
+        }));
+    }
+    let walks = engine.status().walks;
+    assert_eq!(walks.iter().map(|walk| (walk.top, walk.directories)).collect::<Vec<_>>(), [(node(1), 6)]);
+    // Those above among them: what comes next is known from their listings.
+    assert!(asked.contains(&10) && asked.contains(&1), "{asked:?}");
+}

@@ -111,6 +111,13 @@ impl Attention {
         self.is_on()
     }
 
+    /// Begins at once: programs may read files whose directories they have opened without a report.
+    pub(crate) fn begin(&mut self, now: Instant) {
+        if self.until <= now && self.on.is_none() {
+            (self.on, self.seeking) = (Some(now), now);
+        }
+    }
+
     /// Ends it for a while.
     pub(crate) fn pause(&mut self, now: Instant) {
         if self.on.take().is_some() {

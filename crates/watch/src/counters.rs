@@ -50,6 +50,8 @@ counters! {
     directories_opened,
     /// Those of them that were never examined, since the disk read nothing for as long as their programs went on.
     unexamined,
+    /// Times in which opens of directories were not reported, since programs opened many and the disks read nothing.
+    silences,
     /// Opens of files in directories of walks.
     files_opened,
     /// Ignored events: the daemon's own and those of other processes of this program.

@@ -156,6 +156,13 @@ impl Disks {
         all
     }
 
+    /// Programs may have opened directories without a report: all opens of files are observed on the disks that read.
+    pub(crate) fn attend_at_once(&mut self, now: Instant) {
+        for disk in self.list.iter_mut().filter(|disk| disk.load.is_some() && !disk.waiting.rests()) {
+            disk.attention.begin(now);
+        }
+    }
+
     /// When to look next even if there is no event until then.
     pub(crate) fn next_look(&self, now: Instant) -> Option<Duration> {
         self.list.iter().filter_map(|disk| disk.waiting.next_look(now)).min()

@@ -7,7 +7,7 @@
 //!
 //! At rest, each directory that a program opens costs one event, one look-up of the process every 100 ms, and
 //! one of the directory above (by handle, without a listing). While the disk reads nothing there are no look-ups of
-//! directories ([`crate::waiting`]).
+//! directories ([`crate::waiting`]), and no events either once programs open many ([`crate::silence`]).
 
 use crate::Result;
 use crate::budget::{Budget, window_of};
@@ -15,6 +15,7 @@ use crate::disks::Disks;
 use crate::handles::{DirectoryOpened, file_of};
 use crate::mounts::Pace;
 use crate::processes::Processes;
+use crate::silence::Silence;
 use crate::status::{Disk as DiskStatus, Snapshot, Watched};
 use crate::watched::{Changes, Watching};
 use crate::work::Shared;
@@ -53,7 +54,10 @@ pub(crate) struct Driver {
     pub(crate) directories: Group,
     pub(crate) files: Group,
     pub(crate) all_files: Group,
+    /// The trees of programs that have a list of files, and of those whose opens of directories were not all reported.
     pub(crate) entered: Entered,
+    pub(crate) passed: Entered,
+    pub(crate) silence: Silence,
     pub(crate) processes: Processes,
     pub(crate) watching: Watching,
     pub(crate) disks: Disks,
@@ -100,6 +104,8 @@ impl Driver {
                 Err(error) => self.watching.give_up(file_system, &self.directories, error.to_string()),
             }
         }
+        // All are marked again.
+        self.silence.end(self.now());
         if !left.is_empty() || !new.is_empty() {
             self.set_window(self.budget.window());
             self.mark_all_files();
@@ -127,9 +133,9 @@ impl Driver {
                 self.pace.read(begun, Clock::now());
             }
             self.shared.wake.take();
-            for opened in self.disks.look(self.now()) {
-                self.directory_opened(opened);
-            }
+            let waited = self.disks.look(self.now());
+            self.look_at_silence();
+            waited.into_iter().for_each(|opened| self.directory_opened(opened));
             let more = self.read_events();
             self.attend();
             self.handle_overflow();
@@ -147,12 +153,13 @@ impl Driver {
     }
 
     /// Waits for events or answers; returns whether mounts changed.
-    fn wait(&self, busy: bool) -> bool {
+    fn wait(&mut self, busy: bool) -> bool {
         let until = self
             .disks
             .deadline()
             .map(|deadline| Duration::from_nanos((deadline.get()).saturating_sub(self.now().get())));
-        let next_look = self.disks.next_look(self.now()).unwrap_or(STATUS);
+        let looks = [self.disks.next_look(self.now()), self.silence.next_look(), Some(STATUS)];
+        let next_look = looks.into_iter().flatten().min().unwrap_or(STATUS);
         let mut wait = if busy { Duration::ZERO } else { until.unwrap_or(REST_PERIOD).min(next_look) };
         let mut ready = vec![PollFd::new(&self.mounts, PollFlags::PRI)];
         let pause = if self.disks.are_quiet() { QUIET_PAUSE } else { PAUSE };
@@ -171,11 +178,13 @@ impl Driver {
         ready.extend(woken.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
         // An interrupted wait is only a shorter one.
         let _ = poll(&mut ready, wait.as_ref());
-        if may_wait && ready[1].revents().contains(PollFlags::IN) {
-            // A program that has ended by then is not looked up.
-            std::thread::sleep(QUIET_PAUSE);
+        let changed = ready[0].revents().contains(PollFlags::PRI);
+        let first = may_wait && ready[1].revents().contains(PollFlags::IN);
+        drop(ready);
+        if first {
+            self.wait_for_more();
         }
-        ready[0].revents().contains(PollFlags::PRI)
+        changed
     }
 
     fn rest(&mut self, now: Clock) {
@@ -224,6 +233,7 @@ impl Driver {
         for (at, opened) in directories.iter().enumerate() {
             opened.node().map(|node| first.entry(node).or_insert(at));
         }
+        self.count_directories(directories.len());
         let mut directories = directories.into_iter();
         let mut passed = 0;
         for file in files {
@@ -242,6 +252,7 @@ impl Driver {
 
     fn take_directories(&mut self) -> (Vec<DirectoryOpened>, bool) {
         let mut all = Vec::new();
+        let unsure = self.silence.is_unsure(self.now());
         let (processes, watching, shared) = (&mut self.processes, &self.watching, &self.shared);
         let more = take(&mut self.directories, |seen| {
             if !processes.counts(seen.process, Clock::now()) {
@@ -259,7 +270,7 @@ impl Driver {
             // Its own reads are no reason to hold back.
             file_system.volume.disk.helps(process);
             shared.counters.directories_opened.add(1);
-            all.push(DirectoryOpened { file_system, handle, process, opener, at, recorded: false });
+            all.push(DirectoryOpened { file_system, handle, process, opener, at, unsure, recorded: false });
         });
         (all, more)
     }
@@ -279,7 +290,10 @@ impl Driver {
 
     fn directory_opened(&mut self, opened: DirectoryOpened) {
         let Some((node, parent)) = opened.find() else { return };
-        let DirectoryOpened { file_system, handle, process, opener, at, recorded } = opened;
+        if opened.unsure {
+            self.pass_above(&opened);
+        }
+        let DirectoryOpened { file_system, handle, process, opener, at, recorded, .. } = opened;
         let user = opener.credentials.user;
         if recorded {
             self.shared.directories.found_above(node, handle, parent, &opener.credentials, at);

@@ -27,6 +27,8 @@ pub(crate) struct DirectoryOpened {
     pub(crate) process: u32,
     pub(crate) opener: Opener,
     pub(crate) at: Instant,
+    /// Those above it may have been opened without a report.
+    pub(crate) unsure: bool,
     /// Its opener is recorded, but not above it.
     pub(crate) recorded: bool,
 }
@@ -49,12 +51,20 @@ impl DirectoryOpened {
         // Looked up each time: it may have been moved. The root of a file system is its own parent.
         Some((node, look("..").filter(|parent| *parent != node)))
     }
+
+    /// Itself and those above it; `None` if it is gone.
+    pub(crate) fn chain(&self) -> Option<Chain> {
+        above(&self.file_system, open(&self.file_system, &self.handle).ok()?).ok()
+    }
 }
+
+/// A directory and those above it, from itself up to the root of its file system, each with its handle.
+pub(crate) type Chain = Vec<(Node, FileHandle)>;
 
 /// A file that a program opened, and the directories above it, from the nearest one up to the root of its file system.
 pub(crate) struct EnteredFile {
     pub(crate) file: Node,
-    pub(crate) directories: Vec<(Node, FileHandle)>,
+    pub(crate) directories: Chain,
 }
 
 fn open(file_system: &FileSystem, handle: &FileHandle) -> Result<OwnedFd, Errno> {
@@ -96,9 +106,9 @@ fn file_in(file_system: &FileSystem, directory: BorrowedFd<'_>, name: &[u8]) -> 
     is_file.then(|| file_system.node(stat.st_ino))
 }
 
-/// A directory and those above it, up to the root of its file system.
-fn above(file_system: &FileSystem, mut at: OwnedFd) -> Result<Vec<(Node, FileHandle)>, Errno> {
-    let mut all: Vec<(Node, FileHandle)> = Vec::new();
+/// A directory and those above it.
+fn above(file_system: &FileSystem, mut at: OwnedFd) -> Result<Chain, Errno> {
+    let mut all = Chain::new();
     while all.len() < ABOVE {
         let stat = rustix::fs::fstat(&at)?;
         let node = file_system.node(stat.st_ino);

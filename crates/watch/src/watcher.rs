@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::handles::path_of;
 use crate::mounts::Pace;
 use crate::processes::Processes;
+use crate::silence::Silence;
 use crate::status::{Snapshot, WatchStatus};
 use crate::watched::{Watching, device_of};
 use crate::work::Shared;
@@ -89,6 +90,8 @@ impl Watcher {
             files,
             all_files,
             entered: Entered::default(),
+            passed: Entered::default(),
+            silence: Silence::default(),
             processes: Processes::default(),
             watching: Watching::new(&options.paths),
             budget,

@@ -4,13 +4,20 @@
 #[allow(dead_code, reason = "other tests use the rest")]
 mod common;
 
-use common::{Actor, Setup, resident, stat, until, wait_for_rest, write};
+use common::{Actor, NOBODY, Setup, resident, stat, until, wait_for_rest, write};
 use foreseek_units::Pages;
+use foreseek_watch::Watcher;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+/// Fewer than those whose opens are not all reported.
+const FEW: usize = 24;
 const DIRECTORIES: usize = 300;
 const ATTEMPTS: usize = 6;
+/// To list so many takes many times as long as the watcher waits at first.
+const MANY: usize = 3000;
 
 /// Files in directories below this one, each in one of its own.
 fn tree(top: &Path, count: usize) -> Vec<PathBuf> {
@@ -39,12 +46,20 @@ fn reads(device: &Path) -> u64 {
     stat.split_whitespace().next().expect("a number").parse().expect("a number")
 }
 
+/// How many directories the walk has opened in which this one lies.
+fn directories_of_walk(watcher: &Watcher, path: &Path) -> u64 {
+    let status = watcher.status();
+    let walks = status.disks.iter().flat_map(|disk| &disk.walks);
+    let holds = walks.filter(|walk| walk.path.as_deref().is_some_and(|top| path.starts_with(top)));
+    holds.map(|walk| walk.directories).max().unwrap_or(0)
+}
+
 #[test]
 fn what_is_in_memory_is_not_examined_until_the_disk_reads() {
     let Some(setup) = Setup::new() else { return };
     let top = setup.path("tree");
-    let files = tree(&top, DIRECTORIES);
-    let opened = DIRECTORIES as u64 + 1;
+    let files = tree(&top, FEW);
+    let opened = FEW as u64 + 1;
     // The kernel or a service may read from the disk meanwhile; then this shows nothing.
     for _ in 0..ATTEMPTS {
         setup.cold();
@@ -54,7 +69,7 @@ fn what_is_in_memory_is_not_examined_until_the_disk_reads() {
         let mut actor = Actor::new(0);
         wait_for_rest(&setup.device());
         let before = reads(&setup.device());
-        assert_eq!(actor.does("tree", &top), DIRECTORIES.to_string());
+        assert_eq!(actor.does("tree", &top), FEW.to_string());
         assert!(until(|| counted().directories_opened == opened), "{:?}", counted());
         let examined = (counted().listed, counted().placed);
         if reads(&setup.device()) != before {
@@ -86,4 +101,126 @@ fn opens_that_waited_are_forgotten_when_their_walk_is_over() {
     let counted = || watcher.counters().now();
     assert!(until(|| counted().unexamined == 4), "{:?}", counted());
     assert_eq!((counted().directories_opened, counted().listed), (4, 0), "{:?}", counted());
+}
+
+#[test]
+fn many_opens_in_memory_are_not_reported() {
+    let Some(setup) = Setup::new() else { return };
+    let top = setup.path("tree");
+    tree(&top, MANY);
+    let mut actor = Actor::new(0);
+    // The kernel or a service may read from the disk meanwhile; then this shows nothing.
+    for _ in 0..ATTEMPTS {
+        let watcher = setup.watch_at_rest();
+        let counted = || watcher.counters().now();
+        wait_for_rest(&setup.device());
+        let before = reads(&setup.device());
+        assert_eq!(actor.does("tree", &top), MANY.to_string());
+        let reported = counted();
+        if reads(&setup.device()) != before {
+            continue;
+        }
+        assert!(reported.silences > 0 && reported.directories_opened < MANY as u64 / 2, "{reported:?}");
+        // It has ended, and is over after a second.
+        std::thread::sleep(Duration::from_millis(1500));
+        let opened = counted().directories_opened;
+        assert_eq!(actor.does("list", &top), MANY.to_string());
+        return assert!(until(|| counted().directories_opened > opened), "{:?}", counted());
+    }
+    panic!("the disk has read in each of {ATTEMPTS} attempts");
+}
+
+#[test]
+fn files_are_seen_whose_directories_were_all_opened_without_a_report() {
+    let Some(setup) = Setup::new() else { return };
+    let (first, then) = (setup.path("first"), setup.path("then"));
+    tree(&first, MANY);
+    tree(&then, MANY);
+    for _ in 0..ATTEMPTS {
+        setup.cold();
+        [&first, &then].into_iter().for_each(|top| list(top));
+        let watcher = setup.watch_as_users_do();
+        let counted = || watcher.counters().now();
+        let mut actor = Actor::new(0);
+        wait_for_rest(&setup.device());
+        assert_eq!(actor.does("tree", &first), MANY.to_string());
+        if counted().silences == 0 {
+            continue;
+        }
+        assert_eq!(actor.does("later", &then), MANY.to_string());
+        let seen = || counted().files_opened > MANY as u64 / 10;
+        return assert!(until(seen), "{:?}", counted());
+    }
+    panic!("the disk has read in each of {ATTEMPTS} attempts");
+}
+
+/// The walk is known from its first reads on, though most of what it has opened until then was not reported: neither are
+/// the directories that hold what it reads.
+#[test]
+fn a_walk_that_comes_to_the_end_of_what_is_in_memory_is_followed() {
+    let Some(setup) = Setup::new() else { return };
+    let top = setup.path("tree");
+    let (known, unknown) = (top.join("a"), top.join("b/c"));
+    tree(&known, MANY);
+    tree(&unknown, DIRECTORIES);
+    for _ in 0..ATTEMPTS {
+        setup.cold();
+        list(&known);
+        let listed = fs::read_dir(&unknown).expect("there").count();
+        assert_eq!(listed, DIRECTORIES);
+        let watcher = setup.watch_as_users_do();
+        let counted = || watcher.counters().now();
+        let mut actor = Actor::new(0);
+        wait_for_rest(&setup.device());
+        assert_eq!(actor.does("tree", &known), MANY.to_string());
+        let silent = counted();
+        // Its directories are known by name, but are not in memory.
+        assert_eq!(actor.does("tree", &top.join("b")), DIRECTORIES.to_string());
+        if silent.silences == 0 {
+            continue;
+        }
+        let half = DIRECTORIES as u64 / 2;
+        let follows = || directories_of_walk(&watcher, &unknown) >= half;
+        return assert!(until(follows), "{:?} {:?}", watcher.status(), counted());
+    }
+    panic!("the disk has read in each of {ATTEMPTS} attempts");
+}
+
+/// A directory above those that a program opens may be one that it cannot list.
+#[test]
+fn a_directory_found_from_below_is_listed_only_for_those_who_may() {
+    let Some(setup) = Setup::new() else { return };
+    let (known, closed) = (setup.path("known"), setup.path("closed"));
+    tree(&known, MANY);
+    ["one", "other"].into_iter().for_each(|name| drop(tree(&closed.join(name), DIRECTORIES)));
+    let mut permissions = fs::metadata(&closed).expect("made").permissions();
+    for (mode, is_shown) in [(0o711, false), (0o755, true)] {
+        permissions.set_mode(mode);
+        fs::set_permissions(&closed, permissions.clone()).expect("ours");
+        let mut seen = false;
+        for _ in 0..ATTEMPTS {
+            setup.cold();
+            list(&known);
+            let watcher = setup.watch_as_users_do();
+            let mut actor = Actor::new(NOBODY);
+            wait_for_rest(&setup.device());
+            assert_eq!(actor.does("tree", &known), MANY.to_string());
+            if watcher.counters().now().silences == 0 {
+                continue;
+            }
+            for name in ["one", "other"] {
+                assert_eq!(actor.does("tree", &closed.join(name)), DIRECTORIES.to_string());
+            }
+            let follows = || directories_of_walk(&watcher, &closed) > 0;
+            assert!(until(follows), "{:?}", watcher.status());
+            if is_shown {
+                assert_eq!(watcher.counters().now().unlistable, 0, "{:?}", watcher.counters());
+            } else {
+                assert!(until(|| watcher.counters().now().unlistable > 0), "{:?}", watcher.counters());
+            }
+            seen = true;
+            break;
+        }
+        assert!(seen, "the disk has read in each of {ATTEMPTS} attempts");
+    }
 }

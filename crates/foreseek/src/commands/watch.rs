@@ -150,9 +150,10 @@ fn rows(status: &WatchStatus) -> Vec<(&'static str, String)> {
             .map(|it| ("watched", format!("{} ({}, device {})", it.mount.display(), it.kind, it.device))),
     );
     let opened = format!(
-        "{} directories ({} not examined, as the disk read nothing), {} files in walks; {} by processes that had ended; {} of this program",
+        "{} directories ({} not examined, as the disk read nothing; {} times none was reported for up to a second), {} files in walks; {} by processes that had ended; {} of this program",
         counted.directories_opened,
         counted.unexamined,
+        counted.silences,
         counted.files_opened,
         counted.gone,
         counted.passed_over

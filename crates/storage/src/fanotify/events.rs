@@ -10,7 +10,7 @@ use crate::handle::FileHandle;
 use std::os::fd::RawFd;
 
 /// The length of the structure that begins every event.
-const METADATA: usize = 24;
+pub(super) const METADATA: usize = 24;
 /// The length of a record's header: type, padding, length.
 const RECORD: usize = 4;
 /// The bytes of a record before the handle itself: header, file system, length and type of the handle.

@@ -1,7 +1,7 @@
 //! A fanotify group: its marks and its events.
 #![allow(unsafe_code)]
 
-use super::events::{Events, FileSystemId};
+use super::events::{Events, FileSystemId, METADATA};
 use crate::advice::last_error;
 use crate::handle::FileHandle;
 use rustix::io::Errno;
@@ -135,6 +135,14 @@ impl Group {
             });
         }
         read > 0
+    }
+
+    /// How many events are queued.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        // The kernel counts the bytes of what each event begins with, without its records.
+        let bytes = rustix::io::ioctl_fionread(&self.fd).unwrap_or(0);
+        usize::try_from(bytes).unwrap_or(usize::MAX) / METADATA
     }
 
     /// How often the queue overflowed.

@@ -242,6 +242,12 @@ for line in sys.stdin.buffer:
             result = str(len(os.listdir(path)))
         elif verb == b"tree":
             result = str(sum(len(files) for _, _, files in os.walk(path)))
+        elif verb == b"later":
+            all = [os.path.join(above, name) for above, _, names in os.walk(path) for name in names]
+            for name in all:
+                with open(name, "rb") as file:
+                    file.read()
+            result = str(len(all))
         elif verb == b"read":
             with open(path, "rb") as file:
                 result = str(len(file.read()))
