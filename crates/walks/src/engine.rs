@@ -1,5 +1,6 @@
 //! The engine: it is given events and the time, and returns a bounded number of commands.
 
+use crate::recognise::Visit;
 use crate::state::{State, WALKS_LIMIT};
 use crate::walk::Walk;
 use crate::{Commands, Event, Settings, Status};
@@ -31,10 +32,10 @@ impl Walks {
                 state.directory_opened(now, pid, directory, parent);
             }
             Event::DirectoryEntered { pid, directory, parent } => {
-                state.directory_passed(now, pid, directory, parent, false);
+                state.directory_passed(now, pid, directory, parent, Visit::Entered);
             }
             Event::OpenedBelow { pid, directory, parent } => {
-                state.directory_passed(now, pid, directory, parent, true);
+                state.directory_passed(now, pid, directory, parent, Visit::FromBelow);
             }
             Event::FileOpened { pid, directory, file } => state.file_opened(now, pid, directory, file),
             Event::LookedUp { pid, directory, node } => state.looked_up(now, pid, directory, node),

@@ -1,6 +1,9 @@
 //! Which directories a program has entered that opens files without listing directories: it has a list of files
 //! (`git grep`, a database of paths, a training job with a manifest).
 //!
+//! So has, for a while, a program whose opens of directories were not reported: then it is directories that it opens
+//! here, and those above are passed on as [`Event::OpenedBelow`](crate::Event::OpenedBelow).
+//!
 //! Its tree is not known. What is known are the directories of its files and those above them. The first directory
 //! begins a tree. Once the program opens a file elsewhere, the tree grows up to the nearest directory that holds both,
 //! [`RISE`] levels at a time at most. The root of a file system is given only if files are opened right in it: it
@@ -21,10 +24,10 @@ const RISE: usize = 3;
 /// A directory, and the one above it if it is known.
 pub type Visited = (Node, Option<Node>);
 
-/// What an open of a file shows.
+/// What an open of a file, or of a directory, shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// The directories to report as [`Event::DirectoryEntered`](crate::Event::DirectoryEntered), from the top down.
+    /// The directories to report, from the top down: [`Event::DirectoryEntered`](crate::Event::DirectoryEntered).
     pub visited: Vec<Visited>,
     /// How many files the process has opened in this tree.
     pub files: u64,
@@ -46,7 +49,7 @@ pub struct Entered {
 }
 
 impl Entered {
-    /// A process opened a file in the first of these directories; each of the others holds the one before it, and the last
+    /// A process opened a file in the first of these directories, or that directory; each of the others holds the one before it, and the last
     /// is the root of the file system.
     pub fn opened(&mut self, pid: ProcessId, directories: &[Node]) -> Opened {
         let Some(first) = directories.first().copied() else {

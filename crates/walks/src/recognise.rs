@@ -21,6 +21,17 @@ const LISTED_SHARE: u64 = 8;
 /// some files out, and the last opens may not be reported yet. As much of the walk must pass between two checks.
 pub(crate) const OVER: u64 = 16;
 
+/// How a program comes to a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Visit {
+    /// It opened the directory, to list it.
+    Opened,
+    /// It has a list of files, and opened one there or below.
+    Entered,
+    /// It opened directories below. Whether it has listed this one is not known: what it listed is in memory.
+    FromBelow,
+}
+
 impl State {
     /// A program opened a directory.
     pub(crate) fn directory_opened(
@@ -33,34 +44,34 @@ impl State {
         if let Some(over) = self.tree.key(node).and_then(|key| self.ends_with_top(key)) {
             self.end(over);
         }
-        self.visit(now, pid, node, parent, true);
+        self.visit(now, pid, node, parent, Visit::Opened);
     }
 
-    /// A program opened something in a directory, or below it. An open of the directory itself was not reported: there
-    /// was none, unless the program `lists`.
+    /// A program opened something in a directory, or below it. An open of the directory itself was not reported.
     pub(crate) fn directory_passed(
         &mut self,
         now: Instant,
         pid: ProcessId,
         node: Node,
         parent: Option<Node>,
-        lists: bool,
+        visit: Visit,
     ) {
         let known = self.tree.key(node).and_then(|key| self.tree.get(key));
         if !known.is_some_and(|directory| directory.opened) {
-            self.visit(now, pid, node, parent, lists);
+            self.visit(now, pid, node, parent, visit);
         }
     }
 
-    /// A program comes to a directory, and lists it itself or not.
-    fn visit(&mut self, now: Instant, pid: ProcessId, node: Node, parent: Option<Node>, lists: bool) {
+    /// A program comes to a directory.
+    fn visit(&mut self, now: Instant, pid: ProcessId, node: Node, parent: Option<Node>, visit: Visit) {
+        let lists = visit != Visit::Entered;
         let parent = parent.filter(|parent| *parent != node);
         let Some(key) = self.tree.key(node).or_else(|| self.begin(now, pid, node, parent)) else { return };
         let Some(directory) = self.tree.get_mut(key) else { return };
         let at = directory.walk as usize;
         directory.parent = directory.parent.or(parent);
         let first = !std::mem::replace(&mut directory.opened, true);
-        if lists && directory.entered {
+        if directory.entered && lists || directory.from_below && visit == Visit::Opened {
             directory.list_from = 0;
         }
         if first && lists && directory.listing == Listing::Never {
@@ -68,6 +79,7 @@ impl State {
             directory.listing = Listing::None;
         }
         directory.entered = !lists && (first || directory.entered);
+        directory.from_below = visit == Visit::FromBelow && (first || directory.from_below);
         directory.opener = Some(pid);
         if first {
             (directory.rank, self.ranks) = (self.ranks, self.ranks + 1);
@@ -84,6 +96,7 @@ impl State {
         let Some(walk) = &mut self.walks[at] else { return };
         (walk.clock, walk.last, walk.opened) = (walk.clock + 1, now, key);
         walk.has_list |= !lists;
+        walk.opens_directories |= lists;
         walk.program = program.or(walk.program);
         if first {
             walk.directories += 1;
@@ -179,7 +192,7 @@ impl State {
         let known = self.tree.key(node).and_then(|key| self.tree.get(key));
         let walk = known.filter(|it| !it.opened).and_then(|it| self.walks[it.walk as usize].as_ref());
         if walk.is_some_and(|walk| walk.has_list) {
-            self.visit(now, pid, node, None, false);
+            self.visit(now, pid, node, None, Visit::Entered);
         }
     }
 
@@ -294,7 +307,7 @@ impl State {
             return false;
         };
         let condition = match (condition, directory.opener) {
-            _ if directory.entered => ListCondition::InMemory,
+            _ if directory.entered || directory.from_below => ListCondition::InMemory,
             (ListCondition::Always, Some(opener)) if directory.opened => ListCondition::Opened(opener),
             _ => condition,
         };

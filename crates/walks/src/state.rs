@@ -252,6 +252,7 @@ impl State {
             held: walk.held,
             order: if walk.random { Some(RANDOM) } else { walk.usual().map(crate::order::Order::name) },
             has_list: walk.has_list,
+            opens_directories: walk.opens_directories,
             stopped: if walk.quiet.is_some() { Stopped::InMemory } else { walk.stopped },
         })
     }

@@ -50,6 +50,8 @@ pub struct WalkStatus {
     pub order: Option<&'static str>,
     /// Its programs have a list of files, and list no directories.
     pub has_list: bool,
+    /// Whether a program has opened directories of it to list them.
+    pub opens_directories: bool,
     /// Why nothing more is fetched.
     pub stopped: Stopped,
 }

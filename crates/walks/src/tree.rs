@@ -193,6 +193,8 @@ pub(crate) struct Directory {
     pub(crate) opened: bool,
     /// A program opened files in it or below it, and none has listed it: a listing may read from the device.
     pub(crate) entered: bool,
+    /// A program opened directories below it, and its own open was not reported.
+    pub(crate) from_below: bool,
     /// If it cannot be listed at present, that may change.
     pub(crate) may_ask_again: bool,
     /// Its walk's clock from which on a listing may be requested again.
@@ -241,6 +243,7 @@ impl Directory {
             unseen: false,
             opened: false,
             entered: false,
+            from_below: false,
             may_ask_again: false,
             list_from: 0,
             opener: None,

@@ -170,6 +170,8 @@ pub(crate) struct Walk {
     pub(crate) sample: Option<Sample>,
     /// Its programs open files without listing directories.
     pub(crate) has_list: bool,
+    /// A program has opened directories of it to list them.
+    pub(crate) opens_directories: bool,
     /// It was quiet once: the number of its opened files is not known.
     pub(crate) unseen: bool,
     pub(crate) program: Option<u64>,
@@ -239,6 +241,7 @@ impl Walk {
             again: 0,
             sample: None,
             has_list: false,
+            opens_directories: false,
             unseen: false,
             program: None,
             touched: FxHashSet::default(),
@@ -298,6 +301,7 @@ impl Walk {
         self.program = other.program.or(self.program);
         self.resident = self.resident.min(other.resident);
         self.has_list |= other.has_list;
+        self.opens_directories |= other.opens_directories;
         self.unseen |= other.unseen;
         self.missing |= other.missing;
         self.left.extend(other.left.drain(..));

@@ -3,11 +3,11 @@
 
 use crate::driver::{Driver, FileOpened, take};
 use crate::file_system::FileSystem;
-use crate::handles::{Chain, EnteredFile, entered_file};
+use crate::handles::{EnteredFile, entered_file};
 use crate::processes::Opener;
 use foreseek_seam::ProcessId;
 use foreseek_storage::fanotify::OpenEvent;
-use foreseek_walks::{Event, Node, Opened};
+use foreseek_walks::{Event, Opened};
 use std::sync::Arc;
 use std::time::Instant as Clock;
 
@@ -90,20 +90,11 @@ impl Driver {
         more
     }
 
-    /// Records a directory and those above it as reached by a user; returns their nodes.
-    pub(crate) fn reached(&self, chain: Chain, user: u32, at: Clock) -> Vec<Node> {
-        let nodes: Vec<Node> = chain.iter().map(|it| it.0).collect();
-        for (which, (node, handle)) in chain.into_iter().enumerate() {
-            self.shared.directories.reached(node, handle, nodes.get(which + 1).copied(), user, at);
-        }
-        nodes
-    }
-
     fn file_entered(&mut self, opened: FileEntered) {
         let FileEntered { file_system, entered: EnteredFile { file, directories }, process, opener } = opened;
         let (pid, now, at) = (ProcessId(process), self.now(), Clock::now());
         let user = opener.credentials.user;
-        let chain = self.reached(directories, user, at);
+        let chain = self.shared.directories.all_reached(directories, user, at);
         let Some(directory) = chain.first().copied() else { return };
         let Opened { visited, files } = self.entered.opened(pid, &chain);
         if files >= HELPED_FROM {

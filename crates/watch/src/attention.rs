@@ -5,9 +5,12 @@
 //! that finds its files in memory. Hence all opens of files are observed while the disk itself shows seeks: it is busy,
 //! with few and small reads, and no program that lists directories goes on meanwhile ([`Attention::look`]).
 //!
+//! It also begins with the first read after a time in which opens of directories were not reported ([`crate::silence`]).
+//!
 //! It ends when the disk is not busy so for [`LINGER`]. It ends, and begins again only after a pause, in two cases: where
 //! so many files are opened that they must be in memory, and where it has led to nothing for [`TRIAL`] (a database that
-//! reads from one file). Each pause is twice as long as the one before, until a trial has led to something.
+//! reads from one file). Each pause is twice as long as the one before, until a trial has led to something. A trial that
+//! waited for no seeks makes none longer.
 //!
 //! Pure: its inputs are counts and times.
 
@@ -37,8 +40,9 @@ const PAUSE_MOST: Nanos = Nanos::from_secs(600);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attention {
     last: Option<(Instant, DiskWork)>,
-    /// Since when all opens are observed.
+    /// Since when all opens are observed, and whether the seeks of the disk were not waited for.
     on: Option<Instant>,
+    at_once: bool,
     /// When the disk was last busy with seeks, and when it last led to something.
     seeking: Instant,
     gained: Instant,
@@ -56,6 +60,7 @@ impl Default for Attention {
         Self {
             last: None,
             on: None,
+            at_once: false,
             seeking: never,
             gained: never,
             used: 0,
@@ -98,7 +103,9 @@ impl Attention {
             (self.gained, self.pause) = (now, PAUSE);
         }
         match self.on {
-            None if self.seeking == now && self.until <= now && !others_walk => self.on = Some(now),
+            None if self.seeking == now && self.until <= now && !others_walk => {
+                (self.on, self.at_once) = (Some(now), false);
+            }
             None => {}
             Some(_) if self.seeking + LINGER < now => self.on = None,
             Some(since) => {
@@ -111,18 +118,23 @@ impl Attention {
         self.is_on()
     }
 
-    /// Begins at once: programs may read files whose directories they have opened without a report.
-    pub(crate) fn begin(&mut self, now: Instant) {
-        if self.until <= now && self.on.is_none() {
-            (self.on, self.seeking) = (Some(now), now);
+    /// Begins at once: programs may read files whose directories they have opened without a report. Returns whether that
+    /// changes anything.
+    pub(crate) fn begin(&mut self, now: Instant) -> bool {
+        let begins = self.until <= now && self.on.is_none();
+        if begins {
+            (self.on, self.at_once, self.seeking) = (Some(now), true, now);
         }
+        begins
     }
 
     /// Ends it for a while.
     pub(crate) fn pause(&mut self, now: Instant) {
         if self.on.take().is_some() {
             self.until = now + self.pause;
-            self.pause = (self.pause * 2).min(PAUSE_MOST);
+            if !self.at_once {
+                self.pause = (self.pause * 2).min(PAUSE_MOST);
+            }
         }
     }
 }
@@ -227,6 +239,17 @@ mod tests {
         disk.pass(SECOND, SEEKS, 10, true);
         assert_eq!(disk.attention.pause, PAUSE);
         assert_eq!(disk.pass(SECOND * 60, SEEKS, 10, true), 240);
+    }
+
+    #[test]
+    fn what_begins_at_once_makes_no_pause_longer() {
+        let mut disk = Disk::new();
+        for _ in 0..20 {
+            assert!(disk.attention.begin(disk.now) && !disk.attention.begin(disk.now));
+            assert!(disk.pass(PAUSE, SEEKS, 5000, false) < 3, "it is in vain");
+            disk.attention.until = disk.now;
+        }
+        assert_eq!(disk.attention.pause, PAUSE);
     }
 
     #[test]

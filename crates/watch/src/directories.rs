@@ -10,6 +10,7 @@
 //! those that have no listing and were not opened recently are dropped. If that is not enough, the user with the most
 //! gives up those without a listing, and then all.
 
+use crate::handles::Chain;
 use crate::participants::{Participants, RECENT, Rights, What, rights};
 use crate::room::Taken;
 use foreseek_places::{Entries, Entry};
@@ -313,6 +314,15 @@ impl Directories {
                 new
             }
         }
+    }
+
+    /// The same for a directory and those above it; returns their nodes.
+    pub(crate) fn all_reached(&self, chain: Chain, user: u32, now: Instant) -> Vec<Node> {
+        let nodes: Vec<Node> = chain.iter().map(|it| it.0).collect();
+        for (which, (node, handle)) in chain.into_iter().enumerate() {
+            self.reached(node, handle, nodes.get(which + 1).copied(), user, now);
+        }
+        nodes
     }
 
     /// Stores the listing of a directory; returns whether that is still known.

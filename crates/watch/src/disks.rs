@@ -12,7 +12,7 @@ use foreseek_places::{SharedDisk, costs_of};
 use foreseek_storage::fanotify::Marker;
 use foreseek_storage::{DeviceNumber, DiskLoad};
 use foreseek_units::{Bytes, Instant};
-use foreseek_walks::{Command, DeviceNo, Entry, Event, InodeReads, Placed, Settings, Stopped};
+use foreseek_walks::{Command, DeviceNo, Entry, Event, InodeReads, Placed, Settings, Stopped, WalkStatus};
 use rustc_hash::FxHashSet;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -156,11 +156,16 @@ impl Disks {
         all
     }
 
+    /// Whether a disk was found to read.
+    pub(crate) fn is_any_reading(&self) -> bool {
+        self.list.iter().any(|disk| disk.waiting.is_reading())
+    }
+
     /// Programs may have opened directories without a report: all opens of files are observed on the disks that read.
-    pub(crate) fn attend_at_once(&mut self, now: Instant) {
-        for disk in self.list.iter_mut().filter(|disk| disk.load.is_some() && !disk.waiting.rests()) {
-            disk.attention.begin(now);
-        }
+    /// Returns whether that changes anything.
+    pub(crate) fn attend_at_once(&mut self, now: Instant) -> bool {
+        let reading = self.list.iter_mut().filter(|disk| disk.load.is_some() && disk.waiting.is_reading());
+        reading.fold(false, |changed, disk| changed | disk.attention.begin(now))
     }
 
     /// When to look next even if there is no event until then.
@@ -276,9 +281,10 @@ impl Disk {
         }
         let before = self.attention.is_on();
         let walks = self.engine.status().walks;
-        let of_lists = walks.iter().filter(|walk| walk.has_list && walk.stopped != Stopped::InMemory);
+        let is_of_list = |walk: &&WalkStatus| walk.has_list && !walk.opens_directories;
+        let of_lists = walks.iter().filter(is_of_list).filter(|walk| walk.stopped != Stopped::InMemory);
         let used = of_lists.map(|walk| walk.used).sum();
-        let others = walks.iter().filter(|walk| !walk.has_list);
+        let others = walks.iter().filter(|walk| !is_of_list(walk));
         let listed = others.map(|walk| walk.directories + walk.files).sum();
         // Of a disk that is gone nothing is known.
         let work = self.load.as_ref().and_then(DiskLoad::work).unwrap_or_default();

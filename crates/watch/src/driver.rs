@@ -54,10 +54,13 @@ pub(crate) struct Driver {
     pub(crate) directories: Group,
     pub(crate) files: Group,
     pub(crate) all_files: Group,
-    /// The trees of programs that have a list of files, and of those whose opens of directories were not all reported.
+    /// The trees of programs that have a list of files.
     pub(crate) entered: Entered,
-    pub(crate) passed: Entered,
+    /// Those of programs that opened directories after a silence.
+    pub(crate) found_below: Entered,
     pub(crate) silence: Silence,
+    /// Reports could not begin again everywhere.
+    pub(crate) unmarked: bool,
     pub(crate) processes: Processes,
     pub(crate) watching: Watching,
     pub(crate) disks: Disks,
@@ -104,8 +107,9 @@ impl Driver {
                 Err(error) => self.watching.give_up(file_system, &self.directories, error.to_string()),
             }
         }
-        // All are marked again.
-        self.silence.end(self.now());
+        if self.silence.is_on() {
+            self.begin_reports();
+        }
         if !left.is_empty() || !new.is_empty() {
             self.set_window(self.budget.window());
             self.mark_all_files();
@@ -158,8 +162,8 @@ impl Driver {
             .disks
             .deadline()
             .map(|deadline| Duration::from_nanos((deadline.get()).saturating_sub(self.now().get())));
-        let looks = [self.disks.next_look(self.now()), self.silence.next_look(), Some(STATUS)];
-        let next_look = looks.into_iter().flatten().min().unwrap_or(STATUS);
+        let looks = [self.disks.next_look(self.now()), self.silence.next_look()];
+        let next_look = looks.into_iter().flatten().fold(STATUS, Duration::min);
         let mut wait = if busy { Duration::ZERO } else { until.unwrap_or(REST_PERIOD).min(next_look) };
         let mut ready = vec![PollFd::new(&self.mounts, PollFlags::PRI)];
         let pause = if self.disks.are_quiet() { QUIET_PAUSE } else { PAUSE };
@@ -179,7 +183,7 @@ impl Driver {
         // An interrupted wait is only a shorter one.
         let _ = poll(&mut ready, wait.as_ref());
         let changed = ready[0].revents().contains(PollFlags::PRI);
-        let first = may_wait && ready[1].revents().contains(PollFlags::IN);
+        let first = may_wait && !changed && ready[1].revents().contains(PollFlags::IN);
         drop(ready);
         if first {
             self.wait_for_more();
@@ -188,6 +192,9 @@ impl Driver {
     }
 
     fn rest(&mut self, now: Clock) {
+        if self.unmarked {
+            self.begin_reports();
+        }
         for file_system in self.watching.iter() {
             file_system.rest(now);
         }
@@ -290,20 +297,20 @@ impl Driver {
 
     fn directory_opened(&mut self, opened: DirectoryOpened) {
         let Some((node, parent)) = opened.find() else { return };
-        if opened.unsure {
-            self.pass_above(&opened);
+        let (pid, now) = (ProcessId(opened.process), self.now());
+        if let Some(name) = &opened.opener.name {
+            // It may come to another disk as well.
+            let user = opened.opener.credentials.user;
+            self.disks.notify_all(now, Event::Program { pid, user, name });
         }
-        let DirectoryOpened { file_system, handle, process, opener, at, recorded, .. } = opened;
-        let user = opener.credentials.user;
+        if opened.unsure {
+            self.found_below(&opened, parent);
+        }
+        let DirectoryOpened { file_system, handle, opener, at, recorded, .. } = opened;
         if recorded {
             self.shared.directories.found_above(node, handle, parent, &opener.credentials, at);
         } else {
             self.shared.directories.opened(node, handle, parent, opener.credentials, at);
-        }
-        let (pid, now) = (ProcessId(process), self.now());
-        if let Some(name) = opener.name {
-            // It may come to another disk as well.
-            self.disks.notify_all(now, Event::Program { pid, user, name: &name });
         }
         self.disks.notify(file_system.number, now, Event::DirectoryOpened { pid, directory: node, parent });
     }

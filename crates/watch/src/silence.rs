@@ -20,8 +20,8 @@ const WITHIN: Nanos = Nanos::from_millis(100);
 const LONGEST: Nanos = Nanos::from_secs(1);
 /// The time between two looks at the disks: a read or two.
 const LOOK: Duration = Duration::from_millis(10);
-/// For so long after a time without reports a directory may lie below one whose open was not reported. A walk opens each of
-/// its directories again and again from below in this time, if it is still at it.
+/// For so long after a time without reports a directory may lie below one whose open was not reported. A walk that goes on
+/// opens further directories below the same ones in this time.
 const UNSURE: Nanos = Nanos::from_secs(10);
 
 /// See the module's documentation.
@@ -57,7 +57,7 @@ impl Silence {
         self.since.is_some()
     }
 
-    /// Whether opens are to be reported again. `rest`: whether no disk reads.
+    /// Whether opens are to be reported again. `rest`: whether they may wait on all disks.
     pub(crate) fn is_over(&self, now: Instant, rest: bool) -> bool {
         self.since.is_some_and(|since| !rest || since + LONGEST <= now)
     }
@@ -71,8 +71,8 @@ impl Silence {
 
     /// Whether a disk reads for the first time since. Programs may read files whose directories were opened without a
     /// report. Says so once.
-    pub(crate) fn misses_reads(&mut self, now: Instant, rest: bool) -> bool {
-        let first = !rest && std::mem::take(&mut self.before_reads);
+    pub(crate) fn misses_reads(&mut self, now: Instant, reads: bool) -> bool {
+        let first = reads && std::mem::take(&mut self.before_reads);
         first && self.is_unsure(now)
     }
 
@@ -128,12 +128,12 @@ mod tests {
         assert!(!silence.is_unsure(START), "it has never begun");
         silence.begin(START);
         assert!(!silence.is_unsure(START), "all was reported until then");
-        assert!(!silence.misses_reads(START, true));
+        assert!(!silence.misses_reads(START, false));
         silence.end(START + MS);
-        assert!(!silence.misses_reads(START + MS, true));
-        assert!(silence.misses_reads(START + MS, false) && !silence.misses_reads(START + MS, false), "once");
+        assert!(!silence.misses_reads(START + MS, false));
+        assert!(silence.misses_reads(START + MS, true) && !silence.misses_reads(START + MS, true), "once");
         silence.begin(START);
-        assert!(!silence.misses_reads(START + UNSURE * 2, false), "long ago");
+        assert!(!silence.misses_reads(START + UNSURE * 2, true), "long ago");
         silence.end(START + MS);
         assert!(silence.is_unsure(START + UNSURE) && !silence.is_unsure(START + UNSURE + MS));
     }

@@ -5,7 +5,7 @@ use crate::file_system::FileSystem;
 use crate::handles::DirectoryOpened;
 use crate::silence::MANY;
 use foreseek_seam::ProcessId;
-use foreseek_walks::Event;
+use foreseek_walks::{Entered, Event, Node};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ impl Driver {
         for part in PARTS {
             std::thread::sleep(part);
             if self.directories.queued() >= MANY {
-                self.end_reports();
+                return self.end_reports();
             }
         }
     }
@@ -39,41 +39,47 @@ impl Driver {
                 self.directories.leave_directories(view.root());
             }
         }
+        let now = self.now();
+        if !self.silence.is_unsure(now) {
+            self.found_below = Entered::default();
+        }
         self.shared.counters.silences.add(1);
-        self.silence.begin(self.now());
+        self.silence.begin(now);
     }
 
     /// Begins reports again when it is time to.
     pub(crate) fn look_at_silence(&mut self) {
-        let (now, rest) = (self.now(), self.disks.all_rest());
-        if self.silence.is_over(now, rest) {
+        let now = self.now();
+        if self.silence.is_over(now, self.disks.all_rest()) {
             self.begin_reports();
-            self.silence.end(now);
         }
-        if self.silence.misses_reads(now, rest) {
-            self.disks.attend_at_once(now);
+        if self.silence.misses_reads(now, self.disks.is_any_reading()) && self.disks.attend_at_once(now) {
             self.mark_all_files();
         }
     }
 
-    fn begin_reports(&mut self) {
+    /// Begins reports on all file systems. Where that fails it is tried again every second: a file system may be unmounted by
+    /// now, or memory short.
+    pub(crate) fn begin_reports(&mut self) {
         let watch = |file_system: &Arc<FileSystem>| {
             file_system.view().and_then(|view| self.directories.watch_directories(view.root())).is_ok()
         };
-        // Each of them, also after one that failed.
         let failed = self.watching.iter().filter(|it| !watch(it)).count();
-        if failed > 0 {
-            // Unmounted, or out of memory: the next look at the mounts marks what is still there.
-            self.pace.changed();
-        }
+        self.unmarked = failed > 0;
+        self.silence.end(self.now());
     }
 
-    /// Passes those directories on in which a program has opened at least two, and whose own open may not have been reported.
-    pub(crate) fn pass_above(&mut self, opened: &DirectoryOpened) {
+    /// A program opened a directory after a silence. It may have opened those above in the silence. Passes those on below
+    /// which it opened another directory as well.
+    pub(crate) fn found_below(&mut self, opened: &DirectoryOpened, parent: Option<Node>) {
+        let directories = &self.shared.directories;
+        if parent.and_then(|parent| directories.get(parent)).is_some_and(|it| it.is_followed(opened.at)) {
+            return;
+        }
         let Some(chain) = opened.chain() else { return };
-        let nodes = self.reached(chain, opened.opener.credentials.user, opened.at);
+        let nodes = directories.all_reached(chain, opened.opener.credentials.user, opened.at);
         let (pid, now, number) = (ProcessId(opened.process), self.now(), opened.file_system.number);
-        let visited = self.passed.opened(pid, &nodes).visited;
+        let visited = self.found_below.opened(pid, &nodes).visited;
         for (directory, parent) in visited.into_iter().filter(|it| nodes.first() != Some(&it.0)) {
             // Whose rights count there is decided as if it had only been entered.
             self.shared.directories.visited(directory, opened.at);

@@ -43,6 +43,8 @@ pub(crate) struct Waiting<T> {
     looked: Option<Instant>,
     reads: Option<u64>,
     rests: bool,
+    /// Whether it did read at the last look at its reads.
+    is_reading: bool,
     /// When it last read.
     read: Instant,
 }
@@ -50,7 +52,15 @@ pub(crate) struct Waiting<T> {
 impl<T> Default for Waiting<T> {
     fn default() -> Self {
         let never = Instant::ZERO;
-        Self { list: VecDeque::new(), begun: never, looked: None, reads: None, rests: false, read: never }
+        Self {
+            list: VecDeque::new(),
+            begun: never,
+            looked: None,
+            reads: None,
+            rests: false,
+            is_reading: false,
+            read: never,
+        }
     }
 }
 
@@ -74,8 +84,14 @@ impl<T> Waiting<T> {
             if std::mem::replace(&mut self.reads, over) != over || in_flight {
                 self.read = now;
             }
-            self.read + REST <= now
+            self.is_reading = now < self.read + REST;
+            !self.is_reading
         };
+    }
+
+    /// Whether the disk was found to read.
+    pub(crate) fn is_reading(&self) -> bool {
+        self.is_reading
     }
 
     /// Whether opens wait.
@@ -151,6 +167,7 @@ mod tests {
             assert_eq!(waiting.take().count(), 0);
             waiting.look(now + REST, || may, || reads);
             assert!(!waiting.rests(), "{may} {reads:?}");
+            assert_eq!(waiting.is_reading(), may, "it was not looked at otherwise");
             assert_eq!(waiting.take().collect::<Vec<_>>(), [0]);
         }
         let (mut waiting, now) = resting();

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 /// Fewer than those whose opens are not all reported.
 const FEW: usize = 24;
-const DIRECTORIES: usize = 300;
+/// Listed in some tens of milliseconds.
+const DIRECTORIES: usize = 1000;
 const ATTEMPTS: usize = 6;
 /// To list so many takes many times as long as the watcher waits at first.
 const MANY: usize = 3000;
@@ -86,7 +87,7 @@ fn what_is_in_memory_is_not_examined_until_the_disk_reads() {
             counted()
         );
     }
-    panic!("the disk has read in each of {ATTEMPTS} attempts");
+    panic!("the disk has read, or the watcher was late, in each of {ATTEMPTS} attempts");
 }
 
 #[test]
@@ -117,17 +118,17 @@ fn many_opens_in_memory_are_not_reported() {
         let before = reads(&setup.device());
         assert_eq!(actor.does("tree", &top), MANY.to_string());
         let reported = counted();
-        if reads(&setup.device()) != before {
+        if reads(&setup.device()) != before || reported.silences == 0 {
             continue;
         }
-        assert!(reported.silences > 0 && reported.directories_opened < MANY as u64 / 2, "{reported:?}");
+        assert!(reported.directories_opened < MANY as u64 / 2, "{reported:?}");
         // It has ended, and is over after a second.
         std::thread::sleep(Duration::from_millis(1500));
         let opened = counted().directories_opened;
         assert_eq!(actor.does("list", &top), MANY.to_string());
         return assert!(until(|| counted().directories_opened > opened), "{:?}", counted());
     }
-    panic!("the disk has read in each of {ATTEMPTS} attempts");
+    panic!("the disk has read, or the watcher was late, in each of {ATTEMPTS} attempts");
 }
 
 #[test]
@@ -147,11 +148,15 @@ fn files_are_seen_whose_directories_were_all_opened_without_a_report() {
         if counted().silences == 0 {
             continue;
         }
+        let before = counted().directories_opened;
         assert_eq!(actor.does("later", &then), MANY.to_string());
+        if counted().directories_opened - before > MANY as u64 / 2 {
+            continue;
+        }
         let seen = || counted().files_opened > MANY as u64 / 10;
         return assert!(until(seen), "{:?}", counted());
     }
-    panic!("the disk has read in each of {ATTEMPTS} attempts");
+    panic!("the disk has read, or the watcher was late, in each of {ATTEMPTS} attempts");
 }
 
 /// The walk is known from its first reads on, though most of what it has opened until then was not reported: neither are
@@ -179,11 +184,11 @@ fn a_walk_that_comes_to_the_end_of_what_is_in_memory_is_followed() {
         if silent.silences == 0 {
             continue;
         }
-        let half = DIRECTORIES as u64 / 2;
-        let follows = || directories_of_walk(&watcher, &unknown) >= half;
+        let many = DIRECTORIES as u64 / 4;
+        let follows = || directories_of_walk(&watcher, &unknown) >= many;
         return assert!(until(follows), "{:?} {:?}", watcher.status(), counted());
     }
-    panic!("the disk has read in each of {ATTEMPTS} attempts");
+    panic!("the disk has read, or the watcher was late, in each of {ATTEMPTS} attempts");
 }
 
 /// A directory above those that a program opens may be one that it cannot list.
@@ -213,14 +218,11 @@ fn a_directory_found_from_below_is_listed_only_for_those_who_may() {
             }
             let follows = || directories_of_walk(&watcher, &closed) > 0;
             assert!(until(follows), "{:?}", watcher.status());
-            if is_shown {
-                assert_eq!(watcher.counters().now().unlistable, 0, "{:?}", watcher.counters());
-            } else {
-                assert!(until(|| watcher.counters().now().unlistable > 0), "{:?}", watcher.counters());
-            }
+            let denied = || watcher.counters().now().denied > 0;
+            assert!(if is_shown { !denied() } else { until(denied) }, "{is_shown} {:?}", watcher.counters());
             seen = true;
             break;
         }
-        assert!(seen, "the disk has read in each of {ATTEMPTS} attempts");
+        assert!(seen, "the disk has read, or the watcher was late, in each of {ATTEMPTS} attempts");
     }
 }

@@ -150,10 +150,9 @@ fn rows(status: &WatchStatus) -> Vec<(&'static str, String)> {
             .map(|it| ("watched", format!("{} ({}, device {})", it.mount.display(), it.kind, it.device))),
     );
     let opened = format!(
-        "{} directories ({} not examined, as the disk read nothing; {} times none was reported for up to a second), {} files in walks; {} by processes that had ended; {} of this program",
+        "{} directories ({} not examined, as the disk read nothing), {} files in walks; {} by processes that had ended; {} of this program",
         counted.directories_opened,
         counted.unexamined,
-        counted.silences,
         counted.files_opened,
         counted.gone,
         counted.passed_over
@@ -176,6 +175,13 @@ fn rows(status: &WatchStatus) -> Vec<(&'static str, String)> {
     );
     rows.extend([
         ("opened", opened),
+        (
+            "not reported",
+            format!(
+                "{} times for up to a second, as programs found many directories in memory",
+                counted.silences
+            ),
+        ),
         ("events lost", format!("{} times", counted.overflows)),
         ("read ahead", read),
         ("used of it", used),

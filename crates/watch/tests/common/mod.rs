@@ -243,11 +243,11 @@ for line in sys.stdin.buffer:
         elif verb == b"tree":
             result = str(sum(len(files) for _, _, files in os.walk(path)))
         elif verb == b"later":
-            all = [os.path.join(above, name) for above, _, names in os.walk(path) for name in names]
-            for name in all:
+            files = [os.path.join(above, name) for above, _, names in os.walk(path) for name in names]
+            for name in files:
                 with open(name, "rb") as file:
                     file.read()
-            result = str(len(all))
+            result = str(len(files))
         elif verb == b"read":
             with open(path, "rb") as file:
                 result = str(len(file.read()))
