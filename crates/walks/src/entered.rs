@@ -49,8 +49,8 @@ pub struct Entered {
 }
 
 impl Entered {
-    /// A process opened a file in the first of these directories, or that directory; each of the others holds the one before it, and the last
-    /// is the root of the file system.
+    /// A process opened a file in the first of these directories, or that directory. Each of the others holds the one before
+    /// it, and the last is the root of the file system.
     pub fn opened(&mut self, pid: ProcessId, directories: &[Node]) -> Opened {
         let Some(first) = directories.first().copied() else {
             return Opened { visited: Vec::new(), files: 0 };

@@ -57,7 +57,7 @@ pub(crate) struct Driver {
     /// The trees of programs that have a list of files.
     pub(crate) entered: Entered,
     /// Those of programs that opened directories after a silence.
-    pub(crate) found_below: Entered,
+    pub(crate) after_silence: Entered,
     pub(crate) silence: Silence,
     /// Reports could not begin again everywhere.
     pub(crate) unmarked: bool,

@@ -41,7 +41,7 @@ impl Driver {
         }
         let now = self.now();
         if !self.silence.is_unsure(now) {
-            self.found_below = Entered::default();
+            self.after_silence = Entered::default();
         }
         self.shared.counters.silences.add(1);
         self.silence.begin(now);
@@ -79,7 +79,7 @@ impl Driver {
         let Some(chain) = opened.chain() else { return };
         let nodes = directories.all_reached(chain, opened.opener.credentials.user, opened.at);
         let (pid, now, number) = (ProcessId(opened.process), self.now(), opened.file_system.number);
-        let visited = self.found_below.opened(pid, &nodes).visited;
+        let visited = self.after_silence.opened(pid, &nodes).visited;
         for (directory, parent) in visited.into_iter().filter(|it| nodes.first() != Some(&it.0)) {
             // Whose rights count there is decided as if it had only been entered.
             self.shared.directories.visited(directory, opened.at);

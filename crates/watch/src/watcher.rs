@@ -90,7 +90,7 @@ impl Watcher {
             files,
             all_files,
             entered: Entered::default(),
-            found_below: Entered::default(),
+            after_silence: Entered::default(),
             silence: Silence::default(),
             unmarked: false,
             processes: Processes::default(),
