@@ -1,7 +1,7 @@
 //! The engine: it is given events and the time, and returns a bounded number of commands.
 
-use crate::recognise::Visit;
 use crate::state::{State, WALKS_LIMIT};
+use crate::tree::Visit;
 use crate::walk::Walk;
 use crate::{Commands, Event, Settings, Status};
 use foreseek_units::{DeviceCosts, Instant, Nanos};

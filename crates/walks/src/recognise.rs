@@ -4,7 +4,7 @@ use crate::ledger::Earned;
 use crate::order::SLACK;
 use crate::plan::FILES_FIRST;
 use crate::state::{About, State, WALKS_LIMIT};
-use crate::tree::{CHAIN_LIMIT, DEPTH_LIMIT, Directory, EARLY_LIMIT, Key, Listing, flag};
+use crate::tree::{CHAIN_LIMIT, DEPTH_LIMIT, Directory, EARLY_LIMIT, Key, Listing, Visit, flag};
 use crate::walk::{ACTIVE, Walk};
 use crate::{Command, InDirectory, Kind, LISTS_LIMIT, ListCondition, Node};
 use foreseek_seam::{Extent, ProcessId};
@@ -20,17 +20,6 @@ const LISTED_SHARE: u64 = 8;
 /// A walk is over if its top is opened again when no more than this part of it is left: a sixteenth. Programs leave
 /// some files out, and the last opens may not be reported yet. As much of the walk must pass between two checks.
 pub(crate) const OVER: u64 = 16;
-
-/// How a program comes to a directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Visit {
-    /// It opened the directory, to list it.
-    Opened,
-    /// It has a list of files, and opened one there or below.
-    Entered,
-    /// It opened directories below. Whether it has listed this one is not known: what it listed is in memory.
-    FromBelow,
-}
 
 impl State {
     /// A program opened a directory.
@@ -71,15 +60,16 @@ impl State {
         let at = directory.walk as usize;
         directory.parent = directory.parent.or(parent);
         let first = !std::mem::replace(&mut directory.opened, true);
-        if directory.entered && lists || directory.from_below && visit == Visit::Opened {
+        if visit == Visit::Opened && directory.visit != Visit::Opened {
             directory.list_from = 0;
         }
         if first && lists && directory.listing == Listing::Never {
             // It could not be listed ahead of its program. The rights of others may have counted then.
             directory.listing = Listing::None;
         }
-        directory.entered = !lists && (first || directory.entered);
-        directory.from_below = visit == Visit::FromBelow && (first || directory.from_below);
+        if first || visit == Visit::Opened {
+            directory.visit = visit;
+        }
         directory.opener = Some(pid);
         if first {
             (directory.rank, self.ranks) = (self.ranks, self.ranks + 1);
@@ -281,7 +271,7 @@ impl State {
             // Those of a list may be known below others that are not.
             let opened = self.tree.get(here).filter(|it| it.opened);
             let opened = opened.filter(|it| has_list || it.listing == Listing::None);
-            let may = opened.is_some_and(|it| is_walk_of_list || !it.entered);
+            let may = opened.is_some_and(|it| is_walk_of_list || it.visit != Visit::Entered);
             next = opened.and_then(|it| it.parent).and_then(|parent| self.tree.key(parent));
             // The program may be about to list the directory that it has just opened. Below the top, a
             // directory at its beginning may have been listed and rewound, as Python does it.
@@ -307,7 +297,7 @@ impl State {
             return false;
         };
         let condition = match (condition, directory.opener) {
-            _ if directory.entered || directory.from_below => ListCondition::InMemory,
+            _ if directory.visit != Visit::Opened => ListCondition::InMemory,
             (ListCondition::Always, Some(opener)) if directory.opened => ListCondition::Opened(opener),
             _ => condition,
         };

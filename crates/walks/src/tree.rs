@@ -172,6 +172,17 @@ pub(crate) enum Listing {
     Never,
 }
 
+/// How a program comes to a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Visit {
+    /// It opened the directory, to list it.
+    Opened,
+    /// It has a list of files, and opened one there or below.
+    Entered,
+    /// It opened directories below. Whether it has listed this one is not known: what it listed is in memory.
+    FromBelow,
+}
+
 /// A directory. A [`Key`] always finds the same one.
 #[derive(Clone, Debug)]
 pub(crate) struct Directory {
@@ -189,12 +200,10 @@ pub(crate) struct Directory {
     pub(crate) unplaced: Option<u64>,
     /// Files may have been opened in it without a report.
     pub(crate) unseen: bool,
-    /// A program opened it.
+    /// A program came to it.
     pub(crate) opened: bool,
-    /// A program opened files in it or below it, and none has listed it: a listing may read from the device.
-    pub(crate) entered: bool,
-    /// A program opened directories below it, and its own open was not reported.
-    pub(crate) from_below: bool,
+    /// How. Unless a program has opened it to list it, a listing may read from the device.
+    pub(crate) visit: Visit,
     /// If it cannot be listed at present, that may change.
     pub(crate) may_ask_again: bool,
     /// Its walk's clock from which on a listing may be requested again.
@@ -242,8 +251,7 @@ impl Directory {
             unplaced: None,
             unseen: false,
             opened: false,
-            entered: false,
-            from_below: false,
+            visit: Visit::Opened,
             may_ask_again: false,
             list_from: 0,
             opener: None,

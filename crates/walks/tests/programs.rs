@@ -1176,7 +1176,7 @@ fn an_opened_directory_that_is_not_listed_is_asked_for_again() {
     assert_eq!(asked, [2, 10, 18, 26, 34]);
 }
 
-/// A driver that reported nothing for a while tells which directories hold those that are opened then. The walk goes on
+/// A driver that reported nothing for a while reports the directories that hold those that are opened then. The walk goes on
 /// from there, as if their opens had been reported.
 #[test]
 fn a_walk_is_found_from_below() {

@@ -44,7 +44,7 @@ const ANSWERS: usize = 64;
 const PAUSE: Duration = Duration::from_millis(2);
 /// The same while programs find everything in memory. They open a hundred directories in this time. While disks
 /// read nothing the first event after a pause waits as long: programs that read little have ended by then.
-const QUIET_PAUSE: Duration = Duration::from_millis(10);
+pub(crate) const QUIET_PAUSE: Duration = Duration::from_millis(10);
 /// How often the status is updated while there are events.
 const STATUS: Duration = Duration::from_millis(100);
 

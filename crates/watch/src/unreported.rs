@@ -1,22 +1,23 @@
 //! Opens of directories that are not reported, while programs find everything in memory ([`crate::silence`]).
 
-use crate::driver::Driver;
+use crate::driver::{Driver, QUIET_PAUSE};
 use crate::file_system::FileSystem;
 use crate::handles::DirectoryOpened;
 use crate::silence::MANY;
 use foreseek_seam::ProcessId;
 use foreseek_walks::{Entered, Event, Node};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant as Clock};
 
-/// The first event waits so long while no disk reads, in parts. The length of the queue is looked at after each.
-const PARTS: [Duration; 3] = [Duration::from_millis(1), Duration::from_millis(2), Duration::from_millis(7)];
+/// While the first event waits, the length of the queue is looked at after these times.
+const LOOKS: [Duration; 3] = [Duration::from_millis(1), Duration::from_millis(3), QUIET_PAUSE];
 
 impl Driver {
     /// While no disk reads: waits for the program that caused an event to end, which is then not looked up.
     pub(crate) fn wait_for_more(&mut self) {
-        for part in PARTS {
-            std::thread::sleep(part);
+        let begun = Clock::now();
+        for look in LOOKS {
+            std::thread::sleep(look.saturating_sub(begun.elapsed()));
             if self.directories.queued() >= MANY {
                 return self.end_reports();
             }

@@ -17,6 +17,7 @@ const FEW: usize = 24;
 /// Listed in some tens of milliseconds.
 const DIRECTORIES: usize = 1000;
 const ATTEMPTS: usize = 6;
+const LATE: &str = "the disk has read, or the watcher was late, in each attempt";
 /// To list so many takes many times as long as the watcher waits at first.
 const MANY: usize = 3000;
 
@@ -55,6 +56,19 @@ fn directories_of_walk(watcher: &Watcher, path: &Path) -> u64 {
     holds.map(|walk| walk.directories).max().unwrap_or(0)
 }
 
+/// A watcher, and a program that has just listed a tree in memory, so that opens of directories are not reported. Lists that
+/// tree before, and has `also` listed. `None` if the watcher was late.
+fn silence(setup: &Setup, user: u32, top: &Path, also: impl FnOnce()) -> Option<(Watcher, Actor)> {
+    setup.cold();
+    list(top);
+    also();
+    let watcher = setup.watch_as_users_do();
+    let mut actor = Actor::new(user);
+    wait_for_rest(&setup.device());
+    assert_eq!(actor.does("tree", top), MANY.to_string());
+    (watcher.counters().now().silences > 0).then_some((watcher, actor))
+}
+
 #[test]
 fn what_is_in_memory_is_not_examined_until_the_disk_reads() {
     let Some(setup) = Setup::new() else { return };
@@ -87,7 +101,7 @@ fn what_is_in_memory_is_not_examined_until_the_disk_reads() {
             counted()
         );
     }
-    panic!("the disk has read, or the watcher was late, in each of {ATTEMPTS} attempts");
+    panic!("{LATE}");
 }
 
 #[test]
@@ -128,7 +142,7 @@ fn many_opens_in_memory_are_not_reported() {
         assert_eq!(actor.does("list", &top), MANY.to_string());
         return assert!(until(|| counted().directories_opened > opened), "{:?}", counted());
     }
-    panic!("the disk has read, or the watcher was late, in each of {ATTEMPTS} attempts");
+    panic!("{LATE}");
 }
 
 #[test]
@@ -138,16 +152,8 @@ fn files_are_seen_whose_directories_were_all_opened_without_a_report() {
     tree(&first, MANY);
     tree(&then, MANY);
     for _ in 0..ATTEMPTS {
-        setup.cold();
-        [&first, &then].into_iter().for_each(|top| list(top));
-        let watcher = setup.watch_as_users_do();
+        let Some((watcher, mut actor)) = silence(&setup, 0, &first, || list(&then)) else { continue };
         let counted = || watcher.counters().now();
-        let mut actor = Actor::new(0);
-        wait_for_rest(&setup.device());
-        assert_eq!(actor.does("tree", &first), MANY.to_string());
-        if counted().silences == 0 {
-            continue;
-        }
         let before = counted().directories_opened;
         assert_eq!(actor.does("later", &then), MANY.to_string());
         if counted().directories_opened - before > MANY as u64 / 2 {
@@ -156,7 +162,7 @@ fn files_are_seen_whose_directories_were_all_opened_without_a_report() {
         let seen = || counted().files_opened > MANY as u64 / 10;
         return assert!(until(seen), "{:?}", counted());
     }
-    panic!("the disk has read, or the watcher was late, in each of {ATTEMPTS} attempts");
+    panic!("{LATE}");
 }
 
 /// The walk is known from its first reads on, though most of what it has opened until then was not reported: neither are
@@ -168,27 +174,14 @@ fn a_walk_that_comes_to_the_end_of_what_is_in_memory_is_followed() {
     let (known, unknown) = (top.join("a"), top.join("b/c"));
     tree(&known, MANY);
     tree(&unknown, DIRECTORIES);
-    for _ in 0..ATTEMPTS {
-        setup.cold();
-        list(&known);
-        let listed = fs::read_dir(&unknown).expect("there").count();
-        assert_eq!(listed, DIRECTORIES);
-        let watcher = setup.watch_as_users_do();
-        let counted = || watcher.counters().now();
-        let mut actor = Actor::new(0);
-        wait_for_rest(&setup.device());
-        assert_eq!(actor.does("tree", &known), MANY.to_string());
-        let silent = counted();
-        // Its directories are known by name, but are not in memory.
-        assert_eq!(actor.does("tree", &top.join("b")), DIRECTORIES.to_string());
-        if silent.silences == 0 {
-            continue;
-        }
-        let many = DIRECTORIES as u64 / 4;
-        let follows = || directories_of_walk(&watcher, &unknown) >= many;
-        return assert!(until(follows), "{:?} {:?}", watcher.status(), counted());
-    }
-    panic!("the disk has read, or the watcher was late, in each of {ATTEMPTS} attempts");
+    // Its directories are known by name, but are not in memory.
+    let names = || assert_eq!(fs::read_dir(&unknown).expect("there").count(), DIRECTORIES);
+    let silence = || silence(&setup, 0, &known, names);
+    let (watcher, mut actor) = (0..ATTEMPTS).find_map(|_| silence()).expect(LATE);
+    assert_eq!(actor.does("tree", &top.join("b")), DIRECTORIES.to_string());
+    let many = DIRECTORIES as u64 / 4;
+    let follows = || directories_of_walk(&watcher, &unknown) >= many;
+    assert!(until(follows), "{:?} {:?}", watcher.status(), watcher.counters());
 }
 
 /// A directory above those that a program opens may be one that it cannot list.
@@ -202,27 +195,14 @@ fn a_directory_found_from_below_is_listed_only_for_those_who_may() {
     for (mode, is_shown) in [(0o711, false), (0o755, true)] {
         permissions.set_mode(mode);
         fs::set_permissions(&closed, permissions.clone()).expect("ours");
-        let mut seen = false;
-        for _ in 0..ATTEMPTS {
-            setup.cold();
-            list(&known);
-            let watcher = setup.watch_as_users_do();
-            let mut actor = Actor::new(NOBODY);
-            wait_for_rest(&setup.device());
-            assert_eq!(actor.does("tree", &known), MANY.to_string());
-            if watcher.counters().now().silences == 0 {
-                continue;
-            }
-            for name in ["one", "other"] {
-                assert_eq!(actor.does("tree", &closed.join(name)), DIRECTORIES.to_string());
-            }
-            let follows = || directories_of_walk(&watcher, &closed) > 0;
-            assert!(until(follows), "{:?}", watcher.status());
-            let denied = || watcher.counters().now().denied > 0;
-            assert!(if is_shown { !denied() } else { until(denied) }, "{is_shown} {:?}", watcher.counters());
-            seen = true;
-            break;
+        let silence = || silence(&setup, NOBODY, &known, || ());
+        let (watcher, mut actor) = (0..ATTEMPTS).find_map(|_| silence()).expect(LATE);
+        for name in ["one", "other"] {
+            assert_eq!(actor.does("tree", &closed.join(name)), DIRECTORIES.to_string());
         }
-        assert!(seen, "the disk has read, or the watcher was late, in each of {ATTEMPTS} attempts");
+        let follows = || directories_of_walk(&watcher, &closed) > 0;
+        assert!(until(follows), "{:?}", watcher.status());
+        let denied = || watcher.counters().now().denied > 0;
+        assert!(if is_shown { !denied() } else { until(denied) }, "{is_shown} {:?}", watcher.counters());
     }
 }
