@@ -14,7 +14,7 @@ use std::str::FromStr;
 pub(crate) const SHELL: [&str; 4] = ["bash", "-o", "pipefail", "-c"];
 
 /// What a program reads of contents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Contents {
     /// Nothing: names, sizes and times alone.
     None,
