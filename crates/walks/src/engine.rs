@@ -1,10 +1,11 @@
 //! The engine: it is given events and the time, and returns a bounded number of commands.
 
+use crate::plan::FILES_FIRST;
 use crate::state::{State, WALKS_LIMIT};
 use crate::tree::Visit;
 use crate::walk::Walk;
 use crate::{Commands, Event, Settings, Status};
-use foreseek_units::{DeviceCosts, Instant, Nanos};
+use foreseek_units::{Bytes, DeviceCosts, Instant, Nanos};
 use std::fmt;
 use std::sync::Arc;
 
@@ -78,6 +79,19 @@ impl Walks {
     pub fn is_at_rest(&self, now: Instant, within: Nanos) -> bool {
         let uses = |walk: &Walk| walk.last + within >= now && !walk.has_used_all();
         self.state.outbox.is_empty() && self.state.live().all(|walk| !walk.is_fetching() && !uses(walk))
+    }
+
+    /// The bytes that are held at present.
+    #[must_use]
+    pub fn held(&self) -> Bytes {
+        self.state.held
+    }
+
+    /// Whether memory may be needed: for what is held, or for a program that reads files.
+    #[must_use]
+    pub fn needs_memory(&self) -> bool {
+        let reads = |walk: &Walk| walk.files >= FILES_FIRST && walk.quiet.is_none();
+        !self.state.held.is_zero() || self.state.live().any(reads)
     }
 
     /// The present status.

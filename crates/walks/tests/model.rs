@@ -8,7 +8,7 @@ use foreseek_seam::{Extent, FetchId, ProcessId};
 use foreseek_units::{Bytes, Instant, Lba, Nanos, PageIndex, Pages};
 use foreseek_walks::{
     COMMANDS_LIMIT, Command, Commands, Entry, Event, InDirectory, InodeReads, Kind, NODES_LIMIT, Node,
-    Outcome, PARTS_LIMIT, Placed, Settings, Walks,
+    Outcome, PARTS_LIMIT, Placed, Settings, Stopped, WalkStatus, Walks,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -147,6 +147,10 @@ impl Driver {
         prop_assert!(status.allowance <= allowance);
         let held: Bytes = status.walks.iter().map(|walk| walk.held).sum();
         prop_assert_eq!(status.held, held);
+        prop_assert_eq!(self.walks.held(), held);
+        let reads = |walk: &WalkStatus| walk.files >= 8 && walk.stopped != Stopped::InMemory;
+        let needs = !held.is_zero() || status.walks.iter().any(reads);
+        prop_assert_eq!(self.walks.needs_memory(), needs, "{:?}", status);
         prop_assert!(status.walks.iter().all(|walk| walk.used + walk.wasted <= walk.fetched), "{status:?}");
         Ok(())
     }

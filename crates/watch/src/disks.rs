@@ -5,9 +5,10 @@ use crate::engine::MakeEngine;
 use crate::error::{Error, Result};
 use crate::file_system::FileSystem;
 use crate::handles::DirectoryOpened;
+use crate::parts::{is_news, parts};
 use crate::waiting::Waiting;
 use crate::work::{Answer, Shared, Workers};
-use crate::{Engine, Options};
+use crate::{Demand, Engine, Options};
 use foreseek_places::{SharedDisk, costs_of};
 use foreseek_storage::fanotify::Marker;
 use foreseek_storage::{DeviceNumber, DiskLoad};
@@ -38,6 +39,8 @@ pub(crate) struct Disk {
     /// Opens of directories that wait until it reads.
     waiting: Waiting<DirectoryOpened>,
     file_systems: FxHashSet<DeviceNo>,
+    /// Its part of the window.
+    pub(crate) part: Bytes,
 }
 
 /// All of them.
@@ -96,6 +99,7 @@ impl Disks {
             ended: 0,
             waiting: Waiting::default(),
             file_systems,
+            part: window,
         });
         Ok(())
     }
@@ -190,6 +194,17 @@ impl Disks {
     pub(crate) fn notify_all(&mut self, now: Instant, event: Event<'_>) {
         for disk in &mut self.list {
             disk.notify(now, event, &self.shared, self.marker.as_deref());
+        }
+    }
+
+    /// Tells each disk its part of the window, where that has changed.
+    pub(crate) fn divide(&mut self, now: Instant, window: Bytes) {
+        let demands: Vec<Demand> = self.list.iter().map(|disk| disk.engine.demand()).collect();
+        for (disk, part) in self.list.iter_mut().zip(parts(window, &demands)) {
+            if is_news(window, disk.part, part) {
+                disk.part = part;
+                disk.notify(now, Event::Budget { bytes: part }, &self.shared, self.marker.as_deref());
+            }
         }
     }
 

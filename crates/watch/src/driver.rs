@@ -145,6 +145,7 @@ impl Driver {
             self.handle_overflow();
             let now = self.now();
             busy = self.disks.answer(now, ANSWERS) || more;
+            self.disks.divide(now, self.window);
             if rested.elapsed() >= REST_PERIOD {
                 rested = Clock::now();
                 self.rest(rested);
@@ -206,13 +207,11 @@ impl Driver {
         }
     }
 
-    /// Sets the window; each disk gets an equal part.
+    /// Sets the window of all disks together.
     fn set_window(&mut self, window: Bytes) {
         self.window = window;
         *self.shared.allowance.lock().unwrap_or_else(PoisonError::into_inner) = window;
-        let now = self.now();
-        let disks = self.disks.list.len().max(1) as u64;
-        self.disks.notify_all(now, Event::Budget { bytes: window / disks });
+        self.disks.divide(self.now(), window);
     }
 
     fn handle_overflow(&mut self) {
@@ -354,7 +353,8 @@ impl Driver {
             let engine = disk.engine.status();
             let tops = engine.walks.iter().map(|walk| walk.top).collect();
             let ended = disk.ended();
-            (DiskStatus::of(disk.number.to_string(), &engine, &disk.shared, disk.observes_all(), ended), tops)
+            let number = disk.number.to_string();
+            (DiskStatus::of(number, &engine, disk.part, &disk.shared, disk.observes_all(), ended), tops)
         };
         let mut watched: Vec<Watched> = self
             .watching

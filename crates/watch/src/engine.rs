@@ -1,9 +1,18 @@
 //! The engine of a disk, as the driver calls it.
 
-use foreseek_units::{DeviceCosts, Instant, Nanos};
+use foreseek_units::{Bytes, DeviceCosts, Instant, Nanos};
 use foreseek_walks::{Command, Commands, Event, Settings, Status, Walks};
 use std::fmt::Debug;
 use std::sync::Arc;
+
+/// What an engine has of the memory, and whether it needs a part of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// Bytes that were fetched and not used yet.
+    pub held: Bytes,
+    /// Whether programs may need more.
+    pub needs_memory: bool,
+}
 
 /// Decides what is fetched for walks. [`Walks`] is the default.
 pub trait Engine: Send + Debug {
@@ -18,6 +27,11 @@ pub trait Engine: Send + Debug {
     /// Whether it needs to know of no opens while its disk reads nothing.
     fn is_at_rest(&self, _now: Instant) -> bool {
         false
+    }
+    /// The bytes that it holds, and whether it may need memory.
+    fn demand(&self) -> Demand {
+        let status = self.status();
+        Demand { held: status.held, needs_memory: !status.walks.is_empty() }
     }
     /// Its status.
     fn status(&self) -> Status;
@@ -45,6 +59,10 @@ impl Engine for Walks {
 
     fn is_at_rest(&self, now: Instant) -> bool {
         Walks::is_at_rest(self, now, PAUSES)
+    }
+
+    fn demand(&self) -> Demand {
+        Demand { held: self.held(), needs_memory: self.needs_memory() }
     }
 
     fn status(&self) -> Status {

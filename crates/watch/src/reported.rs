@@ -252,7 +252,7 @@ impl Listener {
                 if self.budget.is_due(rested) {
                     let window = window_of(&mut self.budget);
                     self.set_allowance();
-                    self.disks.notify_all(now, Event::Budget { bytes: window });
+                    self.disks.divide(now, window);
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::counters::CounterValues;
 use foreseek_places::SharedDisk;
+use foreseek_units::Bytes;
 use foreseek_walks::{Node, Status as Engine, Stopped};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -107,6 +108,9 @@ pub struct Disk {
     pub wasted_bytes: u64,
     /// Of these, in memory and not used yet.
     pub held_bytes: u64,
+    /// How much may be held: its part of the memory limit.
+    #[serde(default)]
+    pub part_bytes: u64,
     /// Whether other programs than those that walk are known to read from it; `None` where that is not visible.
     #[serde(default)]
     pub others_read: Option<bool>,
@@ -171,6 +175,7 @@ impl Disk {
     pub(crate) fn of(
         device: String,
         engine: &Engine,
+        part: Bytes,
         shared: &SharedDisk,
         all_opens: bool,
         failed_threads: Vec<String>,
@@ -197,6 +202,7 @@ impl Disk {
             used_bytes: engine.used.get(),
             wasted_bytes: engine.wasted.get(),
             held_bytes: engine.held.get(),
+            part_bytes: part.get(),
             others_read: shared.is_observed().then(|| shared.others_read()),
             held_back_seconds: shared.held_back().as_secs_f64(),
             all_opens,

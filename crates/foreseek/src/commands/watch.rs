@@ -197,13 +197,26 @@ fn rows(status: &WatchStatus) -> Vec<(&'static str, String)> {
     if status.left_alone_more > 0 {
         rows.push(("not watched", format!("{} more", status.left_alone_more)));
     }
+    rows.extend(too_little_memory(status).map(|warning| ("warning", warning)));
     rows.extend(status.warnings.iter().map(|warning| ("warning", warning.clone())));
     rows
 }
 
+/// A memory limit that is too small for all watched disks at a time.
+fn too_little_memory(status: &WatchStatus) -> Option<String> {
+    let served = Bytes(status.window_bytes) / MEMORY_LEAST;
+    (served < status.disks.len() as u64).then(|| {
+        format!(
+            "the memory limit is enough for {} of {} disks at a time, {MEMORY_LEAST} each: raise --memory or --share",
+            served.max(1),
+            status.disks.len()
+        )
+    })
+}
+
 fn disk_table(disk: &Disk) -> String {
     let mut text = format!(
-        "disk {}: {} walks over; read ahead {}, used {}, wasted {}, held {}\n\
+        "disk {}: {} walks over; read ahead {}, used {}, wasted {}, held {} of {}\n\
          expected to cost the disk {:.2} s, the cheapest pass over what was used {:.2} s, allowed before use {:.2} s",
         disk.device,
         disk.ended,
@@ -211,6 +224,7 @@ fn disk_table(disk: &Disk) -> String {
         Bytes(disk.used_bytes),
         Bytes(disk.wasted_bytes),
         Bytes(disk.held_bytes),
+        Bytes(disk.part_bytes),
         disk.spent_seconds,
         disk.optimum_seconds,
         disk.allowance_seconds
