@@ -5,15 +5,18 @@
 #[allow(dead_code, reason = "another test uses the rest")]
 mod common;
 
-use common::{Actor, Eager, NOBODY, SIZE, Setup, is_open, resident, until, write};
+use common::{Actor, Eager, NOBODY, SIZE, Setup, is_open, resident, until, write, write_named};
 use foreseek_units::Pages;
+use rustix::fs::{
+    AtFlags, CWD, FallocateFlags, OFlags, RenameFlags, Timespec, Timestamps, XattrFlags, fallocate,
+    lgetxattr, llistxattr, renameat_with, setxattr, utimensat,
+};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -30,6 +33,9 @@ const KEPT: u64 = 1 << 20;
 const LINKS: usize = 64_000;
 /// Changes of the random test.
 const CHANGES: usize = 3000;
+/// Its directories, and the files in each that nobody changes.
+const FOLDERS: u64 = 6;
+const STILL: u64 = 30;
 
 #[test]
 fn a_hundred_unmounts_during_walks_find_nothing_busy() {
@@ -221,78 +227,168 @@ impl Random {
     }
 }
 
-/// The result of one change, for comparison: what was read, or how it failed.
-fn change(root: &Path, random: &mut Random) -> String {
-    let folder = |random: &mut Random| root.join(format!("d{}", random.below(6)));
-    let file = |random: &mut Random| folder(random).join(format!("f{}", random.below(25)));
-    let result_of = |result: std::io::Result<String>| {
-        result.unwrap_or_else(|error| format!("error {:?}", error.raw_os_error()))
-    };
-    let (path, other) = (file(random), file(random));
-    let (verb, length, at) = (random.below(10), random.below(60_000), random.below(80_000));
-    let bytes = vec![b'a' + (at % 26) as u8; length as usize];
-    result_of(match verb {
-        0 | 1 => fs::create_dir_all(path.parent().expect("a folder"))
-            .and_then(|()| fs::write(&path, &bytes))
-            .map(|()| "written".to_owned()),
-        2 => File::options().write(true).open(&path).and_then(|file| {
-            file.write_all_at(&bytes, at)?;
-            Ok("changed".to_owned())
-        }),
-        3 => fs::rename(&path, &other).map(|()| "renamed".to_owned()),
-        4 => fs::remove_file(&path).map(|()| "removed".to_owned()),
-        5 => File::options()
-            .write(true)
-            .open(&path)
-            .and_then(|file| file.set_len(at))
-            .map(|()| "cut".to_owned()),
-        6 => fs::hard_link(&path, &other).map(|()| "linked".to_owned()),
-        7 => {
-            // Replaced, as editors do.
-            let new = path.with_extension("new");
-            fs::write(&new, &bytes).and_then(|()| fs::rename(&new, &path)).map(|()| "replaced".to_owned())
+/// Changes a tree, each time with another random step. Two of them change two trees alike.
+struct Changes<'a> {
+    root: &'a Path,
+    random: Random,
+    /// How often each kind of change was made.
+    made: BTreeMap<&'static str, usize>,
+}
+
+impl<'a> Changes<'a> {
+    fn of(root: &'a Path) -> Self {
+        Self { root, random: Random(1), made: BTreeMap::new() }
+    }
+
+    /// The result of one change, for comparison: what was read, or how it failed.
+    fn step(&mut self, step: usize, mapper: &mut Actor) -> String {
+        let [verb, length, at, first, second, from, to] =
+            [17, 60_000, 80_000, 25, 25, FOLDERS, FOLDERS].map(|end| self.random.below(end));
+        let folders = [from, to].map(|n| self.root.join(format!("d{n}")));
+        let (path, other) = (folders[0].join(format!("f{first}")), folders[1].join(format!("f{second}")));
+        let bytes = vec![b'a' + (at % 26) as u8; length as usize];
+        let mut read = String::new();
+        let open = || File::options().write(true).open(&path);
+        let (kind, result) = match verb {
+            0..=2 => ("written", fs::create_dir_all(&folders[0]).and_then(|()| fs::write(&path, &bytes))),
+            3 => ("changed", open().and_then(|file| file.write_all_at(&bytes, at))),
+            4 => ("renamed", fs::rename(&path, &other)),
+            5 => ("removed", fs::remove_file(&path)),
+            6 => ("cut", open().and_then(|file| file.set_len(at))),
+            7 => ("linked", fs::hard_link(&path, &other)),
+            8 => {
+                // As editors do.
+                let new = path.with_extension("new");
+                ("replaced", fs::write(&new, &bytes).and_then(|()| fs::rename(&new, &path)))
+            }
+            9 => ("read", fs::read(&path).map(|found| read = format!("{} {}", found.len(), sum(&found)))),
+            10 => ("exchanged", exchange(&folders)),
+            11 => ("written directly", write_directly(&path, &bytes, at)),
+            12 => {
+                read = mapper.does("map", &path);
+                let is_made = read.starts_with("mapped");
+                ("mapped", if is_made { Ok(()) } else { Err(Errno::NOENT.into()) })
+            }
+            13 => ("punched", open().and_then(|file| punch(&file, at, length + 1))),
+            14 => ("mode set", fs::set_permissions(&path, Permissions::from_mode(at as u32 & 0o777))),
+            15 => ("owner set", chown(&path, Some(first as u32), Some(second as u32))),
+            _ => ("attribute set", set_attribute(&path, &bytes[..bytes.len().min(200)])),
+        };
+        let result = match result {
+            Ok(()) => {
+                *self.made.entry(kind).or_default() += 1;
+                format!("{kind} {read}")
+            }
+            Err(error) => format!("error {:?} {read}", error.raw_os_error()),
+        };
+        // What was changed has the same time in both trees.
+        for path in [&path, &other, &folders[0], &folders[1], self.root] {
+            let _ = set_time(path, step);
         }
-        8 => fs::read(&path).map(|read| format!("{} {}", read.len(), sum(&read))),
-        _ => fs::rename(folder(random), folder(random)).map(|()| "moved".to_owned()),
-    })
+        result
+    }
+}
+
+fn set_time(path: &Path, step: usize) -> rustix::io::Result<()> {
+    let time = Timespec { tv_sec: 1_000_000 + step as i64, tv_nsec: 7 };
+    let times = Timestamps { last_access: time, last_modification: time };
+    utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+fn exchange(folders: &[PathBuf; 2]) -> std::io::Result<()> {
+    Ok(renameat_with(CWD, &folders[0], CWD, &folders[1], RenameFlags::EXCHANGE)?)
+}
+
+fn punch(file: &File, at: u64, length: u64) -> std::io::Result<()> {
+    Ok(fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, length)?)
+}
+
+fn set_attribute(path: &Path, value: &[u8]) -> std::io::Result<()> {
+    Ok(setxattr(path, "user.test", value, XattrFlags::empty())?)
+}
+
+/// Writes some blocks without the page cache, which `O_DIRECT` allows from aligned memory alone.
+fn write_directly(path: &Path, bytes: &[u8], at: u64) -> std::io::Result<()> {
+    const BLOCK: usize = 4096;
+    let file = File::options().write(true).custom_flags(OFlags::DIRECT.bits().cast_signed()).open(path)?;
+    let length = bytes.len().div_ceil(BLOCK).max(1) * BLOCK;
+    let memory = vec![bytes.first().copied().unwrap_or(b'0'); length + BLOCK];
+    let start = memory.as_ptr().align_offset(BLOCK);
+    file.write_all_at(&memory[start..start + length], at / BLOCK as u64 * BLOCK as u64)
 }
 
 fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(7, |sum, byte| (sum * 31 + u64::from(*byte)) % 1_000_000_007)
 }
 
-/// All of a tree: names, modes, lengths, contents.
-fn all_of(root: &Path) -> BTreeMap<Vec<u8>, (u32, u64, u64)> {
-    let mut all = BTreeMap::new();
-    let mut waiting = vec![root.to_owned()];
-    while let Some(folder) = waiting.pop() {
-        for entry in fs::read_dir(&folder).expect("there") {
-            let path = entry.expect("there").path();
-            let stat = fs::symlink_metadata(&path).expect("there");
-            if stat.is_dir() {
-                waiting.push(path.clone());
-            }
-            let content = if stat.is_file() { sum(&fs::read(&path).expect("read")) } else { 0 };
-            let name = path.strip_prefix(root).expect("below").as_os_str().as_bytes().to_vec();
-            let length = if stat.is_file() { stat.len() } else { 0 };
-            all.insert(name, (stat.mode(), length, content));
+/// What a program can see of a file or directory.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    mode: u32,
+    owner: (u32, u32),
+    links: u64,
+    changed: (i64, i64),
+    length: u64,
+    content: u64,
+    attributes: BTreeMap<Vec<u8>, (usize, u64)>,
+}
+
+impl Seen {
+    fn of(path: &Path) -> Self {
+        let stat = fs::symlink_metadata(path).expect("there");
+        let (mut names, mut value) = (vec![0; 4096], vec![0; 4096]);
+        let length = llistxattr(path, &mut names).expect("there");
+        let names = names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        let attributes = names.map(|name| {
+            let length = lgetxattr(path, name, &mut value).expect("there");
+            (name.to_owned(), (length, sum(&value[..length])))
+        });
+        Self {
+            mode: stat.mode(),
+            owner: (stat.uid(), stat.gid()),
+            links: stat.nlink(),
+            changed: (stat.mtime(), stat.mtime_nsec()),
+            length: if stat.is_file() { stat.len() } else { 0 },
+            content: if stat.is_file() { sum(&fs::read(path).expect("read")) } else { 0 },
+            attributes: attributes.collect(),
         }
     }
+}
+
+/// All of a tree, with itself.
+fn all_of(root: &Path) -> BTreeMap<PathBuf, Seen> {
+    let mut all = BTreeMap::new();
+    let mut waiting = vec![root.to_owned()];
+    while let Some(path) = waiting.pop() {
+        if path.is_dir() {
+            waiting.extend(fs::read_dir(&path).expect("there").map(|entry| entry.expect("there").path()));
+        }
+        all.insert(path.strip_prefix(root).expect("below").to_owned(), Seen::of(&path));
+    }
     all
+}
+
+fn assert_same(tree: &Path, other: &Path) {
+    let (all, others) = (all_of(tree), all_of(other));
+    let names = all.keys().chain(others.keys());
+    let differs = |name: &&PathBuf| all.get(*name) != others.get(*name);
+    if let Some(name) = names.into_iter().find(differs) {
+        panic!("{}: {:?}, unwatched {:?}", name.display(), all.get(name), others.get(name));
+    }
 }
 
 #[test]
 fn changes_of_a_watched_tree_give_the_same_results_as_unwatched() {
     let (Some(watched), Some(plain)) = (Setup::new(), Setup::new()) else { return };
     let watcher = watched.watch();
-    changes_give_the_same(&watched, &plain, watcher, 1 << 20);
+    changes_give_the_same(&watched, &plain, watcher);
 }
 
 #[test]
 fn changes_give_the_same_results_with_the_engine_of_the_product() {
     let (Some(watched), Some(plain)) = (Setup::new(), Setup::new()) else { return };
     let watcher = watched.watch_as_users_do();
-    changes_give_the_same(&watched, &plain, watcher, 0);
+    changes_give_the_same(&watched, &plain, watcher);
 }
 
 #[test]
@@ -300,54 +396,71 @@ fn changes_on_xfs_give_the_same_results_with_the_engine_of_the_product() {
     let xfs = || Setup::of("xfs", &["-q", "-f"]);
     let (Some(watched), Some(plain)) = (xfs(), xfs()) else { return };
     let watcher = watched.watch_as_users_do();
-    changes_give_the_same(&watched, &plain, watcher, 0);
+    changes_give_the_same(&watched, &plain, watcher);
 }
 
-/// Walks on one of two file systems while both are changed alike. `least` is read ahead, in bytes.
-fn changes_give_the_same(watched: &Setup, plain: &Setup, watcher: foreseek_watch::Watcher, least: u64) {
+/// Walks on one of two file systems while both are changed alike.
+fn changes_give_the_same(watched: &Setup, plain: &Setup, watcher: foreseek_watch::Watcher) {
     let (tree, other) = (watched.path("tree"), plain.path("tree"));
     for root in [&tree, &other] {
-        fs::create_dir(root).expect("made");
+        (0..FOLDERS).for_each(|n| fs::create_dir_all(root.join(format!("d{n}"))).expect("made"));
+        // Files that nobody changes, in other places of the disk than their names say.
+        for n in (0..FOLDERS * STILL).map(|n| n * 7919 % (FOLDERS * STILL)) {
+            let path = root.join(format!("d{}/still{n}", n % FOLDERS));
+            write_named(&path, 16_384);
+            set_time(&path, n as usize).expect("ours");
+        }
     }
-    let (mut random, mut again) = (Random(1), Random(1));
-    let (walks, ends, mounted) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(()));
+    let (mut changes, mut again) = (Changes::of(&tree), Changes::of(&other));
+    let (walks, checked) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (ends, mounted) = (AtomicBool::new(false), Mutex::new(()));
     let walk = || {
         let mut walker = Actor::new(0);
-        for number in (0..6).cycle() {
+        for number in (0..FOLDERS).cycle() {
+            // The other thread has a turn.
+            std::thread::sleep(Duration::from_millis(5));
             if ends.load(Ordering::Relaxed) {
                 break;
             }
             let _mounted = mounted.lock().expect("the other thread goes on");
-            walker.does("list", &tree);
-            walker.does("walk", &tree.join(format!("d{number}")));
-            walks.fetch_add(1, Ordering::Relaxed);
+            if number == 0 {
+                walker.does("list", &tree);
+                walks.fetch_add(1, Ordering::Relaxed);
+            }
+            let read = walker.does("slowly", &tree.join(format!("d{number}")));
+            let (right, all) = read.split_once(" of ").unwrap_or_else(|| panic!("d{number}: {read}"));
+            assert_eq!(right, all, "d{number}: contents that nobody wrote");
+            checked.fetch_add(all.parse().expect("a number"), Ordering::Relaxed);
         }
     };
     std::thread::scope(|scope| {
         // A process walks meanwhile, so that files change while they are fetched.
         let walker = scope.spawn(walk);
+        let mut mapper = Actor::new(0);
         for step in 0..CHANGES {
-            let (a, b) = (change(&tree, &mut random), change(&other, &mut again));
+            let (a, b) = (changes.step(step, &mut mapper), again.step(step, &mut mapper));
             assert!(a == b || walker.is_finished(), "change {step}: {a}, {b}");
-            if step % 500 == 499 {
+            if step % 500 == 0 {
                 // The following reads go to the disk, and are therefore fetched.
                 let _mounted = mounted.lock().expect("the other thread goes on");
                 watched.cold();
                 plain.cold();
                 assert!(until(|| watcher.status().watched.len() == 1), "{:?}", watcher.status());
             }
+            std::thread::sleep(Duration::from_millis(1));
         }
         ends.store(true, Ordering::Relaxed);
     });
-    assert_eq!(all_of(&tree), all_of(&other));
+    assert_same(&tree, &other);
     let counted = watcher.counters().now();
-    println!("{walks:?} walks: {counted:?}");
-    let looked = counted.listed > 0 && counted.placed > 0;
-    assert!(looked && counted.content_bytes >= least, "it was at work: {counted:?}");
+    println!("{walks:?} walks, {checked:?} files: {:?} {counted:?}", changes.made);
+    assert!(changes.made.len() == 15 && changes.made.values().all(|made| *made > 20), "{:?}", changes.made);
+    assert!(checked.into_inner() > (FOLDERS * STILL) as usize, "the test's own setup");
+    assert!(counted.content_bytes >= 1 << 20 && counted.used_bytes > 0, "it was at work: {counted:?}");
     drop(watcher);
     watched.cold();
     plain.cold();
-    assert_eq!(all_of(&tree), all_of(&other), "on the disk");
+    assert_same(&tree, &other);
 }
 
 /// Each group of blocks has its part of the inodes. What lies in the last group cannot be read: directories, and

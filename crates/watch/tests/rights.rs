@@ -7,14 +7,17 @@ mod common;
 
 use common::{Actor, Busy, NOBODY, Setup, resident, until, write};
 use foreseek_units::Pages;
-use foreseek_watch::Options;
+use foreseek_watch::{Options, Walk, Watcher};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
 
 fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).expect("ours");
@@ -363,45 +366,193 @@ fn no_access_time_changes() {
     assert!(fs::metadata(&paths[0]).expect("there").atime() > 1000);
 }
 
+/// A tree on a watched disk, and an overlay of it and a layer above. Half of the directories are in both.
+struct Layers {
+    setup: Setup,
+    /// The files of the lower layer, as programs read them. That is not their order on the disk.
+    files: Vec<PathBuf>,
+    /// What mounts the overlay.
+    mount: String,
+}
+
+impl Layers {
+    const DIRECTORIES: usize = 6;
+    const FILES: usize = 50;
+    const LENGTH: usize = 16_384;
+    /// The first files are in directories that are in both layers.
+    const IN_BOTH: usize = Self::DIRECTORIES / 2 * Self::FILES;
+
+    /// `None`, with a message, if the machine does not allow it. The upper layer belongs to a user.
+    fn new(user: u32, options: &str) -> Option<Self> {
+        let setup = Setup::new()?;
+        if !fs::read_to_string("/proc/filesystems").is_ok_and(|kinds| kinds.contains("\toverlay\n")) {
+            println!("SKIPPED: there is no overlay here");
+            return None;
+        }
+        let [lower, upper, work, merged] = ["lower", "upper", "work", "merged"].map(|name| setup.path(name));
+        let above = (0..Self::DIRECTORIES / 2).map(|n| upper.join(format!("d{n}")));
+        let owned: Vec<PathBuf> = [&upper, &work].into_iter().cloned().chain(above).collect();
+        let below = (0..Self::DIRECTORIES).map(|n| lower.join(format!("d{n}")));
+        for directory in owned.iter().cloned().chain(below).chain([merged.clone()]) {
+            fs::create_dir_all(&directory).expect("made");
+        }
+        owned.iter().for_each(|path| chown(path, Some(user), Some(user)).expect("ours"));
+        let all = Self::DIRECTORIES * Self::FILES;
+        let path = |n: usize| lower.join(format!("d{}/f{:02}", n / Self::FILES, n % Self::FILES));
+        (0..all).for_each(|n| write(&path(n * 7919 % all), Self::LENGTH));
+        let mount = format!(
+            "mount -t overlay none {} -o {options}lowerdir={},upperdir={},workdir={}",
+            merged.display(),
+            lower.display(),
+            upper.display(),
+            work.display()
+        );
+        Some(Self { files: (0..all).map(path).collect(), mount, setup })
+    }
+
+    /// A program of root in a container with mounts and processes of its own. The overlay is its root.
+    fn program(&self) -> Actor {
+        self.contained(0, &[], &self.mount)
+    }
+
+    /// One that these options of `unshare` describe as well, where this command mounts what becomes its root.
+    fn contained(&self, user: u32, options: &[&str], mount: &str) -> Actor {
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--mount", "--pid", "--fork", "--kill-child"]).args(options).uid(user).gid(user);
+        let mut program = Actor::contained(&mut unshare, mount).expect("it can be mounted");
+        assert_eq!(program.does("enter", &self.setup.path("merged")), "ok");
+        program
+    }
+
+    /// A file of the lower layer as the program sees it.
+    fn seen(&self, path: &Path) -> PathBuf {
+        Path::new("/").join(path.strip_prefix(self.setup.path("lower")).expect("a lower one"))
+    }
+
+    /// The program reads on from file `from`, one after the other, until `holds`; returns what the next one would be.
+    fn read(&self, program: &mut Actor, from: usize, mut holds: impl FnMut(usize) -> bool) -> usize {
+        let mut next = from;
+        while next < self.files.len() && !holds(next) {
+            let file = self.seen(&self.files[next]);
+            if next.is_multiple_of(Self::FILES) {
+                assert_eq!(
+                    program.does("list", file.parent().expect("a directory")),
+                    Self::FILES.to_string()
+                );
+            }
+            let read = program.does("read", &file);
+            let is_private = fs::metadata(&self.files[next]).expect("there").mode() & 0o077 == 0;
+            let expected = if is_private { "error 13".to_owned() } else { Self::LENGTH.to_string() };
+            assert_eq!(read, expected, "{}", file.display());
+            // Slower than a disk, so that it pays to read ahead.
+            std::thread::sleep(Duration::from_millis(8));
+            next += 1;
+        }
+        next
+    }
+
+    /// The program keeps each directory open, once it has listed it.
+    fn hold(&self, program: &mut Actor) {
+        for n in 0..Self::DIRECTORIES {
+            let directory = Path::new("/").join(format!("d{n}"));
+            assert_eq!(program.does("hold", &directory), Self::FILES.to_string());
+        }
+    }
+
+    /// The program walks through all of it. What is read ahead of it lies in the lower layer.
+    fn is_read_ahead(&self, watcher: &Watcher, program: &mut Actor) {
+        let (counted, lower) = (|| watcher.counters().now(), self.setup.path("lower"));
+        assert_eq!(program.does("list", Path::new("/")), Self::DIRECTORIES.to_string());
+        let next = self.read(program, 0, |next| self.ahead(next) > 0);
+        assert!((8..self.files.len()).contains(&next), "{next}: {:?}", watcher.status());
+        assert_eq!(self.read(program, next, |_| false), self.files.len());
+        let most = self.files.len() as u64;
+        assert!(until(|| counted().files_opened > most / 2), "{:?}", counted());
+        assert!(until(|| counted().files_found_read > most / 2), "{:?}", counted());
+        let walks = || watcher.status().disks.first().map(|disk| disk.walks.clone()).unwrap_or_default();
+        let is_it =
+            |walk: &Walk| walk.path.as_ref() == Some(&lower) && walk.files > most / 2 && walk.used > 0;
+        assert!(until(|| walks().iter().any(is_it)), "{:?}", watcher.status());
+    }
+
+    /// How many of the files from this one on are in memory.
+    fn ahead(&self, from: usize) -> usize {
+        self.files[from..].iter().filter(|path| resident(path) > Pages::ZERO).count()
+    }
+}
+
 #[test]
-fn programs_in_containers_are_seen() {
-    let Some(setup) = Setup::new() else { return };
-    let [lower, upper, work, merged] = ["lower", "upper", "work", "merged"].map(|name| setup.path(name));
-    for directory in [&lower, &upper, &work, &merged, &setup.path("volume")] {
-        fs::create_dir(directory).expect("made");
+fn what_a_program_reads_through_an_overlay_in_a_container_is_read_ahead() {
+    let Some(layers) = Layers::new(0, "") else { return };
+    layers.setup.cold();
+    let watcher = layers.setup.watch_as_users_do();
+    let mut program = layers.program();
+    layers.is_read_ahead(&watcher, &mut program);
+}
+
+#[test]
+fn what_a_program_reads_through_a_bind_mount_in_a_container_is_read_ahead() {
+    let Some(layers) = Layers::new(0, "") else { return };
+    layers.setup.cold();
+    let watcher = layers.setup.watch_as_users_do();
+    let [lower, merged] = ["lower", "merged"].map(|name| layers.setup.path(name));
+    let bind = format!("mount --bind {} {}", lower.display(), merged.display());
+    let mut program = layers.contained(0, &[], &bind);
+    layers.is_read_ahead(&watcher, &mut program);
+}
+
+/// It is root in there, and another user outside.
+#[test]
+fn what_is_read_ahead_of_root_in_a_user_namespace_is_what_its_user_may_read() {
+    let Some(layers) = Layers::new(NOBODY, "userxattr,") else { return };
+    let private = || layers.files.iter().step_by(10);
+    private().for_each(|path| set_mode(path, 0o600));
+    layers.setup.cold();
+    let watcher = layers.setup.watch_as_users_do();
+    let mut program = layers.contained(NOBODY, &["--user", "--map-root-user"], &layers.mount);
+    layers.is_read_ahead(&watcher, &mut program);
+    let counted = watcher.counters().now();
+    assert!(counted.denied as usize >= private().count() / 2, "{counted:?}");
+    for path in private() {
+        assert_eq!(resident(path), Pages::ZERO, "{}", path.display());
     }
-    write(&lower.join("file"), 8192);
-    write(&setup.path("volume/file"), 8192);
-    setup.cold();
-    let watcher = setup.watch();
-    // Its own mounts and processes, as in a container; the directory through a bind mount made there.
-    let inside = setup.path("work/inside");
-    fs::create_dir(&inside).expect("made");
-    let script = format!(
-        "mount --bind {} {} && exec python3 -S -c 'import os,sys; os.listdir(sys.argv[1]); input()' {}",
-        setup.path("volume").display(),
-        inside.display(),
-        inside.display()
-    );
-    let mut container = std::process::Command::new("unshare")
-        .args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-c", &script])
-        .stdin(std::process::Stdio::piped())
-        .spawn()
-        .expect("util-linux has it");
-    let seen = until(|| resident(&setup.path("volume/file")) == Pages(2));
-    assert!(seen, "through a bind mount in another namespace: {:?}", watcher.counters().now());
-    drop(container.stdin.take());
-    container.wait().expect("it ends");
-    let options =
-        format!("lowerdir={},upperdir={},workdir={}", lower.display(), upper.display(), work.display());
-    let options = std::ffi::CString::new(options).expect("plain");
-    if let Err(error) = mount("none", &merged, "overlay", MountFlags::empty(), Some(options.as_c_str())) {
-        println!("SKIPPED in part: no overlay here: {error}");
-        return;
+}
+
+/// An overlay keeps the listing of a directory that is in both layers for as long as a program has it open. Another
+/// program that lists it opens the upper directory alone.
+#[test]
+fn a_directory_whose_listing_an_overlay_keeps_is_known_from_its_first_listing() {
+    let Some(layers) = Layers::new(0, "") else { return };
+    layers.setup.cold();
+    let watcher = layers.setup.watch_as_users_do();
+    let mut program = layers.program();
+    layers.hold(&mut program);
+    let next = layers.read(&mut program, 0, |next| layers.ahead(next) > 0);
+    assert!(next < Layers::IN_BOTH, "{:?}", watcher.status());
+}
+
+#[test]
+fn a_program_is_seen_as_one_with_a_list_where_an_overlay_kept_listings_from_earlier() {
+    let Some(layers) = Layers::new(0, "") else { return };
+    layers.setup.cold();
+    let mut program = layers.program();
+    layers.hold(&mut program);
+    let watcher = layers.setup.watch_as_users_do();
+    let counted = || watcher.counters().now();
+    let disk = || watcher.status().disks.first().cloned().unwrap_or_default();
+    layers.read(&mut program, 0, |next| next == Layers::FILES);
+    if disk().all_opens {
+        println!("SKIPPED in part: this disk is busy with a small read each 8 ms");
+    } else {
+        // The open is that of the upper directory.
+        assert_eq!((counted().directories_opened, counted().files_opened), (1, 0), "{:?}", watcher.status());
+        assert_eq!(layers.ahead(Layers::FILES), 0, "{:?}", watcher.status());
     }
-    let mut actor = Actor::new(0);
-    assert_eq!(actor.does("list", &merged), "1");
-    let seen = until(|| resident(&lower.join("file")) == Pages(2));
-    unmount(&merged, UnmountFlags::empty()).expect("unmounted");
-    assert!(seen, "through an overlay: {:?}", watcher.counters().now());
+    let busy = Busy::on(&layers.setup.device());
+    assert!(until(|| disk().all_opens), "{:?}", watcher.status());
+    let next = layers.read(&mut program, Layers::FILES, |next| layers.ahead(next) > 0);
+    assert!(next < Layers::IN_BOTH, "{:?}", watcher.status());
+    let has_list = |walk: &Walk| walk.has_list && walk.path == Some(layers.setup.path("lower/d1"));
+    assert!(until(|| disk().walks.iter().any(has_list)), "{:?}", watcher.status());
+    drop(busy);
 }

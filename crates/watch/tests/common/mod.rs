@@ -211,6 +211,12 @@ pub(crate) fn write(path: &Path, length: usize) {
     fs::write(path, vec![b'x'; length]).expect("written");
 }
 
+/// Writes a file of this length whose contents follow from its name, so that a program can check what it reads.
+pub(crate) fn write_named(path: &Path, length: usize) {
+    let name = path.file_name().expect("it has one").as_bytes();
+    fs::write(path, name.iter().copied().cycle().take(length).collect::<Vec<u8>>()).expect("written");
+}
+
 /// Pages of a file that are in memory.
 pub(crate) fn resident(path: &Path) -> Pages {
     let file = File::open(path).expect("there");
@@ -234,6 +240,8 @@ def beside(file):
     while True:
         os.preadv(file, [page], 0)
         time.sleep(0.01)
+def follows(name, length):
+    return (name * (length // len(name) + 1))[:length]
 for line in sys.stdin.buffer:
     verb, _, path = line[:-1].partition(b" ")
     path = bytes.fromhex(path.decode())
@@ -251,6 +259,34 @@ for line in sys.stdin.buffer:
         elif verb == b"read":
             with open(path, "rb") as file:
                 result = str(len(file.read()))
+        elif verb == b"enter":
+            os.chroot(path)
+            os.chdir("/")
+            result = "ok"
+        elif verb == b"hold":
+            kept.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
+            result = str(len(os.listdir(kept[-1])))
+        elif verb == b"slowly":
+            right = some = 0
+            directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            # Others may give it another name meanwhile.
+            for name in sorted(os.fsencode(name) for name in os.listdir(directory)):
+                time.sleep(0.004)
+                try:
+                    with open(os.open(name, os.O_RDONLY, dir_fd=directory), "rb") as file:
+                        found = file.read()
+                except FileNotFoundError:
+                    continue
+                if name.startswith(b"still"):
+                    some += 1
+                    right += found == follows(name, len(found)) and len(found) > 0
+            os.close(directory)
+            result = "%d of %d" % (right, some)
+        elif verb == b"map":
+            with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+                for at in range(0, len(mapped), 3000):
+                    mapped[at] = at % 251
+                result = "mapped %d" % len(mapped)
         elif verb == b"walk":
             some = 0
             with os.scandir(path) as names:
@@ -280,6 +316,8 @@ for line in sys.stdin.buffer:
             for _ in range(200000):
                 os.close(os.open(path, os.O_RDONLY))
             result = "ok"
+    except ValueError:
+        result = "empty"
     except OSError as error:
         result = "error %d" % error.errno
     print(result, flush=True)
@@ -289,7 +327,19 @@ impl Actor {
     pub(crate) fn new(user: u32) -> Self {
         let mut command = Command::new("python3");
         command.args(["-S", "-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::piped()).current_dir("/");
-        let mut child = command.uid(user).gid(user).spawn().expect("it runs");
+        Self::begun(command.uid(user).gid(user))
+    }
+
+    /// One that a shell begins within `unshare` after some commands. `None` if they fail.
+    pub(crate) fn contained(unshare: &mut Command, commands: &str) -> Option<Self> {
+        let script = format!("{{ {commands}; }} && echo ready && exec python3 -S -c \"$0\"");
+        unshare.args(["sh", "-c", &script, SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut actor = Self::begun(unshare.current_dir("/"));
+        (actor.answer() == "ready").then_some(actor)
+    }
+
+    fn begun(command: &mut Command) -> Self {
+        let mut child = command.spawn().expect("it runs");
         let (to, from) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
         Self { child, to, from: BufReader::new(from) }
     }
@@ -297,6 +347,10 @@ impl Actor {
     pub(crate) fn does(&mut self, verb: &str, path: &Path) -> String {
         let hex: String = path.as_os_str().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
         writeln!(self.to, "{verb} {hex}").expect("it reads");
+        self.answer()
+    }
+
+    fn answer(&mut self) -> String {
         let mut result = String::new();
         self.from.read_line(&mut result).expect("it answers");
         result.trim_end().to_owned()
