@@ -7,9 +7,9 @@
 #[path = "disk/lab.rs"]
 mod lab;
 
-use foreseek_storage::{HostFd, Layout};
-use foreseek_units::{Bytes, Sectors};
-use lab::{Ended, LIMIT, Lab, until, wait};
+use foreseek_storage::{HostFd, Layout, cachestat};
+use foreseek_units::{Bytes, PageIndex, Pages, Sectors, Span};
+use lab::{Ended, KilledOnDrop, LIMIT, Lab, until, wait};
 use rustix::fs::{FallocateFlags, fallocate};
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
@@ -74,6 +74,10 @@ impl Setup {
         self.lab.must(&["stats", "walk", "--reset"]);
     }
 
+    fn delays(&self, on: bool) {
+        self.lab.must(&["set", "walk", "--delays", if on { "on" } else { "off" }]);
+    }
+
     fn reads(&self) -> u64 {
         self.lab.stats("walk")["reads"].as_u64().expect("a number")
     }
@@ -115,6 +119,12 @@ fn first_sector(path: &Path) -> Option<u64> {
     let file = File::open(path).expect("there");
     let layout = Layout::exactly(HostFd::new(file.as_raw_fd())?, Sectors::ZERO, 8).expect("FIEMAP");
     layout.extents.first().map(|extent| extent.lba.get())
+}
+
+fn is_in_memory(path: &Path) -> bool {
+    let file = File::open(path).expect("there");
+    let fd = HostFd::new(file.as_raw_fd()).expect("open");
+    cachestat(fd, Span::new(PageIndex(0), PageIndex(1 << 20))).expect("Linux 6.5") > Pages::ZERO
 }
 
 fn ordered(arguments: &[&OsStr]) -> Vec<PathBuf> {
@@ -703,33 +713,55 @@ fn files_that_vanish_or_are_replaced_meanwhile_cause_no_failure() {
     let Some(setup) = Setup::ext4() else { return };
     let tree = setup.tree.to_str().expect("plain").to_owned();
     let files = fill(&setup.tree, 3000);
+    let content = |number: usize| vec![b'a' + (number % 26) as u8; 3000 + number * 977 % 40_000];
+    let is_kept = |number: usize| number % 5 == 4;
     setup.cold();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_foreseek"))
-        .args(["warm", "--quiet", &tree])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("it runs");
-    for (number, path) in files.iter().enumerate() {
+    setup.lab.must(&["set", "walk", "--delays", "on", "--time-scale", "5"]);
+    let report = File::create(setup.lab.path("report")).expect("a file");
+    let mut warm = Command::new(env!("CARGO_BIN_EXE_foreseek"));
+    warm.args(["warm", "--quiet", &tree, "--format", "json"]).stdout(report).stderr(Stdio::null());
+    let mut child = KilledOnDrop(warm.spawn().expect("it runs"));
+    // It reads contents as soon as some of the files that stay are in memory.
+    let begins = || files.iter().skip(4).step_by(500).any(|path| is_in_memory(path));
+    assert!(until(LIMIT, begins), "nothing is fetched");
+    let mut meanwhile = 0;
+    // The other way round, so that some go before their turn.
+    for (number, path) in files.iter().enumerate().rev().filter(|(number, _)| !is_kept(*number)) {
+        if number % 5 == 1 {
+            fs::write(path, "short").expect("ours");
+        } else {
+            fs::remove_file(path).expect("ours");
+        }
         match number % 5 {
-            0 => fs::remove_file(path).expect("ours"),
-            1 => fs::write(path, "short").expect("ours"),
-            2 => {
-                fs::remove_file(path).expect("ours");
-                symlink("/etc/passwd", path).expect("ours");
-            }
-            3 => {
-                fs::remove_file(path).expect("ours");
-                fs::create_dir(path).expect("ours");
-            }
+            2 => symlink("/etc/passwd", path).expect("ours"),
+            3 => fs::create_dir(path).expect("ours"),
             _ => {}
         }
+        meanwhile += usize::from(child.0.try_wait().expect("ours").is_none());
     }
-    let status = wait(&mut child, LIMIT).expect("it ends");
-    assert!(matches!(status.code(), Some(0 | 1)), "{status:?}");
-    for (number, path) in files.iter().enumerate().filter(|(number, _)| number % 5 == 4) {
-        let expected = 3000 + number * 977 % 40_000;
-        assert_eq!(fs::metadata(path).expect("untouched").size(), expected as u64);
+    let status = wait(&mut child.0, LIMIT).expect("it ends");
+    setup.delays(false);
+    let report = fs::read_to_string(setup.lab.path("report")).expect("text");
+    println!("{meanwhile} changes meanwhile: {report}");
+    assert!(matches!(status.code(), Some(0 | 1)), "{status:?}: {report}");
+    let report: Value = serde_json::from_str(&report).expect("JSON");
+    // A file whose pages are being read goes when they are there.
+    assert!(meanwhile > 100, "the test's own setup: {meanwhile} changes meanwhile");
+    let [wanted, fetched] =
+        ["wanted_bytes", "fetched_bytes"].map(|name| report[name].as_u64().expect("a number"));
+    assert!(fetched > 1 << 20 && fetched + (1 << 20) < wanted, "some had gone before: {report}");
+    for _ in 0..2 {
+        for (number, path) in files.iter().enumerate() {
+            match number % 5 {
+                0 => assert!(!path.exists(), "{}", path.display()),
+                1 => assert_eq!(fs::read(path).expect("there"), b"short", "{}", path.display()),
+                2 => assert_eq!(fs::read_link(path).expect("a link"), Path::new("/etc/passwd")),
+                3 => assert_eq!(fs::read_dir(path).expect("a directory").count(), 0, "{}", path.display()),
+                _ => assert!(fs::read(path).expect("untouched") == content(number), "{}", path.display()),
+            }
+        }
+        // On the disk as well.
+        setup.cold();
     }
     setup.end();
 }
