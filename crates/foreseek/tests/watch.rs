@@ -14,14 +14,18 @@ mod lab;
 mod setup;
 
 use lab::{KilledOnDrop, LIMIT, until};
+use rustix::fs::{Mode, OFlags};
+use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use setup::{Setup, fill, fill_aged};
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// A user that owns no file.
 const NOBODY: u32 = 65_534;
@@ -181,6 +185,56 @@ fn a_watcher_that_is_killed_changes_nothing_that_a_program_reads() {
     setup.cold();
     setup.start();
     assert_eq!(setup.tar(&tree, None).printed, expected);
+    assert_eq!(setup.watch(&["--stop"]).status, Some(0));
+    setup.end();
+}
+
+/// A disk that seeks still has requests in flight when its file system is unmounted.
+#[test]
+fn unmounts_find_nothing_busy_while_a_slow_disk_is_read_ahead() {
+    const UNMOUNTS: usize = 6;
+    let Some(setup) = Setup::new() else { return };
+    let (point, files) = (setup.lab.mount_point(), 3000);
+    let tree = point.join("tree");
+    fill(&tree, files, 100);
+    setup.cold();
+    setup.start();
+    let content = || setup.status()["counted"]["content_bytes"].as_u64();
+    let name = setup.device.file_name().and_then(OsStr::to_str).expect("plain");
+    let in_flight = || -> u64 {
+        let counts = fs::read_to_string(format!("/sys/block/{name}/inflight")).expect("it has counts");
+        counts.split_whitespace().next().and_then(|reads| reads.parse().ok()).expect("a number")
+    };
+    let watched = || setup.status()["watched"].as_array().map(Vec::len);
+    // Nobody else has it: it is not mounted anywhere, nor does the watcher keep it.
+    let exclusively = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+    let is_free = || rustix::fs::open(&setup.device, exclusively, Mode::empty()).is_ok();
+    let (mut under_way, mut longest) = (0, Duration::ZERO);
+    for round in 0..UNMOUNTS {
+        assert!(until(LIMIT, || watched() == Some(1)), "round {round}: {}", setup.status());
+        setup.delays(true);
+        let before = content();
+        let mut grep = Command::new("grep");
+        grep.args(["-r", "no such text"]).arg(&tree).stdout(Stdio::null());
+        let walker = KilledOnDrop(grep.spawn().expect("it runs"));
+        // Sometimes the first requests, mostly for inodes, and sometimes those for contents.
+        let begun = || content() > before;
+        assert!(round % 2 == 0 || until(LIMIT, begun), "round {round}: {}", setup.status());
+        // More than `grep` reads at a time. Its end leaves what is read ahead.
+        assert!(until(LIMIT, || in_flight() > 4), "round {round}: {}", setup.status());
+        drop(walker);
+        under_way += usize::from(in_flight() > 0);
+        let begun = Instant::now();
+        assert_eq!(unmount(&point, UnmountFlags::empty()), Ok(()), "round {round}: {}", setup.status());
+        assert!(until(LIMIT, is_free), "round {round}: its device stays in use: {}", setup.status());
+        longest = longest.max(begun.elapsed());
+        setup.delays(false);
+        assert!(until(LIMIT, || watched() == Some(0)), "round {round}: {}", setup.status());
+        setup.mount();
+    }
+    println!("{under_way} of {UNMOUNTS} met requests; the device was free after {longest:?} at the latest");
+    assert!(under_way > UNMOUNTS / 2, "the test's own setup: {under_way}");
+    assert!(longest < Duration::from_secs(5), "{longest:?}");
     assert_eq!(setup.watch(&["--stop"]).status, Some(0));
     setup.end();
 }

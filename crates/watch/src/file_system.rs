@@ -6,10 +6,10 @@
 //! The table of mounts is polled, and [`FileSystem::leave`] is called as soon as the mount is missing. The
 //! clone is also closed when nothing was opened for [`IDLE`].
 //!
-//! Limits: between `umount` and the end of operations in progress (one request to the disk) the device is still
-//! in use, and cannot be formatted or detached. The clone is made by the path of the mount point: where a file system
-//! that waits for its server was mounted over a directory above it, and the table of mounts was not read since, that
-//! waits, too.
+//! Limits: between `umount` and the end of operations in progress (the requests in the queue of the disk) the device
+//! is still in use, and cannot be formatted or detached. The clone is made by the path of the mount point: where a
+//! file system that waits for its server was mounted over a directory above it, and the table of mounts was not read
+//! since, that waits, too.
 
 use foreseek_places::{Volume, xfs};
 use foreseek_storage::fanotify::FileSystemId;
