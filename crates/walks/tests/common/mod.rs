@@ -12,7 +12,8 @@ use foreseek_walks::{
     Command, Commands, DeviceNo, Entered, Entry, Event, InDirectory, InodeFetch, InodeReads, Kind,
     ListCondition, Node, Outcome, Placed, Settings, Walks,
 };
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use rustc_hash::FxHashSet;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 /// Pseudo-random numbers, the same in each run.
@@ -420,6 +421,42 @@ pub(crate) struct Work {
     pub(crate) positionings: u64,
 }
 
+fn transfer(costs: &dyn DeviceCosts, at: Lba, sectors: u64) -> Nanos {
+    costs.rate_at(at).time_for(Sectors(sectors).bytes())
+}
+
+fn step(costs: &dyn DeviceCosts, from: Lba, to: Lba) -> Nanos {
+    if from == to {
+        return Nanos::ZERO;
+    }
+    let positioning = costs.seek_time(from.distance(to)) + costs.half_rotation();
+    if from < to { positioning.min(transfer(costs, from, to.get() - from.get())) } else { positioning }
+}
+
+/// One ascending pass over blocks.
+#[derive(Clone, Debug, Default)]
+struct Pass {
+    blocks: BTreeSet<u64>,
+    cost: Nanos,
+}
+
+impl Pass {
+    fn insert(&mut self, costs: &dyn DeviceCosts, block: u64) {
+        if !self.blocks.insert(block) {
+            return;
+        }
+        let end = |block: &u64| Lba(block + SECTORS_PER_PAGE);
+        let before = self.blocks.range(..block).next_back().map(end);
+        let after = self.blocks.range(block + 1..).next().copied().map(Lba);
+        let way = |from: Option<Lba>, to: Option<Lba>| {
+            from.zip(to).map_or(Nanos::ZERO, |(from, to)| step(costs, from, to))
+        };
+        self.cost += way(before, Some(Lba(block))) + transfer(costs, Lba(block), SECTORS_PER_PAGE);
+        self.cost += way(Some(end(&block)), after);
+        self.cost -= way(before, after);
+    }
+}
+
 /// The disk, memory, a driver and an engine, or no engine: stock.
 pub(crate) struct World {
     pub(crate) costs: Arc<dyn DeviceCosts>,
@@ -458,11 +495,15 @@ pub(crate) struct World {
     /// Whether a listing shows which inodes are in memory.
     pub(crate) tells_inodes: bool,
     /// Blocks of 4 KiB in memory, by their first sector. Contents, inodes and directories alike.
-    memory: BTreeSet<u64>,
+    memory: FxHashSet<u64>,
     /// Those that were there at the beginning of this period.
-    warmed: BTreeSet<u64>,
+    warmed: FxHashSet<u64>,
     /// Data of this period that programs used and that was not in memory.
-    pub(crate) used: BTreeMap<u64, u64>,
+    used: Pass,
+    /// The same of all periods.
+    used_ever: Pass,
+    /// Contents that fetches read, and that no program has opened since.
+    brought: BTreeSet<u64>,
     /// The optimum of earlier periods.
     pub(crate) settled: Nanos,
     /// Requests by programs, and by fetches.
@@ -486,6 +527,16 @@ pub(crate) struct World {
     pub(crate) refuses: Option<usize>,
     /// Opens that were reported when it did, and when the next batch came.
     pub(crate) refused_at: Vec<u64>,
+    /// Requested pieces of files that end before the file does.
+    pub(crate) parts_of_files: usize,
+    /// Directories of live walks in which something was fetched.
+    fetched_in: BTreeSet<u64>,
+    /// Those of them that were there at the end of a period, until the engine forgets them.
+    outlive_period: BTreeSet<u64>,
+    /// Periods and walks that were over after the last event.
+    ends: [u64; 2],
+    /// Ends of periods at which no walk ended, or one went on for which something was fetched.
+    pub(crate) early_ends: usize,
     /// Bytes fetched by the last batch, and by the largest.
     pub(crate) batches: Vec<usize>,
     pub(crate) most_held: Bytes,
@@ -509,9 +560,11 @@ impl World {
             engine,
             now: Instant::ZERO,
             head: Lba(0),
-            memory: BTreeSet::new(),
-            warmed: BTreeSet::new(),
-            used: BTreeMap::new(),
+            memory: FxHashSet::default(),
+            warmed: FxHashSet::default(),
+            used: Pass::default(),
+            used_ever: Pass::default(),
+            brought: BTreeSet::new(),
             settled: Nanos::ZERO,
             own: Work::default(),
             fetches: Work::default(),
@@ -541,6 +594,11 @@ impl World {
             overtaken: false,
             refuses: None,
             refused_at: Vec::new(),
+            parts_of_files: 0,
+            fetched_in: BTreeSet::new(),
+            outlive_period: BTreeSet::new(),
+            ends: [0; 2],
+            early_ends: 0,
             batches: Vec::new(),
             most_held: Bytes::ZERO,
             most_commands: 0,
@@ -549,20 +607,12 @@ impl World {
         }
     }
 
-    fn positioning(&self, distance: Sectors) -> Nanos {
-        self.costs.seek_time(distance) + self.costs.half_rotation()
-    }
-
     fn transfer(&self, at: Lba, sectors: u64) -> Nanos {
-        self.costs.rate_at(at).time_for(Sectors(sectors).bytes())
+        transfer(&*self.costs, at, sectors)
     }
 
     fn step(&self, from: Lba, to: Lba) -> Nanos {
-        if from == to {
-            return Nanos::ZERO;
-        }
-        let positioning = self.positioning(from.distance(to));
-        if from < to { positioning.min(self.transfer(from, to.get() - from.get())) } else { positioning }
+        step(&*self.costs, from, to)
     }
 
     /// Reads the blocks that are not in memory.
@@ -599,8 +649,45 @@ impl World {
 
     fn count_used(&mut self, lba: u64, blocks: u64) {
         let used = (0..blocks).map(|at| lba + at * SECTORS_PER_PAGE);
-        let used = used.filter(|at| !self.warmed.contains(at));
-        self.used.extend(used.map(|at| (at, SECTORS_PER_PAGE)));
+        let used: Vec<u64> = used.filter(|at| !self.warmed.contains(at)).collect();
+        for at in used {
+            self.used.insert(&*self.costs, at);
+            self.used_ever.insert(&*self.costs, at);
+        }
+    }
+
+    /// A program opens a file. What was fetched of it counts as used, also what the program does not read.
+    fn count_brought(&mut self, file: &File) {
+        for lba in (0..file.pages).map(|page| file.lba + page * SECTORS_PER_PAGE) {
+            if self.brought.remove(&lba) {
+                self.count_used(lba, 1);
+            }
+        }
+    }
+
+    /// A program finds a name in a directory: that takes one of its blocks.
+    pub(crate) fn use_name(&mut self, at: usize) {
+        self.use_blocks(self.tree.directories[at].lba, 1, 1);
+    }
+
+    /// A program changes a directory: its entries are listed in another order from here on.
+    pub(crate) fn change(&mut self, at: usize) {
+        let inode = self.tree.directories[at].inode;
+        self.use_inode(inode);
+        self.use_name(at);
+        Arc::make_mut(&mut self.tree).directories[at].listing.rotate_left(1);
+        self.notify(Event::Changed { directory: node(inode) });
+    }
+
+    /// A directory and those above it.
+    pub(crate) fn chain(&self, at: usize) -> Vec<Node> {
+        let chain = std::iter::successors(Some(at), |at| self.tree.directories[*at].parent);
+        chain.map(|at| node(self.tree.directories[at].inode)).collect()
+    }
+
+    /// Whether the opens of files in a directory are reported.
+    pub(crate) fn reports(&self, at: usize) -> bool {
+        self.attended.contains(&self.tree.directories[at].inode)
     }
 
     /// The blocks that hold an inode.
@@ -652,7 +739,7 @@ impl World {
                 let directory = node(self.tree.directories[at].inode);
                 let inode = self.tree.directories[at].files[nth].inode;
                 self.use_inode(inode);
-                self.notify(Event::LookedUp { pid: ProcessId(1), directory, node: node(inode) });
+                self.notify(Event::LookedUp { pid: ProcessId(self.process), directory, node: node(inode) });
             }
             Act::Named(at, nth) => {
                 let chain: Vec<usize> =
@@ -662,12 +749,13 @@ impl World {
                     // One block has the name.
                     self.use_blocks(self.tree.directories[*at].lba, 1, 1);
                 }
-                let chain: Vec<Node> =
-                    chain.into_iter().map(|at| node(self.tree.directories[at].inode)).collect();
+                let chain = self.chain(at);
                 let file = self.tree.directories[at].files[nth].clone();
                 self.use_inode(file.inode);
-                self.use_blocks(file.lba, file.pages, file.pages);
-                let pid = ProcessId(1);
+                self.count_brought(&file);
+                let pages = file.pages.min(self.reads.get());
+                self.use_blocks(file.lba, pages, pages);
+                let pid = ProcessId(self.process);
                 if !self.attended.contains(&chain[0].inode) {
                     // The root of the file system lies above the tree.
                     let chain_to_root: Vec<Node> = chain.iter().copied().chain([node(2)]).collect();
@@ -682,6 +770,7 @@ impl World {
                 let directory = node(self.tree.directories[at].inode);
                 let file = self.tree.directories[at].files[nth].clone();
                 self.use_inode(file.inode);
+                self.count_brought(&file);
                 let pages = file.pages.min(self.reads.get());
                 self.use_blocks(file.lba, pages, pages);
                 if !self.attended.contains(&directory.inode) {
@@ -724,7 +813,7 @@ impl World {
         acts.iter().for_each(|act| self.act(*act));
         self.engine = engine;
         (self.own, self.settled) = (Work::default(), Nanos::ZERO);
-        self.used.clear();
+        self.used = Pass::default();
         self.warmed = self.memory.clone();
     }
 
@@ -737,7 +826,7 @@ impl World {
     /// What was used is in memory in the next period.
     pub(crate) fn end_period(&mut self) {
         self.settled = self.optimum();
-        self.warmed.extend(std::mem::take(&mut self.used).into_keys());
+        self.warmed.extend(std::mem::take(&mut self.used).blocks);
     }
 
     /// Without events for so long that all walks are over.
@@ -749,14 +838,12 @@ impl World {
 
     /// The cheapest order of the used data: one pass, a period at a time.
     pub(crate) fn optimum(&self) -> Nanos {
-        let mut sum = self.settled;
-        let mut before: Option<u64> = None;
-        for (lba, sectors) in &self.used {
-            sum += before.map_or(Nanos::ZERO, |before| self.step(Lba(before), Lba(*lba)));
-            sum += self.transfer(Lba(*lba), *sectors);
-            before = Some(lba + sectors);
-        }
-        sum
+        self.settled + self.used.cost
+    }
+
+    /// The same, as if all were one period.
+    pub(crate) fn optimum_of_all(&self) -> Nanos {
+        self.used_ever.cost
     }
 
     fn pass_event(&mut self, engine: &mut Walks, event: Event<'_>, out: &mut Commands) {
@@ -764,6 +851,16 @@ impl World {
         engine.on(self.now, event, out);
         self.processor += begin.elapsed();
         self.events += 1;
+        let status = engine.status();
+        let [periods, ended] = std::mem::replace(&mut self.ends, [status.periods, status.ended]);
+        if status.periods > periods {
+            self.early_ends += usize::from(status.ended == ended);
+            self.outlive_period.extend(&self.fetched_in);
+            // A walk that begins at the top of one that is over keeps this directory.
+            if let Event::DirectoryOpened { directory, .. } = event {
+                self.outlive_period.remove(&directory.inode);
+            }
+        }
     }
 
     /// Passes an event to the engine, and carries out its commands until there are none.
@@ -825,6 +922,8 @@ impl World {
             answers += 1;
             assert!(answers < 1_000_000, "the engine and its driver never come to rest");
         }
+        // Of walks that are over, all directories were forgotten.
+        self.early_ends += usize::from(!std::mem::take(&mut self.outlive_period).is_empty());
         self.engine = Some(engine);
     }
 
@@ -836,6 +935,9 @@ impl World {
                 let before = self.fetches.requests;
                 nodes.iter().for_each(|it| self.fetch_inode(*it));
                 let requests = self.fetches.requests - before;
+                if requests > 0 {
+                    self.fetched_in.extend(nodes.iter().map(|it| it.which.directory.inode));
+                }
                 let fetched_bytes = self.inodes.least.bytes() * requests;
                 self.pass_event(engine, Event::Done { fetch, fetched_bytes, outcome: Outcome::Arrived }, out);
             }
@@ -872,7 +974,16 @@ impl World {
                         self.memory.extend(all.clone());
                         self.warmed.extend(all.clone());
                     }
-                    fetched_bytes += Pages(all.filter(|at| !self.memory.contains(at)).count() as u64);
+                    let missing: Vec<u64> = all.filter(|at| !self.memory.contains(at)).collect();
+                    fetched_bytes += Pages(missing.len() as u64);
+                    if let Some((at, nth)) = self.files.get(&part.file.node.inode) {
+                        let pages = self.tree.directories[*at].files[*nth].pages;
+                        self.parts_of_files += usize::from(part.pages.end.get() < pages);
+                        self.brought.extend(&missing);
+                    }
+                    if !missing.is_empty() {
+                        self.fetched_in.insert(part.file.directory.inode);
+                    }
                     self.request(part.lba.get(), blocks, true);
                 }
                 let done =
@@ -880,8 +991,13 @@ impl World {
                 self.pass_event(engine, done, out);
             }
             Command::WatchOpens { directory, on: true } => drop(self.attended.insert(directory.inode)),
-            Command::WatchOpens { directory, on: false } | Command::Forget { directory } => {
+            Command::WatchOpens { directory, on: false } => {
                 self.attended.remove(&directory.inode);
+            }
+            Command::Forget { directory } => {
+                self.attended.remove(&directory.inode);
+                self.fetched_in.remove(&directory.inode);
+                self.outlive_period.remove(&directory.inode);
             }
             Command::Cancel { .. } => {}
         }
