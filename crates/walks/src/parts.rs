@@ -7,8 +7,11 @@
 //!
 //! What is learnt is a life table (Kaplan and Meier 1958) for each program and extension, on powers of two. A file
 //! that was read to its end counts up to there, and not as an end: so that large files are not expected to be read in
-//! part because small ones are short. Without an end everything is expected to be read. The estimate only makes
+//! part because small ones are short. Without an end everything is expected to be read. This estimate only makes
 //! fetches smaller; the bound does not depend on it.
+//!
+//! An open earns what is read of the file. Of one that was not fetched only the beginning counts, until files of its class
+//! are known to be read further. Otherwise the first pages of large files would pay for fetches of whole ones.
 
 use crate::Command;
 use crate::state::{About, Asked, PendingPlace, State};
@@ -35,6 +38,10 @@ const SELDOM_PART_BITS: u32 = 2;
 const MEMORY: f32 = 32.0;
 /// What is read of a file with less than this probability is not fetched.
 const LIKELY: f32 = 0.25;
+/// What is read of a file with less than this probability earns nothing.
+const SURE: f32 = 0.9;
+/// What is read of each file that is read at all, as the kernel reads so much ahead: 16 KiB.
+const BEGINNING: Pages = Pages(4);
 /// Cells of the table: up to 2^18 pages, 1 GiB.
 const CELLS: usize = 19;
 /// Tables of programs and extensions, 200 bytes each.
@@ -76,13 +83,23 @@ impl Table {
 
     /// How much of a file is likely to be read; `None`: all of it.
     fn likely(&self) -> Option<Pages> {
+        self.first_cell(|_, beyond| beyond < LIKELY).map(|cell| Pages(1 << cell))
+    }
+
+    /// How much of a file is read almost certainly; `None`: all of it.
+    fn sure(&self) -> Option<Pages> {
+        let is_unsure = |reached: f32, beyond: f32| reached < BELIEVED || beyond < SURE;
+        self.first_cell(is_unsure).map(|cell| Pages((1 << cell) / 2))
+    }
+
+    /// The first cell for which this holds: by the weight of the files that have reached it, and the part of files that is
+    /// read beyond it.
+    fn first_cell(&self, holds: impl Fn(f32, f32) -> bool) -> Option<usize> {
         let mut beyond = 1.0;
-        let mut goes_on = |(reached, ended): (&f32, &f32)| {
+        self.reached.iter().zip(&self.ended).position(|(reached, ended)| {
             beyond *= if *reached >= BELIEVED { 1.0 - ended / reached } else { 1.0 };
-            beyond >= LIKELY
-        };
-        let cell = self.reached.iter().zip(&self.ended).position(|cell| !goes_on(cell));
-        cell.map(|cell| Pages(1 << cell))
+            holds(*reached, beyond)
+        })
     }
 }
 
@@ -97,6 +114,12 @@ impl Parts {
     /// How much of a file of this class is likely to be read; `None`: all of it.
     fn likely(&self, class: Class) -> Option<Pages> {
         self.tables.get(&class).and_then(|(_, used)| *used)
+    }
+
+    /// How much of a file of this class counts as read when it is opened; `None`: all of it.
+    fn sure(&self, class: Class) -> Option<Pages> {
+        let known = self.tables.get(&class).map_or(Some(BEGINNING), |(table, _)| table.sure());
+        known.map(|known| known.max(BEGINNING))
     }
 
     /// Whether this file is to be examined.
@@ -141,6 +164,14 @@ impl State {
     pub(crate) fn limit(&self, at: usize, extension: u8) -> Bytes {
         let likely = self.parts.likely(self.class_of(at, extension));
         likely.map_or(Bytes(u64::MAX), Pages::bytes).min(self.settings.file_limit)
+    }
+
+    /// How much of an entry counts as read when it is used: what was fetched for it, and of other files what is certain.
+    pub(crate) fn read_of(&self, at: usize, item: &Item) -> Bytes {
+        if item.kind != Kind::File || item.is(flag::FETCHED) {
+            return Bytes(u64::MAX);
+        }
+        self.parts.sure(self.class_of(at, item.class)).map_or(Bytes(u64::MAX), Pages::bytes)
     }
 
     /// A program opened a file whose entry was in this state: it may be one to examine.
@@ -246,6 +277,26 @@ mod tests {
         assert!((0..64).any(|_| parts.read(CLASS, Pages(4000), false)));
         assert_eq!(parts.likely(CLASS), None);
         assert_eq!(parts.likely((Some(7), 2)), None, "of another program");
+    }
+
+    #[test]
+    fn a_file_counts_as_read_as_far_as_others_were() {
+        let mut parts = Parts::default();
+        let read = |parts: &mut Parts, files: u64, pages: fn(u64) -> (Pages, bool)| {
+            for (pages, stopped) in (0..files).map(pages) {
+                parts.read(CLASS, pages, stopped);
+            }
+        };
+        assert_eq!(parts.sure(CLASS), Some(BEGINNING));
+        // Files of 64 pages are read to their end, and say nothing of longer ones.
+        read(&mut parts, 6, |_| (Pages(64), false));
+        assert_eq!(parts.sure(CLASS), Some(BEGINNING), "they are too few");
+        read(&mut parts, 6, |_| (Pages(64), false));
+        assert_eq!(parts.sure(CLASS), Some(Pages(32)));
+        // One in five is read to its tenth page alone.
+        read(&mut parts, 64, |at| if at % 5 == 0 { (Pages(10), true) } else { (Pages(64), false) });
+        assert_eq!((parts.sure(CLASS), parts.likely(CLASS)), (Some(Pages(8)), None));
+        assert_eq!(parts.sure((Some(7), 2)), Some(BEGINNING), "of another program");
     }
 
     #[test]

@@ -4,10 +4,10 @@ use crate::ledger::Earned;
 use crate::order::SLACK;
 use crate::plan::FILES_FIRST;
 use crate::state::{About, State, WALKS_LIMIT};
-use crate::tree::{CHAIN_LIMIT, DEPTH_LIMIT, Directory, EARLY_LIMIT, Key, Listing, Visit, flag};
+use crate::tree::{CHAIN_LIMIT, DEPTH_LIMIT, Directory, EARLY_LIMIT, Key, Listing, Pieces, Visit, flag};
 use crate::walk::{ACTIVE, Walk};
 use crate::{Command, InDirectory, Kind, LISTS_LIMIT, ListCondition, Node};
-use foreseek_seam::{Extent, ProcessId};
+use foreseek_seam::ProcessId;
 use foreseek_units::{Instant, Nanos};
 
 /// Files or directories opened before the walk's opened directories are listed. The program has listed them
@@ -371,9 +371,9 @@ impl State {
     fn count_use(&mut self, at: usize, about: About, before: u16) {
         let Some(item) = self.tree.item(about.directory, about.entry).copied() else { return };
         let bytes = self.tree.missing(&item);
+        let read = Pieces::of(self.tree.pieces(&item), self.read_of(at, &item));
         let model = self.ledger.model();
-        let spans = self.tree.pieces(&item).iter().map(Extent::sectors);
-        let transfer = spans.map(|span| model.transfer(span)).sum();
+        let transfer = read.0.iter().map(|piece| model.transfer(piece.sectors())).sum();
         let Some(walk) = &mut self.walks[at] else { return };
         if before & flag::FETCHED == 0 {
             walk.account.own += match before & flag::PLACED {
@@ -399,12 +399,13 @@ impl State {
         }
     }
 
-    /// All of its missing pieces count as used.
+    /// Those of its missing pieces that its program reads count as used.
     fn use_contents(&mut self, at: usize, about: About) {
         let Some(item) = self.tree.item(about.directory, about.entry).copied() else { return };
         let pieces = self.tree.take_pieces(about.directory, about.entry);
+        let read = Pieces::of(&pieces.0, self.read_of(at, &item));
         let mut earned = Earned::default();
-        for piece in &pieces.0 {
+        for piece in &read.0 {
             earned += self.ledger.used(piece.sectors());
         }
         self.earn(at, &item, earned);
