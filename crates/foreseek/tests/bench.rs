@@ -258,7 +258,7 @@ fn a_few_walks_run_in_every_way_and_are_gone_on_with() {
     assert!(note.starts_with("large is left out"), "this share is no four times the memory: {note}");
     let second = runs(&out);
     assert_eq!(second[..first.len()], first[..]);
-    // tar and grep run there, too, and each has a pass.
+    // tar and grep run there, too, and each has a row of the pass.
     assert_eq!(second.len(), first.len() + 2 * (5 + 1));
     run("2", "maildir");
     let third = runs(&out);

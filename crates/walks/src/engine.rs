@@ -1,6 +1,5 @@
 //! The engine: it is given events and the time, and returns a bounded number of commands.
 
-use crate::plan::FILES_FIRST;
 use crate::state::{State, WALKS_LIMIT};
 use crate::tree::Visit;
 use crate::walk::Walk;
@@ -46,7 +45,7 @@ impl Walks {
             Event::Placed { files } => state.placed(files),
             Event::Done { fetch, fetched_bytes, outcome } => state.done(now, fetch, fetched_bytes, outcome),
             Event::Changed { directory } => state.changed(directory),
-            Event::Budget { bytes } => state.settings.budget = bytes,
+            Event::Budget { bytes } => state.set_budget(bytes),
             Event::Program { pid, user, name } => state.classes.runs(pid, user, name),
             Event::Exited { pid } => state.classes.exited(pid),
             Event::Overflow => (0..WALKS_LIMIT).for_each(|at| state.end(at)),
@@ -85,13 +84,6 @@ impl Walks {
     #[must_use]
     pub fn held(&self) -> Bytes {
         self.state.held
-    }
-
-    /// Whether memory may be needed: for what is held, or for a program that reads files.
-    #[must_use]
-    pub fn needs_memory(&self) -> bool {
-        let reads = |walk: &Walk| walk.files >= FILES_FIRST && walk.quiet.is_none();
-        !self.state.held.is_zero() || self.state.live().any(reads)
     }
 
     /// The present status.

@@ -114,7 +114,7 @@ impl Manner for InOrder {
 
     fn fetch(&self, state: &mut State, at: usize, found: Found) -> Stopped {
         if found.files.is_empty() {
-            return Stopped::Complete;
+            return found.nothing();
         }
         let batch = state.batch_of(at, &found.files);
         if batch.taken.is_empty() {

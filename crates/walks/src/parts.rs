@@ -11,7 +11,9 @@
 //! fetches smaller; the bound does not depend on it.
 //!
 //! An open earns what is read of the file. Of one that was not fetched only the beginning counts, until files of its class
-//! are known to be read further. Otherwise the first pages of large files would pay for fetches of whole ones.
+//! are known to be read further. Otherwise the first pages of large files would pay for fetches of whole ones. The bound
+//! depends on that: a program that reads whole files at first and parts of others later is counted too high, until enough
+//! of these are examined.
 
 use crate::Command;
 use crate::state::{About, Asked, PendingPlace, State};
@@ -39,7 +41,7 @@ const MEMORY: f32 = 32.0;
 /// What is read of a file with less than this probability is not fetched.
 const LIKELY: f32 = 0.25;
 /// What is read of a file with less than this probability earns nothing.
-const SURE: f32 = 0.9;
+const USUAL: f32 = 0.9;
 /// What is read of each file that is read at all, as the kernel reads so much ahead: 16 KiB.
 const BEGINNING: Pages = Pages(4);
 /// Cells of the table: up to 2^18 pages, 1 GiB.
@@ -86,10 +88,10 @@ impl Table {
         self.first_cell(|_, beyond| beyond < LIKELY).map(|cell| Pages(1 << cell))
     }
 
-    /// How much of a file is read almost certainly; `None`: all of it.
-    fn sure(&self) -> Option<Pages> {
-        let is_unsure = |reached: f32, beyond: f32| reached < BELIEVED || beyond < SURE;
-        self.first_cell(is_unsure).map(|cell| Pages((1 << cell) / 2))
+    /// How much is read of nine files in ten; `None`: all of it.
+    fn usual(&self) -> Option<Pages> {
+        let is_unusual = |reached: f32, beyond: f32| reached < BELIEVED || beyond < USUAL;
+        self.first_cell(is_unusual).map(|cell| Pages((1 << cell) / 2))
     }
 
     /// The first cell for which this holds: by the weight of the files that have reached it, and the part of files that is
@@ -117,8 +119,8 @@ impl Parts {
     }
 
     /// How much of a file of this class counts as read when it is opened; `None`: all of it.
-    fn sure(&self, class: Class) -> Option<Pages> {
-        let known = self.tables.get(&class).map_or(Some(BEGINNING), |(table, _)| table.sure());
+    fn usual(&self, class: Class) -> Option<Pages> {
+        let known = self.tables.get(&class).map_or(Some(BEGINNING), |(table, _)| table.usual());
         known.map(|known| known.max(BEGINNING))
     }
 
@@ -166,12 +168,12 @@ impl State {
         likely.map_or(Bytes(u64::MAX), Pages::bytes).min(self.settings.file_limit)
     }
 
-    /// How much of an entry counts as read when it is used: what was fetched for it, and of other files what is certain.
+    /// How much of an entry counts as read when it is used: what was fetched for it, and of other files what is usual.
     pub(crate) fn read_of(&self, at: usize, item: &Item) -> Bytes {
         if item.kind != Kind::File || item.is(flag::FETCHED) {
             return Bytes(u64::MAX);
         }
-        self.parts.sure(self.class_of(at, item.class)).map_or(Bytes(u64::MAX), Pages::bytes)
+        self.parts.usual(self.class_of(at, item.class)).map_or(Bytes(u64::MAX), Pages::bytes)
     }
 
     /// A program opened a file whose entry was in this state: it may be one to examine.
@@ -287,16 +289,16 @@ mod tests {
                 parts.read(CLASS, pages, stopped);
             }
         };
-        assert_eq!(parts.sure(CLASS), Some(BEGINNING));
+        assert_eq!(parts.usual(CLASS), Some(BEGINNING));
         // Files of 64 pages are read to their end, and say nothing of longer ones.
         read(&mut parts, 6, |_| (Pages(64), false));
-        assert_eq!(parts.sure(CLASS), Some(BEGINNING), "they are too few");
+        assert_eq!(parts.usual(CLASS), Some(BEGINNING), "they are too few");
         read(&mut parts, 6, |_| (Pages(64), false));
-        assert_eq!(parts.sure(CLASS), Some(Pages(32)));
+        assert_eq!(parts.usual(CLASS), Some(Pages(32)));
         // One in five is read to its tenth page alone.
         read(&mut parts, 64, |at| if at % 5 == 0 { (Pages(10), true) } else { (Pages(64), false) });
-        assert_eq!((parts.sure(CLASS), parts.likely(CLASS)), (Some(Pages(8)), None));
-        assert_eq!(parts.sure((Some(7), 2)), Some(BEGINNING), "of another program");
+        assert_eq!((parts.usual(CLASS), parts.likely(CLASS)), (Some(Pages(8)), None));
+        assert_eq!(parts.usual((Some(7), 2)), Some(BEGINNING), "of another program");
     }
 
     #[test]

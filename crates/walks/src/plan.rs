@@ -94,10 +94,28 @@ pub(crate) struct Found {
     ahead: u64,
     /// Earlier expected entries that cannot be fetched yet.
     pub(crate) unknown: u64,
+    /// Files that are larger than the memory.
+    too_large: u64,
     visits: u64,
 }
 
+impl Found {
+    /// Why nothing is fetched where there are no files.
+    pub(crate) fn nothing(&self) -> Stopped {
+        if self.too_large > 0 { Stopped::Memory } else { Stopped::Complete }
+    }
+}
+
 impl State {
+    /// More or less memory. Walks that wait for more look again.
+    pub(crate) fn set_budget(&mut self, budget: Bytes) {
+        if budget > self.settings.budget {
+            let waiting = self.walks.iter_mut().flatten().filter(|walk| walk.stopped == Stopped::Memory);
+            waiting.for_each(|walk| (walk.look_at, walk.next_cost) = (0, Nanos::ZERO));
+        }
+        self.settings.budget = budget;
+    }
+
     /// Continues a round, or begins one.
     pub(crate) fn advance(&mut self, at: usize) {
         let Some(walk) = self.walks[at].as_ref().filter(|_| !self.is_quiet(at)) else { return };
@@ -269,6 +287,8 @@ impl State {
                     found.files_to_place.push(about);
                     found.ahead += 1;
                 } else {
+                    found.too_large +=
+                        u64::from(aim == Aim::Files && placed && !self.tree.missing(item).is_zero());
                     // Its address is under way.
                     found.ahead += u64::from(item.is(flag::PLACE_ASKED) && !placed);
                 }

@@ -148,6 +148,7 @@ impl Manner for InRandomOrder {
         if state.is_to_stop(at, found.files.len() as u64) {
             return Stopped::Selective;
         }
+        let nothing = if found.files.is_empty() { found.nothing() } else { Stopped::Memory };
         let mut files = found.files;
         files.sort_by_cached_key(|about| state.place_of(*about));
         // From where the program has read last: it may go through the tree in one direction besides.
@@ -167,7 +168,7 @@ impl Manner for InRandomOrder {
             return Stopped::Allowance;
         }
         if batch.taken.is_empty() {
-            return Stopped::Complete;
+            return nothing;
         }
         if !state.has_cost_as_much(at, batch.price) {
             return Stopped::Allowance;

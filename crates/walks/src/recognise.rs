@@ -378,7 +378,7 @@ impl State {
         if before & flag::FETCHED == 0 {
             walk.account.own += match before & flag::PLACED {
                 0 => model.near(),
-                _ if bytes.is_zero() => Nanos::ZERO,
+                _ if read.0.is_empty() => Nanos::ZERO,
                 _ => model.near() + transfer,
             };
             return;

@@ -1,14 +1,14 @@
 //! The disks below the watched file systems: each has one engine, and threads that work for it.
 
 use crate::attention::Attention;
+use crate::division::{Share, divide};
 use crate::engine::MakeEngine;
 use crate::error::{Error, Result};
 use crate::file_system::FileSystem;
 use crate::handles::DirectoryOpened;
-use crate::parts::{is_news, parts};
 use crate::waiting::Waiting;
 use crate::work::{Answer, Shared, Workers};
-use crate::{Demand, Engine, Options};
+use crate::{Engine, Options};
 use foreseek_places::{SharedDisk, costs_of};
 use foreseek_storage::fanotify::Marker;
 use foreseek_storage::{DeviceNumber, DiskLoad};
@@ -39,8 +39,8 @@ pub(crate) struct Disk {
     /// Opens of directories that wait until it reads.
     waiting: Waiting<DirectoryOpened>,
     file_systems: FxHashSet<DeviceNo>,
-    /// Its part of the window.
-    pub(crate) part: Bytes,
+    /// Its part of the memory limit.
+    pub(crate) share: Share,
 }
 
 /// All of them.
@@ -99,7 +99,7 @@ impl Disks {
             ended: 0,
             waiting: Waiting::default(),
             file_systems,
-            part: window,
+            share: Share::default(),
         });
         Ok(())
     }
@@ -197,14 +197,14 @@ impl Disks {
         }
     }
 
-    /// Tells each disk its part of the window, where that has changed.
-    pub(crate) fn divide(&mut self, now: Instant, window: Bytes) {
-        let demands: Vec<Demand> = self.list.iter().map(|disk| disk.engine.demand()).collect();
-        for (disk, part) in self.list.iter_mut().zip(parts(window, &demands)) {
-            if is_news(window, disk.part, part) {
-                disk.part = part;
-                disk.notify(now, Event::Budget { bytes: part }, &self.shared, self.marker.as_deref());
-            }
+    /// Tells each disk its part of the memory limit, where that has changed.
+    pub(crate) fn divide(&mut self, now: Instant, limit: Bytes) {
+        let held: Vec<Bytes> = self.list.iter().map(|disk| disk.engine.held()).collect();
+        let mut shares: Vec<&mut Share> = self.list.iter_mut().map(|disk| &mut disk.share).collect();
+        for at in divide(limit, now, &mut shares, |at| held[at]) {
+            let disk = &mut self.list[at];
+            let event = Event::Budget { bytes: disk.share.part };
+            disk.notify(now, event, &self.shared, self.marker.as_deref());
         }
     }
 

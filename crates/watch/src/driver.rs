@@ -354,7 +354,7 @@ impl Driver {
             let tops = engine.walks.iter().map(|walk| walk.top).collect();
             let ended = disk.ended();
             let number = disk.number.to_string();
-            (DiskStatus::of(number, &engine, disk.part, &disk.shared, disk.observes_all(), ended), tops)
+            (DiskStatus::of(number, &engine, disk.share.part, &disk.shared, disk.observes_all(), ended), tops)
         };
         let mut watched: Vec<Watched> = self
             .watching

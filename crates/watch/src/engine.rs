@@ -5,15 +5,6 @@ use foreseek_walks::{Command, Commands, Event, Settings, Status, Walks};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// What an engine has of the memory, and whether it needs a part of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Demand {
-    /// Bytes that were fetched and not used yet.
-    pub held: Bytes,
-    /// Whether programs may need more.
-    pub needs_memory: bool,
-}
-
 /// Decides what is fetched for walks. [`Walks`] is the default.
 pub trait Engine: Send + Debug {
     /// Handles an event; returns the commands that follow.
@@ -28,10 +19,9 @@ pub trait Engine: Send + Debug {
     fn is_at_rest(&self, _now: Instant) -> bool {
         false
     }
-    /// The bytes that it holds, and whether it may need memory.
-    fn demand(&self) -> Demand {
-        let status = self.status();
-        Demand { held: status.held, needs_memory: !status.walks.is_empty() }
+    /// The bytes that were fetched and not used yet.
+    fn held(&self) -> Bytes {
+        self.status().held
     }
     /// Its status.
     fn status(&self) -> Status;
@@ -61,8 +51,8 @@ impl Engine for Walks {
         Walks::is_at_rest(self, now, PAUSES)
     }
 
-    fn demand(&self) -> Demand {
-        Demand { held: self.held(), needs_memory: self.needs_memory() }
+    fn held(&self) -> Bytes {
+        Walks::held(self)
     }
 
     fn status(&self) -> Status {

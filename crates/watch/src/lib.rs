@@ -17,7 +17,7 @@
 //! | `reach`, `leases` | opening only files that a walker could open itself |
 //! | `work`, `disks` | the threads of a disk |
 //! | `reported` | the same for a server in this process that reports opens itself |
-//! | `unused`, `budget`, `parts`, `room` | limits of unused reads, of held pages, of those of each disk, and of listings |
+//! | `unused`, `budget`, `division`, `room` | limits of unused reads, of held pages, of those of each disk, and of listings |
 //! | [`daemon`] | the watcher in its own process |
 //!
 //! - *It never makes a program wait*: it only requests notifications, and reads with the lowest ordinary
@@ -34,6 +34,7 @@ mod counters;
 pub mod daemon;
 mod directories;
 mod disks;
+mod division;
 mod driver;
 mod engine;
 mod error;
@@ -43,7 +44,6 @@ mod leases;
 mod mounts;
 mod options;
 mod participants;
-mod parts;
 mod processes;
 mod reach;
 pub mod reported;
@@ -60,7 +60,7 @@ mod work;
 
 pub use budget::current_window;
 pub use counters::{CounterValues, Counters};
-pub use engine::{Demand, Engine, MakeEngine};
+pub use engine::{Engine, MakeEngine};
 pub use error::{Error, Result};
 pub use options::{MEMORY_LEAST, Options, SHARE};
 pub use status::{Disk, LeftAlone, Walk, WatchStatus, Watched};

@@ -108,7 +108,7 @@ pub struct Disk {
     pub wasted_bytes: u64,
     /// Of these, in memory and not used yet.
     pub held_bytes: u64,
-    /// How much may be held: its part of the memory limit.
+    /// Its part of the memory limit. What it held when it was alone may be more, and several users may hold a quarter more.
     #[serde(default)]
     pub part_bytes: u64,
     /// Whether other programs than those that walk are known to read from it; `None` where that is not visible.

@@ -6,24 +6,24 @@ mod common;
 use common::{Actor, NOBODY, Setup, until};
 use foreseek_units::{Bytes, Instant};
 use foreseek_walks::{Command, Event, Status};
-use foreseek_watch::{Demand, Engine, Options, Watcher};
+use foreseek_watch::{Engine, Options, Watcher};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const WINDOW: Bytes = Bytes::mib(64);
 
-/// Needs memory from the first opened directory on, until all is over.
+/// Holds something from the first opened directory on, until all of it is used.
 #[derive(Debug)]
-struct Needy {
-    needs_memory: bool,
-    over: Arc<AtomicBool>,
+struct Holding {
+    holds: bool,
+    held: Arc<AtomicU64>,
 }
 
-impl Engine for Needy {
+impl Engine for Holding {
     fn on(&mut self, _: Instant, event: Event<'_>) -> Vec<Command> {
-        self.needs_memory |= matches!(event, Event::DirectoryOpened { .. });
+        self.holds |= matches!(event, Event::DirectoryOpened { .. });
         Vec::new()
     }
 
@@ -31,13 +31,9 @@ impl Engine for Needy {
         None
     }
 
-    fn demand(&self) -> Demand {
-        let needs_memory = self.needs_memory && !self.over.load(Ordering::Relaxed);
-        Demand { held: Bytes::ZERO, needs_memory }
-    }
-
     fn status(&self) -> Status {
-        Status::default()
+        let held = if self.holds { Bytes(self.held.load(Ordering::Relaxed)) } else { Bytes::ZERO };
+        Status { held, ..Status::default() }
     }
 }
 
@@ -51,17 +47,16 @@ fn part(watcher: &Watcher, setup: &Setup) -> Bytes {
 }
 
 #[test]
-fn a_disk_has_all_of_the_memory_while_no_other_one_needs_it() {
+fn a_disk_has_all_of_the_memory_while_no_other_one_holds_something() {
     let (Some(one), Some(other)) = (Setup::new(), Setup::new()) else { return };
     let options = Options {
         paths: vec![one.point.clone(), other.point.clone()],
         memory_bytes: Some(WINDOW.get()),
         ..Options::default()
     };
-    let over = Arc::new(AtomicBool::new(false));
-    let shared = over.clone();
-    let make =
-        move |_, _| -> Box<dyn Engine> { Box::new(Needy { needs_memory: false, over: shared.clone() }) };
+    let held = Arc::new(AtomicU64::new(Bytes::mib(1).get()));
+    let shared = held.clone();
+    let make = move |_, _| -> Box<dyn Engine> { Box::new(Holding { holds: false, held: shared.clone() }) };
     let watcher = Watcher::start_with(&options, Box::new(make)).expect("it starts");
     let has = |parts: [Bytes; 2]| until(|| [part(&watcher, &one), part(&watcher, &other)] == parts);
     assert!(has([WINDOW; 2]), "{:?}", watcher.status());
@@ -70,6 +65,9 @@ fn a_disk_has_all_of_the_memory_while_no_other_one_needs_it() {
     assert!(has([WINDOW, WINDOW / 2]), "{:?}", watcher.status());
     actor.does("list", &other.point);
     assert!(has([WINDOW / 2; 2]), "{:?}", watcher.status());
-    over.store(true, Ordering::Relaxed);
+    // Both hold as much.
+    held.store(Bytes::mib(48).get(), Ordering::Relaxed);
+    assert!(has([WINDOW / 2; 2]), "{:?}", watcher.status());
+    held.store(0, Ordering::Relaxed);
     assert!(has([WINDOW; 2]), "{:?}", watcher.status());
 }

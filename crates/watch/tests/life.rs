@@ -399,6 +399,15 @@ fn changes_on_xfs_give_the_same_results_with_the_engine_of_the_product() {
     changes_give_the_same(&watched, &plain, watcher);
 }
 
+/// Is true from its end on.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Walks on one of two file systems while both are changed alike.
 fn changes_give_the_same(watched: &Setup, plain: &Setup, watcher: foreseek_watch::Watcher) {
     let (tree, other) = (watched.path("tree"), plain.path("tree"));
@@ -436,6 +445,8 @@ fn changes_give_the_same(watched: &Setup, plain: &Setup, watcher: foreseek_watch
     std::thread::scope(|scope| {
         // A process walks meanwhile, so that files change while they are fetched.
         let walker = scope.spawn(walk);
+        // Also after a failure: otherwise the walker would go on.
+        let _ends = SetOnDrop(&ends);
         let mut mapper = Actor::new(0);
         for step in 0..CHANGES {
             let (a, b) = (changes.step(step, &mut mapper), again.step(step, &mut mapper));
@@ -449,7 +460,6 @@ fn changes_give_the_same(watched: &Setup, plain: &Setup, watcher: foreseek_watch
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        ends.store(true, Ordering::Relaxed);
     });
     assert_same(&tree, &other);
     let counted = watcher.counters().now();

@@ -204,12 +204,12 @@ fn rows(status: &WatchStatus) -> Vec<(&'static str, String)> {
 
 /// A memory limit that is too small for all watched disks at a time.
 fn too_little_memory(status: &WatchStatus) -> Option<String> {
-    let served = Bytes(status.window_bytes) / MEMORY_LEAST;
-    (served < status.disks.len() as u64).then(|| {
+    let (limit, disks) = (Bytes(status.window_bytes), status.disks.len() as u64);
+    (limit < MEMORY_LEAST * disks).then(|| {
         format!(
-            "the memory limit is enough for {} of {} disks at a time, {MEMORY_LEAST} each: raise --memory or --share",
-            served.max(1),
-            status.disks.len()
+            "programs that walk on {disks} disks at the same time have {} of memory for each: with less than \
+             {MEMORY_LEAST} they gain little; raise --memory or --share",
+            limit / disks
         )
     })
 }
