@@ -785,8 +785,11 @@ fn a_directory_of_more_than_a_million_entries_is_known_in_part_and_its_memory_is
     assert!(until(&mut knows) || until(&mut knows), "{:?}", watcher.status());
     // There is room for another user.
     let mut another = Actor::new(NOBODY);
-    assert_eq!(another.does("walk", &other), "20");
-    let both = || known() == KEPT + 20 || known() == 20;
+    let both = || {
+        // The watcher may be busy with the other walk until this one is over.
+        assert_eq!(another.does("walk", &other), "20");
+        known() == KEPT + 20 || known() == 20
+    };
     assert!(until(both), "{:?}", watcher.status());
     assert_eq!(known(), KEPT + 20, "beside the other walk");
     assert!(until(|| known() == 0), "{:?}", watcher.status());
