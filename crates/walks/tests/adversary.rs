@@ -22,6 +22,7 @@ use foreseek_units::{Bytes, DeviceCosts, Nanos, Pages, SECTORS_PER_PAGE};
 use foreseek_walks::{Entered, Event, Settings, Status, Walks};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 /// A move of the adversary.
@@ -604,67 +605,66 @@ const LAYOUTS: [Layout; 3] = [Layout::Fresh, Layout::Aged(3), Layout::Aged(40)];
 /// Those in which blocks of directories have no known address.
 const UNPLACED: [Layout; 3] = [Layout::Groups, Layout::Mixed, Layout::Scattered];
 
-/// Games by the same rules as above, from fixed seeds.
-fn games(layouts: [Layout; 3]) -> Vec<Game> {
-    let mut dice = Dice(7);
-    let mut games = Vec::new();
-    for game in 0..150 {
-        let layout = layouts[game % layouts.len()];
-        let mut moves = Vec::new();
-        for _ in 0..5 + dice.roll(40) {
-            moves.push(match dice.roll(12) {
-                0 | 1 => Move::Follow(1 + dice.roll(300) as u16),
-                2 | 3 => Move::Lure,
-                4 => Move::Nibble(dice.roll(100) as u8),
-                5 => Move::Evade(1 + dice.roll(30) as u16),
-                6 => Move::Switch(dice.roll(8) as u8),
-                7 => Move::Turns(dice.roll(60) as u8),
-                8 | 9 => Move::Shuffle(1 + dice.roll(300) as u16),
-                10 => Move::Survey,
-                _ => Move::Rest,
-            });
-            moves.push(Move::Switch(dice.roll(8) as u8));
-        }
-        games.push(Game { layout, seed: 100 + game as u64, large: None, moves });
-    }
-    games
+/// Games by the same rules as above, from fixed seeds: each has some rounds of these moves.
+fn drawn(
+    mut dice: Dice,
+    seeds: Range<u64>,
+    layouts: [Layout; 3],
+    round: impl Fn(&mut Dice) -> Vec<Move>,
+) -> Vec<Game> {
+    let game = |(layout, seed): (usize, u64)| {
+        let rounds = 5 + dice.roll(40);
+        let moves = (0..rounds).flat_map(|_| round(&mut dice)).collect();
+        Game { layout: layouts[layout % layouts.len()], seed, large: None, moves }
+    };
+    seeds.enumerate().map(game).collect()
 }
 
-/// The same moves, and those of all other events.
+fn games(layouts: [Layout; 3]) -> Vec<Game> {
+    drawn(Dice(7), 100..250, layouts, |dice| {
+        let first = match dice.roll(12) {
+            0 | 1 => Move::Follow(1 + dice.roll(300) as u16),
+            2 | 3 => Move::Lure,
+            4 => Move::Nibble(dice.roll(100) as u8),
+            5 => Move::Evade(1 + dice.roll(30) as u16),
+            6 => Move::Switch(dice.roll(8) as u8),
+            7 => Move::Turns(dice.roll(60) as u8),
+            8 | 9 => Move::Shuffle(1 + dice.roll(300) as u16),
+            10 => Move::Survey,
+            _ => Move::Rest,
+        };
+        vec![first, Move::Switch(dice.roll(8) as u8)]
+    })
+}
+
+/// Most of these moves, and those of all other events.
 fn games_of_events(layouts: [Layout; 3]) -> Vec<Game> {
-    let mut dice = Dice(11);
-    let mut games = Vec::new();
-    for game in 0..60 {
-        let layout = layouts[game % layouts.len()];
-        let mut moves = Vec::new();
-        for _ in 0..5 + dice.roll(40) {
-            moves.push(match dice.roll(12) {
-                0 | 1 => Move::Follow(1 + dice.roll(300) as u16),
-                2 | 3 => Move::Lure,
-                4 => Move::Nibble(dice.roll(100) as u8),
-                5 => Move::Evade(1 + dice.roll(30) as u16),
-                6 => Move::Turns(dice.roll(30) as u8),
-                7 | 8 => Move::Shuffle(1 + dice.roll(300) as u16),
-                9 => Move::Survey,
-                10 => Move::Rest,
-                _ => Move::Evict,
-            });
-            moves.push(Move::Switch(dice.roll(8) as u8));
-            moves.push(match dice.roll(16) {
-                0 | 1 => Move::Look(1 + dice.roll(100) as u16),
-                2 | 3 => Move::Silence(1 + dice.roll(60) as u16),
-                4 => Move::Overflow(dice.roll(30) as u16),
-                5 | 14 | 15 => Move::Budget(1 << dice.roll(13)),
-                6 | 7 => Move::Change(1 + dice.roll(60) as u8),
-                8 | 9 => Move::Part(1 + dice.roll(2) as u8),
-                10 => Move::Part(0),
-                11 => Move::ByPath,
-                _ => Move::User(dice.roll(3) as u8),
-            });
-        }
-        games.push(Game { layout, seed: 1000 + game as u64, large: None, moves });
-    }
-    games
+    drawn(Dice(11), 1000..1060, layouts, |dice| {
+        let first = match dice.roll(12) {
+            0 | 1 => Move::Follow(1 + dice.roll(300) as u16),
+            2 | 3 => Move::Lure,
+            4 => Move::Nibble(dice.roll(100) as u8),
+            5 => Move::Evade(1 + dice.roll(30) as u16),
+            6 => Move::Turns(dice.roll(30) as u8),
+            7 | 8 => Move::Shuffle(1 + dice.roll(300) as u16),
+            9 => Move::Survey,
+            10 => Move::Rest,
+            _ => Move::Evict,
+        };
+        let switch = Move::Switch(dice.roll(8) as u8);
+        let event = match dice.roll(16) {
+            0 | 1 => Move::Look(1 + dice.roll(100) as u16),
+            2 | 3 => Move::Silence(1 + dice.roll(60) as u16),
+            4 => Move::Overflow(dice.roll(30) as u16),
+            5 | 14 | 15 => Move::Budget(1 << dice.roll(13)),
+            6 | 7 => Move::Change(1 + dice.roll(60) as u8),
+            8 | 9 => Move::Part(1 + dice.roll(2) as u8),
+            10 => Move::Part(0),
+            11 => Move::ByPath,
+            _ => Move::User(dice.roll(3) as u8),
+        };
+        vec![first, switch, event]
+    })
 }
 
 /// Plays a game with large files; returns the worst ratios, and whether anything was fetched.
