@@ -7,7 +7,7 @@
 #[path = "disk/lab.rs"]
 mod lab;
 
-use foreseek_storage::{HostFd, Layout, cachestat};
+use foreseek_storage::{DeviceNumber, DiskLoad, HostFd, Layout, cachestat};
 use foreseek_units::{Bytes, PageIndex, Pages, Sectors, Span};
 use lab::{Ended, KilledOnDrop, LIMIT, Lab, until, wait};
 use rustix::fs::{FallocateFlags, fallocate};
@@ -84,9 +84,9 @@ impl Setup {
 
     /// Whether reads are under way.
     fn is_read(&self) -> bool {
-        let name = self.device.file_name().and_then(OsStr::to_str).expect("plain");
-        let counts = fs::read_to_string(format!("/sys/block/{name}/inflight")).expect("it has counts");
-        counts.split_whitespace().next() != Some("0")
+        let number = DeviceNumber::from_raw(fs::metadata(&self.device).expect("there").rdev());
+        let load = DiskLoad::of(number).expect("it has counts");
+        load.reads_in_flight().expect("it has counts") > 0
     }
 
     fn foreseek(&self, arguments: &[&OsStr]) -> Ended {

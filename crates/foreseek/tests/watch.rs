@@ -13,15 +13,15 @@ mod lab;
 #[path = "watch/setup.rs"]
 mod setup;
 
+use foreseek_storage::{DeviceNumber, DiskLoad};
 use lab::{KilledOnDrop, LIMIT, until};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use setup::{Setup, fill, fill_aged};
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -200,11 +200,9 @@ fn unmounts_find_nothing_busy_while_a_slow_disk_is_read_ahead() {
     setup.cold();
     setup.start();
     let content = || setup.status()["counted"]["content_bytes"].as_u64();
-    let name = setup.device.file_name().and_then(OsStr::to_str).expect("plain");
-    let in_flight = || -> u64 {
-        let counts = fs::read_to_string(format!("/sys/block/{name}/inflight")).expect("it has counts");
-        counts.split_whitespace().next().and_then(|reads| reads.parse().ok()).expect("a number")
-    };
+    let number = DeviceNumber::from_raw(fs::metadata(&setup.device).expect("there").rdev());
+    let load = DiskLoad::of(number).expect("it has counts");
+    let in_flight = || load.reads_in_flight().expect("it has counts");
     let watched = || setup.status()["watched"].as_array().map(Vec::len);
     // Nobody else has it: it is not mounted anywhere, nor does the watcher keep it.
     let exclusively = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;

@@ -17,7 +17,7 @@
 
 use crate::Command;
 use crate::state::{About, Asked, PendingPlace, State};
-use crate::tree::{Item, flag};
+use crate::tree::{Item, Pieces, flag};
 use crate::{Kind, Placed};
 use foreseek_units::{Bytes, Nanos, Pages};
 use rustc_hash::FxHashMap;
@@ -168,12 +168,14 @@ impl State {
         likely.map_or(Bytes(u64::MAX), Pages::bytes).min(self.settings.file_limit)
     }
 
-    /// How much of an entry counts as read when it is used: what was fetched for it, and of other files what is usual.
-    pub(crate) fn read_of(&self, at: usize, item: &Item) -> Bytes {
-        if item.kind != Kind::File || item.is(flag::FETCHED) {
-            return Bytes(u64::MAX);
-        }
-        self.parts.usual(self.class_of(at, item.class)).map_or(Bytes(u64::MAX), Pages::bytes)
+    /// The missing pieces of an entry that count as read when it is used: what was fetched for it, and of other files what is
+    /// usual.
+    pub(crate) fn read_pieces(&self, at: usize, about: About) -> Pieces {
+        let Some(item) = self.tree.item(about.directory, about.entry) else { return Pieces::default() };
+        let usual = (item.kind == Kind::File && !item.is(flag::FETCHED))
+            .then(|| self.parts.usual(self.class_of(at, item.class)))
+            .flatten();
+        Pieces::of(self.tree.pieces(item), usual.map_or(Bytes(u64::MAX), Pages::bytes))
     }
 
     /// A program opened a file whose entry was in this state: it may be one to examine.

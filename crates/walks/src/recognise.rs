@@ -343,8 +343,9 @@ impl State {
             self.pass(at, key);
             self.end_reports(key);
         }
-        self.count_use(at, about, item.flags);
-        self.use_contents(at, about);
+        let read = self.read_pieces(at, about);
+        self.count_use(at, about, item.flags, &read);
+        self.use_contents(at, about, &read);
     }
 
     /// An inode is in memory and used.
@@ -368,10 +369,9 @@ impl State {
     }
 
     /// A file or a directory is used: accounts for the fetch, or for the cost to its reader.
-    fn count_use(&mut self, at: usize, about: About, before: u16) {
+    fn count_use(&mut self, at: usize, about: About, before: u16, read: &Pieces) {
         let Some(item) = self.tree.item(about.directory, about.entry).copied() else { return };
         let bytes = self.tree.missing(&item);
-        let read = Pieces::of(self.tree.pieces(&item), self.read_of(at, &item));
         let model = self.ledger.model();
         let transfer = read.0.iter().map(|piece| model.transfer(piece.sectors())).sum();
         let Some(walk) = &mut self.walks[at] else { return };
@@ -399,11 +399,10 @@ impl State {
         }
     }
 
-    /// Those of its missing pieces that its program reads count as used.
-    fn use_contents(&mut self, at: usize, about: About) {
+    /// Those of its missing pieces that its program reads count as used, and none is missing any more.
+    fn use_contents(&mut self, at: usize, about: About, read: &Pieces) {
         let Some(item) = self.tree.item(about.directory, about.entry).copied() else { return };
-        let pieces = self.tree.take_pieces(about.directory, about.entry);
-        let read = Pieces::of(&pieces.0, self.read_of(at, &item));
+        self.tree.take_pieces(about.directory, about.entry);
         let mut earned = Earned::default();
         for piece in &read.0 {
             earned += self.ledger.used(piece.sectors());

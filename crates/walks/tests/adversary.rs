@@ -282,7 +282,7 @@ impl Adversary {
         self.came.entry(event).or_insert(self.engine_world.fetches.requests);
     }
 
-    /// Tells of the directories above one that is about to be opened, as a driver does after a silence.
+    /// Reports the directories above one that is about to be opened, as a driver does after a silence.
     fn show_above(&mut self, at: usize) {
         if !self.is_unsure || self.engine_world.engine.is_none() {
             return;

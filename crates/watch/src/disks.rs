@@ -199,9 +199,9 @@ impl Disks {
 
     /// Tells each disk its part of the memory limit, where that has changed.
     pub(crate) fn divide(&mut self, now: Instant, limit: Bytes) {
-        let held: Vec<Bytes> = self.list.iter().map(|disk| disk.engine.held()).collect();
+        self.list.iter_mut().for_each(|disk| disk.share.look(now, disk.engine.held()));
         let mut shares: Vec<&mut Share> = self.list.iter_mut().map(|disk| &mut disk.share).collect();
-        for at in divide(limit, now, &mut shares, |at| held[at]) {
+        for at in divide(limit, &mut shares) {
             let disk = &mut self.list[at];
             let event = Event::Budget { bytes: disk.share.part };
             disk.notify(now, event, &self.shared, self.marker.as_deref());

@@ -14,7 +14,7 @@ use foreseek_units::{Bytes, Instant, Nanos};
 /// A program that reads from the disk has used all at times, and a next batch follows.
 const LATELY: Nanos = Nanos::from_secs(1);
 
-/// What a disk is told.
+/// A disk's part, and what it has of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Share {
     /// How much it may hold.
@@ -25,8 +25,8 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Looks how much it holds.
-    fn look(&mut self, now: Instant, held: Bytes) {
+    /// Takes down how much the disk holds at present.
+    pub(crate) fn look(&mut self, now: Instant, held: Bytes) {
         self.held = held;
         self.last = if held.is_zero() { self.last.filter(|last| *last + LATELY > now) } else { Some(now) };
     }
@@ -35,20 +35,14 @@ impl Share {
         self.last.is_some()
     }
 
-    /// Whether it is to be told of this part: of a smaller one always, and of one that is larger by an eighth.
+    /// Whether this part takes the place of the last one: always if it is smaller, and if it is larger by an eighth.
     fn is_news(&self, part: Bytes) -> bool {
         part < self.part || part > self.part + self.part / 8
     }
 }
 
-/// Divides a limit, with what each disk holds at present. Returns the disks whose part is another one now.
-pub(crate) fn divide(
-    limit: Bytes,
-    now: Instant,
-    shares: &mut [&mut Share],
-    held: impl Fn(usize) -> Bytes,
-) -> Vec<usize> {
-    shares.iter_mut().enumerate().for_each(|(at, share)| share.look(now, held(at)));
+/// Divides a limit by what each disk holds. Returns the disks whose part is another one after that.
+pub(crate) fn divide(limit: Bytes, shares: &mut [&mut Share]) -> Vec<usize> {
     let mut all: Vec<Bytes> = shares.iter().filter(|it| it.is_part()).map(|it| it.held).collect();
     let (equal, level) = (limit / all.len().max(1) as u64, level(limit, &mut all));
     all.push(Bytes::ZERO);
@@ -89,11 +83,11 @@ mod tests {
 
     const LIMIT: Bytes = Bytes::mib(96);
 
-    /// The parts in MiB of disks that hold so many MiB now, of `limit` MiB.
+    /// The parts in MiB of disks that hold so many MiB, of `limit` MiB.
     fn parts(limit: u64, held: &[u64]) -> Vec<u64> {
         let mut shares = vec![Share::default(); held.len()];
-        let mut all: Vec<&mut Share> = shares.iter_mut().collect();
-        divide(Bytes::mib(limit), Instant::ZERO, &mut all, |at| Bytes::mib(held[at]));
+        shares.iter_mut().zip(held).for_each(|(share, held)| share.look(Instant::ZERO, Bytes::mib(*held)));
+        divide(Bytes::mib(limit), &mut shares.iter_mut().collect::<Vec<_>>());
         shares.iter().map(|share| share.part.get() >> 20).collect()
     }
 
@@ -128,7 +122,9 @@ mod tests {
         let (mut one, mut other) = (Share::default(), Share::default());
         let mut at = |seconds, held: [u64; 2]| {
             let now = Instant::ZERO + Nanos::from_millis(seconds);
-            let news = divide(LIMIT, now, &mut [&mut one, &mut other], |at| Bytes::mib(held[at]));
+            one.look(now, Bytes::mib(held[0]));
+            other.look(now, Bytes::mib(held[1]));
+            let news = divide(LIMIT, &mut [&mut one, &mut other]);
             ([one.part, other.part].map(|part| part.get() >> 20), news.len())
         };
         assert_eq!(at(0, [1, 1]), ([48, 48], 2));
@@ -141,28 +137,29 @@ mod tests {
     }
 
     proptest! {
-        /// One disk after the other fetches or uses some: together they never hold more than the limit, also if all that have a
-        /// part fill it.
-        #[test]
-        fn all_together_never_hold_more_than_the_limit(
-            limit in 1..1u64 << 30,
-            disks in 1..16usize,
-            steps in prop::collection::vec((any::<prop::sample::Index>(), 0..=8u64, any::<bool>(), 0..2000u64), 1..200),
-        ) {
-            let limit = Bytes(limit);
-            let (mut shares, mut held, mut now) = (vec![Share::default(); disks], vec![Bytes::ZERO; disks], Instant::ZERO);
-            for (disk, eighths, fetches, later) in steps {
-                now += Nanos::from_millis(later);
-                divide(limit, now, &mut shares.iter_mut().collect::<Vec<_>>(), |at| held[at]);
-                let with_part = (0..disks).filter(|at| shares[*at].is_part());
-                let full: Bytes = with_part.map(|at| held[at].max(shares[at].part)).sum();
-                prop_assert!(full <= limit, "{full} of {limit}: {shares:?}");
-                let disk = disk.index(disks);
-                let more = shares[disk].part.saturating_sub(held[disk]);
-                held[disk] = if fetches { held[disk] + more / 8 * eighths } else { held[disk] / 8 * eighths };
-                let all: Bytes = held.iter().copied().sum();
-                prop_assert!(all <= limit, "{all} of {limit}: {shares:?}");
+            /// One disk after the other fetches or uses some: together they never hold more than the limit, also if all that have a
+            /// part fill it.
+            #[test]
+            fn all_together_never_hold_more_than_the_limit(
+                limit in 1..1u64 << 30,
+                disks in 1..16usize,
+                steps in prop::collection::vec((any::<prop::sample::Index>(), 0..=8u64, any::<bool>(), 0..2000u64), 1..200),
+            ) {
+                let limit = Bytes(limit);
+                let (mut shares, mut held, mut now) = (vec![Share::default(); disks], vec![Bytes::ZERO; disks], Instant::ZERO);
+                for (disk, eighths, fetches, later) in steps {
+                    now += Nanos::from_millis(later);
+    shares.iter_mut().zip(&held).for_each(|(share, held)| share.look(now, *held));
+                    divide(limit, &mut shares.iter_mut().collect::<Vec<_>>());
+                    let with_part = (0..disks).filter(|at| shares[*at].is_part());
+                    let full: Bytes = with_part.map(|at| held[at].max(shares[at].part)).sum();
+                    prop_assert!(full <= limit, "{full} of {limit}: {shares:?}");
+                    let disk = disk.index(disks);
+                    let more = shares[disk].part.saturating_sub(held[disk]);
+                    held[disk] = if fetches { held[disk] + more / 8 * eighths } else { held[disk] / 8 * eighths };
+                    let all: Bytes = held.iter().copied().sum();
+                    prop_assert!(all <= limit, "{all} of {limit}: {shares:?}");
+                }
             }
         }
-    }
 }

@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Actor, NOBODY, Setup, until};
+use foreseek_storage::DeviceNumber;
 use foreseek_units::{Bytes, Instant};
 use foreseek_walks::{Command, Event, Status};
 use foreseek_watch::{Engine, Options, Watcher};
@@ -39,8 +40,7 @@ impl Engine for Holding {
 
 /// The part of the memory limit of the disk below a file system.
 fn part(watcher: &Watcher, setup: &Setup) -> Bytes {
-    let number = fs::metadata(setup.device()).expect("there").rdev();
-    let number = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
+    let number = DeviceNumber::from_raw(fs::metadata(setup.device()).expect("there").rdev()).to_string();
     let status = watcher.status();
     let disk = status.disks.iter().find(|disk| disk.device == number);
     disk.map_or(Bytes::ZERO, |disk| Bytes(disk.part_bytes))
