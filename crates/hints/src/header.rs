@@ -83,27 +83,13 @@ impl Header for Settings {
 #[cfg(test)]
 mod tests {
     use crate::{AccessListEngine, Settings, Share};
-    use foreseek_seam::{Recorder, Recording, replay};
+    use foreseek_seam::record::Text;
+    use foreseek_seam::{Recording, replay};
     use foreseek_units::Pages;
     use proptest::prelude::*;
-    use std::io::Write;
-    use std::sync::{Arc, Mutex};
 
     const HEAD: &str = "foreseek-recording 2\n\
         settings share=stock memory=- infill=8 order=disk mode=blocking first_round=64 growth=4 list_limit=4096\n";
-
-    #[derive(Clone, Default)]
-    struct Sink(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Sink {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().expect("no panic").write(bytes)
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
 
     #[test]
     fn settings_are_read_as_they_were_written() {
@@ -114,10 +100,12 @@ mod tests {
             Settings { controlled: false, ..Settings::default() },
             Settings { share: Share::Probing, ..Settings::default() },
         ] {
-            let sink = Sink::default();
-            Recorder::new(Box::new(sink.clone())).begin(&settings);
-            let text = String::from_utf8(sink.0.lock().expect("no panic").clone()).expect("text");
-            assert_eq!(Recording::<Settings>::open(&text).map(|one| one.settings().clone()), Ok(settings));
+            let text = Text::default();
+            text.recorder().begin(&settings);
+            assert_eq!(
+                Recording::<Settings>::open(&text.so_far()).map(|one| one.settings().clone()),
+                Ok(settings)
+            );
         }
     }
 

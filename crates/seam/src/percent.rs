@@ -3,13 +3,14 @@
 
 use std::fmt::Write;
 
-/// A name as one word.
+/// A name, of any bytes, as one word.
 #[must_use]
-pub fn encoded(name: &str) -> String {
+pub fn encoded(name: impl AsRef<[u8]>) -> String {
+    let name = name.as_ref();
     let mut text = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b"._-/".contains(&byte) {
-            text.push(char::from(byte));
+    for byte in name {
+        if byte.is_ascii_alphanumeric() || b"._-/".contains(byte) {
+            text.push(char::from(*byte));
         } else {
             // Writing to a String cannot fail.
             let _ = write!(text, "%{byte:02x}");
@@ -21,6 +22,12 @@ pub fn encoded(name: &str) -> String {
 /// The name that was encoded as this word; `None` for an invalid word.
 #[must_use]
 pub fn decoded(text: &str) -> Option<String> {
+    String::from_utf8(decoded_bytes(text)?).ok()
+}
+
+/// The same for a name of any bytes.
+#[must_use]
+pub fn decoded_bytes(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((byte, after)) = rest.split_first() {
@@ -33,7 +40,7 @@ pub fn decoded(text: &str) -> Option<String> {
         bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
         rest = after;
     }
-    String::from_utf8(bytes).ok()
+    Some(bytes)
 }
 
 #[cfg(test)]

@@ -5,26 +5,10 @@ mod common;
 use common::{Setup, access, page, random_pages, reads};
 use foreseek_hints::{AccessListEngine, CallbackRequest, Settings};
 use foreseek_seam::HintMode;
-use foreseek_seam::record::ReplayError;
-use foreseek_seam::{Recorder, Recording, replay};
+use foreseek_seam::record::{ReplayError, Text};
+use foreseek_seam::{Recording, replay};
 use foreseek_simulate::directed::Hint;
 use foreseek_units::{ByteSpan, Bytes, Pages};
-use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
-
-#[derive(Clone, Default)]
-struct Sink(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
 
 /// A recorded run with questions, unlisted reads, several rounds and little memory.
 fn recorded(limit: u64) -> String {
@@ -32,8 +16,8 @@ fn recorded(limit: u64) -> String {
     let pages = random_pages(3, 4000, file);
     let ranges: Vec<ByteSpan> = pages.iter().map(|at| page(*at)).collect();
     let list: Vec<_> = pages.iter().map(|at| access(*at)).collect();
-    let sink = Sink::default();
-    let recorder = Recorder::new(Box::new(sink.clone())).with_limit(limit);
+    let text = Text::default();
+    let recorder = text.recorder().with_limit(limit);
     let settings = Settings { first_round: Some(Pages(64)), ..Settings::default() };
     let mut announced = 0;
     let application = move |hint: &mut Hint<'_>, nth: usize, _: CallbackRequest| {
@@ -44,8 +28,7 @@ fn recorded(limit: u64) -> String {
     let setup = Setup::new(file, Bytes::mib(8).pages_floor());
     let (_, stats) = setup.prefetched(settings, Some(recorder), reads(&ranges), application);
     assert!(stats.rounds > 3 && stats.callbacks > 3 && !stats.forgotten.is_zero(), "{stats:?}");
-    let bytes = sink.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    String::from_utf8(bytes).expect("a recording is text")
+    text.so_far()
 }
 
 #[test]

@@ -4,11 +4,10 @@
 use crate::world::{World, bytes, settings};
 use foreseek_readahead::ServingEngine;
 use foreseek_readahead::serving::Settings;
-use foreseek_seam::{Event, ProcessId, Recorder, Recording, Refusal, ServingEvent, replay};
+use foreseek_seam::record::Text;
+use foreseek_seam::{Event, ProcessId, Recording, Refusal, ServingEvent, replay};
 use foreseek_units::Pages;
 use proptest::prelude::*;
-use std::io::Write;
-use std::sync::{Arc, Mutex};
 
 const STREAMS: u64 = 6;
 const OBJECTS: u64 = 3;
@@ -198,7 +197,7 @@ proptest! {
     #[test]
     fn a_recorded_run_gives_the_same_commands(settings in any_settings(), ops in ops(1024)) {
         let text = Text::default();
-        let mut world = World::recorded(settings, Some(Recorder::new(Box::new(text.clone()))));
+        let mut world = World::recorded(settings, Some(text.recorder()));
         world.create(OBJECTS, bytes(12_000));
         world.teach(STREAMS, OBJECTS);
         (0..OBJECTS).for_each(|object| world.create(object, bytes(700 * object + 300)));
@@ -206,27 +205,12 @@ proptest! {
         let mut at = [0; STREAMS as usize];
         ops.iter().for_each(|op| apply(&mut world, &mut at, op));
         world.finish();
-        let text = text.0.lock().expect("no panic").clone();
-        let text = String::from_utf8(text).expect("text");
+        let text = text.so_far();
         let recording = Recording::<Settings>::open(&text).expect("a recording");
         prop_assert_eq!(recording.settings(), world.driver.engine().settings());
         let mut engine = ServingEngine::new(recording.settings().clone(), &crate::world::costs()).expect("a policy");
         let replayed = replay(&mut engine, &recording);
         prop_assert!(replayed.as_ref().is_ok_and(|replayed| replayed.commands as u64 >= world.stats().reads), "{replayed:?}");
         prop_assert_eq!(engine.stats(), world.stats());
-    }
-}
-
-/// A sink that can be read afterwards.
-#[derive(Clone, Default)]
-struct Text(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Text {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("no panic").write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
     }
 }

@@ -1,7 +1,8 @@
 //! The words of a recording's line.
 
+use crate::Extent;
 use crate::percent;
-use foreseek_units::{ByteOffset, ByteSpan, Pages, Span};
+use foreseek_units::{ByteOffset, ByteSpan, Lba, PageIndex, PageSpan, Pages, Span};
 use std::str::{FromStr, SplitAsciiWhitespace};
 
 /// Why a line cannot be read.
@@ -14,7 +15,9 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn new(line: &'a str) -> Self {
+    /// The words of this line.
+    #[must_use]
+    pub fn new(line: &'a str) -> Self {
         Self { words: line.split_ascii_whitespace() }
     }
 
@@ -37,7 +40,11 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(super) fn number<T: FromStr>(&mut self, what: &str) -> Result<T, Reason> {
+    /// The next word as a number.
+    ///
+    /// # Errors
+    /// As [`word`](Self::word) and [`number`].
+    pub fn number<T: FromStr>(&mut self, what: &str) -> Result<T, Reason> {
         let word = self.word(what)?;
         number(word).map_err(|reason| format!("{what}: {reason}"))
     }
@@ -97,11 +104,16 @@ impl<'a> Fields<'a> {
     }
 
     /// Whether no word is left.
-    pub(super) fn is_over(&self) -> bool {
+    #[must_use]
+    pub fn is_over(&self) -> bool {
         self.words.clone().next().is_none()
     }
 
-    pub(super) fn end(&mut self) -> Result<(), Reason> {
+    /// Checks that no word is left.
+    ///
+    /// # Errors
+    /// There is one.
+    pub fn end(&mut self) -> Result<(), Reason> {
         self.words.next().map_or(Ok(()), |word| Err(format!("'{word}' is one word too many")))
     }
 }
@@ -122,7 +134,25 @@ pub fn optional(word: &str) -> Result<Option<Pages>, Reason> {
     if word == "-" { Ok(None) } else { number(word).map(|pages| Some(Pages(pages))) }
 }
 
-pub(super) fn range(word: &str) -> Result<(u64, u64), Reason> {
+/// A range of pages.
+///
+/// # Errors
+/// It is none.
+pub fn pages(word: &str) -> Result<PageSpan, Reason> {
+    range(word).map(|(start, end)| Span::new(PageIndex(start), PageIndex(end)))
+}
+
+/// Pages and their address on the device.
+///
+/// # Errors
+/// It is no extent.
+pub fn extent(word: &str) -> Result<Extent, Reason> {
+    let parts = word.split_once('+').and_then(|(page, rest)| Some((page, rest.split_once('@')?)));
+    let (page, (pages, lba)) = parts.ok_or_else(|| format!("'{word}' is no extent: PAGE+PAGES@LBA"))?;
+    Ok(Extent { page: PageIndex(number(page)?), pages: Pages(number(pages)?), lba: Lba(number(lba)?) })
+}
+
+fn range(word: &str) -> Result<(u64, u64), Reason> {
     let (start, end) = word.split_once("..").ok_or_else(|| format!("'{word}' is no range: START..END"))?;
     Ok((number(start)?, number(end)?))
 }

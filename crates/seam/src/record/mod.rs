@@ -22,15 +22,20 @@
 //! in pages; `-` is none. [`replay`] feeds the events to an engine in virtual time and compares its commands
 //! one by one: programs and the simulator run the same policy (rule 1 of the house). The replay detects an
 //! engine that depends on anything except its events.
+//!
+//! An engine with events and commands of its own says how they are written ([`Line`]) and how its events are
+//! read ([`Replay`]).
 
 pub mod fields;
 mod read;
 mod replay;
+mod text;
 mod write;
 
-pub use replay::{Recording, ReplayError, Replayed, replay};
+pub use replay::{Recording, Replay, ReplayError, Replayed, replay, replay_with};
+pub use text::Text;
+pub use write::words;
 
-use crate::{Command, Event};
 use fields::{Fields, Reason};
 use foreseek_units::Instant;
 use std::fmt::Write as _;
@@ -51,6 +56,15 @@ const CUT: &str = "cut";
 /// A recording ends at this length: about ten million reads. It is meant for a test or an afternoon, and a
 /// forgotten one must not fill a disk.
 pub const RECORDING_LIMIT: u64 = 1 << 30;
+
+/// What is written into a line of a recording: an event, a command, or a part of one.
+pub trait Line {
+    /// Adds it to the line.
+    fn write(&self, line: &mut String);
+}
+
+/// The memory for a line that is kept for the next one.
+const LINE_KEPT: usize = 1 << 20;
 
 /// The settings of an engine: the second line of its recording.
 pub trait Header: Sized {
@@ -99,25 +113,33 @@ impl Recorder {
     }
 
     /// Records an event.
-    pub fn event(&mut self, now: Instant, event: &Event<'_>) {
+    pub fn event(&mut self, now: Instant, event: &impl Line) {
         if self.sink.is_some() {
             self.line.clear();
-            write::event(&mut self.line, now, event);
+            let _ = write!(self.line, "{} ", now.0);
+            event.write(&mut self.line);
+            self.line.push('\n');
             self.put();
         }
     }
 
     /// Records commands.
-    pub fn commands(&mut self, commands: &[Command]) {
+    pub fn commands(&mut self, commands: &[impl Line]) {
         if self.sink.is_some() && !commands.is_empty() {
             self.line.clear();
             for command in commands {
                 self.line.push_str(COMMAND);
-                write::command(&mut self.line, command);
+                command.write(&mut self.line);
                 self.line.push('\n');
             }
             self.put();
         }
+    }
+
+    /// Whether it has ended: at its limit, or because the sink took no more.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.sink.is_none()
     }
 
     /// Writes the line; ends the recording on an error or at the limit.
@@ -133,5 +155,8 @@ impl Recorder {
         if sink.write_all(self.line.as_bytes()).is_err() || cut {
             self.sink = None;
         }
+        // A listing of a large directory is one line.
+        self.line.clear();
+        self.line.shrink_to(LINE_KEPT);
     }
 }

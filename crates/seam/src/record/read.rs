@@ -1,12 +1,12 @@
 //! Reads the lines of a recording. The error of a line is a reason; the caller knows the line's number.
 
-use super::fields::{Fields, Reason, number, range};
+use super::fields::{Fields, Reason, extent, number, pages};
 use super::{FORMAT, MAGIC};
 use crate::{
     Access, Epoch, Event, Extent, FetchId, FetchOutcome, FrameId, HintEvent, HintMode, Measured, ObjectId,
     ProcessId, QueryId, Refusal, RequestId, ServingEvent, StreamId, StreamInfo,
 };
-use foreseek_units::{Bytes, Instant, Lba, Nanos, PageIndex, PageSpan, Pages, Rate, Span};
+use foreseek_units::{Bytes, Nanos, PageIndex, PageSpan, Pages, Rate};
 
 /// Memory for the parts of an event that it borrows; reused for each line.
 #[derive(Debug, Default)]
@@ -29,10 +29,8 @@ pub(super) fn format(line: &str) -> Result<(), Reason> {
     Err(format!("the recording has format '{}', this version reads {FORMAT}", version.trim()))
 }
 
-/// A line with an event.
-pub(super) fn event<'a>(line: &str, parts: &'a mut Parts) -> Result<(Instant, Event<'a>), Reason> {
-    let mut fields = Fields::new(line);
-    let now = Instant(fields.number("time")?);
+/// The event of a line; its time was read.
+pub(super) fn event<'a>(fields: &mut Fields<'_>, parts: &'a mut Parts) -> Result<Event<'a>, Reason> {
     let name = fields.word("name of an event")?;
     let event = match name {
         "opened" => Event::Opened {
@@ -51,7 +49,7 @@ pub(super) fn event<'a>(line: &str, parts: &'a mut Parts) -> Result<(Instant, Ev
         }
         "recalled" => {
             parts.names[0] = fields.text("learnt")?;
-            let device = if !fields.is_over() { Some(measured(&mut fields)?) } else { None };
+            let device = if !fields.is_over() { Some(measured(fields)?) } else { None };
             Event::Serving(ServingEvent::Restored { learnt: &parts.names[0], device })
         }
         "called" => Event::Serving(ServingEvent::Called {
@@ -129,24 +127,13 @@ pub(super) fn event<'a>(line: &str, parts: &'a mut Parts) -> Result<(Instant, Ev
         "tick" => Event::Tick,
         other => return Err(format!("'{other}' is no event")),
     };
-    fields.end()?;
-    Ok((now, event))
+    Ok(event)
 }
 
 fn measured(fields: &mut Fields<'_>) -> Result<Measured, Reason> {
     let positioning = Nanos(number(fields.value_once("positioning", "switch")?)?);
     let rate = Rate::bytes_per_second(number(fields.value("rate")?)?);
     Measured::plausible(positioning, rate).ok_or_else(|| "no device is like that".to_owned())
-}
-
-fn pages(word: &str) -> Result<PageSpan, Reason> {
-    range(word).map(|(start, end)| Span::new(PageIndex(start), PageIndex(end)))
-}
-
-fn extent(word: &str) -> Result<Extent, Reason> {
-    let parts = word.split_once('+').and_then(|(page, rest)| Some((page, rest.split_once('@')?)));
-    let (page, (pages, lba)) = parts.ok_or_else(|| format!("'{word}' is no extent: PAGE+PAGES@LBA"))?;
-    Ok(Extent { page: PageIndex(number(page)?), pages: Pages(number(pages)?), lba: Lba(number(lba)?) })
 }
 
 /// An access; without an object it has the object of the last one.

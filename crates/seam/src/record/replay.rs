@@ -2,8 +2,8 @@
 
 use super::fields::{Fields, Reason};
 use super::read::{self, Parts};
-use super::{COMMAND, CUT, Header, write};
-use crate::{Commands, Engine};
+use super::{COMMAND, CUT, Header, Line};
+use crate::{Command, Commands, Engine};
 use foreseek_units::Instant;
 use std::iter::{Enumerate, Peekable};
 use std::str::Lines;
@@ -90,15 +90,62 @@ fn header<S: Header>(line: &str) -> Result<S, Reason> {
     Ok(settings)
 }
 
+/// An engine that is given the events of a recording.
+pub trait Replay {
+    /// Its commands.
+    type Command: Line;
+
+    /// Reads an event, without its time, and handles it. The resulting commands are added to `out`.
+    ///
+    /// # Errors
+    /// The reason why it cannot be read. The engine has not got it then.
+    fn replay(
+        &mut self,
+        now: Instant,
+        event: &mut Fields<'_>,
+        out: &mut Vec<Self::Command>,
+    ) -> Result<(), Reason>;
+}
+
+/// An [`Engine`], and memory for what its events borrow.
+struct Common<'a> {
+    engine: &'a mut dyn Engine,
+    parts: Parts,
+    out: Commands,
+}
+
+impl Replay for Common<'_> {
+    type Command = Command;
+
+    fn replay(&mut self, now: Instant, event: &mut Fields<'_>, out: &mut Vec<Command>) -> Result<(), Reason> {
+        let what = read::event(event, &mut self.parts)?;
+        event.end()?;
+        self.engine.on(now, what, &mut self.out);
+        out.extend(self.out.drain());
+        Ok(())
+    }
+}
+
 /// Sends an engine the recorded events, at the same times, and compares its commands one by one with the
 /// recorded ones.
 ///
 /// # Errors
 /// At the first line that cannot be read, or command that differs.
 pub fn replay<S>(engine: &mut dyn Engine, recording: &Recording<'_, S>) -> Result<Replayed, ReplayError> {
+    let mut common = Common { engine, parts: Parts::default(), out: Commands::new() };
+    replay_with(&mut common, recording)
+}
+
+/// The same for an engine with events and commands of its own.
+///
+/// # Errors
+/// As [`replay`].
+pub fn replay_with<S, E: Replay>(
+    engine: &mut E,
+    recording: &Recording<'_, S>,
+) -> Result<Replayed, ReplayError> {
     let mut lines = recording.lines.clone().peekable();
-    let mut parts = Parts::default();
-    let mut out = Commands::new();
+    let mut out = Vec::new();
     let mut replayed = Replayed::default();
     let mut last = Instant::ZERO;
     while let Some((index, text)) = lines.next() {
@@ -108,17 +155,18 @@ pub fn replay<S>(engine: &mut dyn Engine, recording: &Recording<'_, S>) -> Resul
             break;
         }
         let malformed = |reason: String| ReplayError::Malformed { line, reason };
-        let (now, event) = read::event(text, &mut parts).map_err(malformed)?;
+        let mut fields = Fields::new(text);
+        let now = fields.number("time").map(Instant).map_err(malformed)?;
         if now < last {
             return Err(malformed(format!("time runs backwards, from {} to {} ns", last.get(), now.get())));
         }
         last = now;
-        engine.on(now, event, &mut out);
+        out.clear();
+        engine.replay(now, &mut fields, &mut out).map_err(malformed)?;
         // A recording that was cut may lack this event's commands.
         if lines.peek().is_none_or(|(_, next)| *next != CUT) {
-            compare(&mut lines, line, now, &mut out, &mut replayed)?;
+            compare(&mut lines, line, now, &out, &mut replayed)?;
         }
-        out.drain();
         replayed.events += 1;
     }
     Ok(replayed)
@@ -129,11 +177,11 @@ fn compare(
     lines: &mut Peekable<Enumerate<Lines<'_>>>,
     line: usize,
     at: Instant,
-    out: &mut Commands,
+    said: &[impl Line],
     replayed: &mut Replayed,
 ) -> Result<(), ReplayError> {
     let event = replayed.events;
-    let mut said = out.as_slice().iter();
+    let mut said = said.iter();
     let mut written = String::new();
     let mut line = line;
     loop {
@@ -143,7 +191,7 @@ fn compare(
         });
         written.clear();
         let now = said.next().map(|command| {
-            write::command(&mut written, command);
+            command.write(&mut written);
             written.as_str()
         });
         if recorded != now {
@@ -259,22 +307,22 @@ mod tests {
         let mut parts = Parts::default();
         for event in &events {
             let mut line = String::new();
-            write::event(&mut line, Instant(99), event);
-            assert_eq!(read::event(line.trim_end(), &mut parts), Ok((Instant(99), event.clone())), "{line}");
+            event.write(&mut line);
+            let mut fields = Fields::new(&line);
+            assert_eq!(read::event(&mut fields, &mut parts), Ok(event.clone()), "{line}");
+            assert_eq!(fields.end(), Ok(()), "{line}");
         }
     }
 
     #[test]
     fn recordings_of_earlier_releases_name_the_positioning_time_switch() {
-        let line = |key: &str| format!("99 recalled learnt= {key}=10500001 rate=17000000");
-        let mut parts = Parts::default();
-        let now = format!("{:?}", read::event(&line("positioning"), &mut parts));
-        assert!(now.starts_with("Ok"), "{now}");
-        assert_eq!(format!("{:?}", read::event(&line("switch"), &mut parts)), now);
-        assert_eq!(
-            read::event(&line("seek"), &mut parts),
-            Err("'seek=10500001' should be 'positioning=...'".to_owned())
-        );
+        let event = |key: &str| {
+            let line = format!("recalled learnt= {key}=10500001 rate=17000000");
+            format!("{:?}", read::event(&mut Fields::new(&line), &mut Parts::default()))
+        };
+        assert!(event("positioning").starts_with("Ok"), "{}", event("positioning"));
+        assert_eq!(event("switch"), event("positioning"));
+        assert_eq!(event("seek"), "Err(\"'seek=10500001' should be 'positioning=...'\")");
     }
 
     #[test]
