@@ -131,6 +131,7 @@ fn a_server_whose_start_cannot_be_reported_leaves_nothing() {
         profile: None,
         state: None,
         forget: false,
+        record: None,
     };
     let foreseek = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));

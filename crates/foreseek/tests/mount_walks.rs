@@ -11,6 +11,9 @@ mod below;
 #[allow(dead_code, reason = "each test program uses its part")]
 mod lab;
 
+#[path = "watch/recording.rs"]
+mod recording;
+
 use below::{Below, PAGE, contents, forget, number};
 use lab::LIMIT;
 use rustix::io::ReadWriteFlags;
@@ -86,6 +89,27 @@ fn a_program_that_walks_is_read_ahead_of_and_reads_what_is_there() {
     assert_eq!(seen, DIRECTORIES * EACH);
     let walks = &below.status()["walks"];
     assert!(walks["content_bytes"].as_u64() > Some(0) && walks["reads"].as_u64() > Some(0), "{walks}");
+}
+
+#[test]
+fn the_engine_of_walks_replays_exactly_what_a_mount_recorded() {
+    let Some(below) = Below::new("adaptive", "256M", PROFILE) else { return };
+    make(&below);
+    let record = below.lab.path("recording");
+    below.cool_recorded("adaptive", PROFILE, &record);
+    below.set(&["--delays", "on"]);
+    walk(&below.point.join("tree"), &mut |path| drop(fs::read(path).expect("read")));
+    below.set(&["--delays", "off"]);
+    below.unmount();
+    let replayed = recording::replay(&record, PROFILE);
+    println!("{replayed:?}");
+    assert!(
+        replayed.events > DIRECTORIES * EACH / 2 && replayed.commands > 10 && !replayed.cut,
+        "{replayed:?}"
+    );
+    // The other engine of the mount.
+    let text = fs::read_to_string(&record).expect("recorded");
+    assert!(text.starts_with("foreseek-recording"), "{text}");
 }
 
 /// Each file contains one generation, over and over. No program reads an older one than there was at its

@@ -9,6 +9,9 @@
 #[path = "disk/lab.rs"]
 mod lab;
 
+#[path = "watch/recording.rs"]
+mod recording;
+
 #[allow(dead_code, reason = "another test uses the rest")]
 #[path = "watch/setup.rs"]
 mod setup;
@@ -293,6 +296,9 @@ fn unsuitable_paths_and_arguments_are_refused_with_the_reason() {
     other_user.args(["watch", "/"]).env("FORESEEK_RUN", "/nowhere").uid(NOBODY).current_dir("/");
     let refused = setup.lab.run(&mut other_user);
     assert_eq!(refused.status, Some(2), "{refused:?}");
+    let refused = setup.watch_with(&["mnt"], &[("FORESEEK_RECORD", "gone/file")]);
+    assert_eq!(refused.status, Some(2), "{refused:?}");
+    assert!(refused.err.contains("cannot record to") && refused.err.contains("/gone/file"), "{refused:?}");
     for wrong in [&["--share", "0.9", "mnt"][..], &["--memory", "1K", "mnt"], &["--all", "mnt"], &[]] {
         let refused = setup.watch(wrong);
         assert_eq!(refused.status, Some(2), "{wrong:?}: {refused:?}");
@@ -330,6 +336,29 @@ fn a_program_that_walks_finds_its_files_in_memory() {
     assert_eq!(status["disks"][0]["walks"][0]["path"].as_str(), tree.to_str(), "{status}");
     setup.delays(false);
     assert_eq!(setup.watch(&["--stop"]).status, Some(0));
+    setup.end();
+}
+
+/// What the engine answered to a real program it answers in virtual time: it depends on nothing but its events.
+#[test]
+fn a_recorded_watcher_replays_exactly_in_the_pure_engine() {
+    let Some(setup) = Setup::new() else { return };
+    let tree = setup.lab.mount_point().join("tree");
+    let files = 600;
+    fill(&tree, files, 50);
+    setup.cold();
+    setup.delays(true);
+    let options = ["--profile", "barracuda-500g", "mnt"];
+    let started = setup.watch_with(&options, &[("FORESEEK_RECORD", "recording")]);
+    assert_eq!(started.status, Some(0), "{started:?}");
+    setup.grep(&tree);
+    let fetched = until(LIMIT, || setup.status()["counted"]["files_found_read"].as_u64() > Some(files / 2));
+    assert!(fetched, "{}", setup.status());
+    setup.delays(false);
+    assert_eq!(setup.watch(&["--stop"]).status, Some(0));
+    let replayed = recording::replay(&setup.lab.path("recording"), "barracuda-500g");
+    println!("{replayed:?}");
+    assert!(replayed.events > files as usize / 2 && replayed.commands > 10 && !replayed.cut, "{replayed:?}");
     setup.end();
 }
 

@@ -37,6 +37,9 @@ pub struct WalkOptions {
     pub memory_bytes: u64,
     /// The device of the source; without one, a typical disk is assumed.
     pub profile: Option<String>,
+    /// Where the engine's events and commands are recorded: this name, `.` and that of the source's disk.
+    #[serde(default)]
+    pub record: Option<PathBuf>,
 }
 
 impl WalkOptions {
@@ -46,7 +49,11 @@ impl WalkOptions {
     #[must_use]
     pub fn for_policy(policy: Policy, memory: Bytes, profile: Option<&str>) -> Option<Self> {
         let knows = [Policy::ADAPTIVE, Policy::COMPETITIVE].contains(&policy);
-        knows.then(|| Self { memory_bytes: (memory / 2).get(), profile: profile.map(str::to_owned) })
+        knows.then(|| Self {
+            memory_bytes: (memory / 2).get(),
+            profile: profile.map(str::to_owned),
+            record: None,
+        })
     }
 }
 

@@ -309,6 +309,7 @@ fn what_cannot_be_mounted_is_refused_and_leaves_nothing() {
         profile: None,
         state: None,
         forget: false,
+        record: None,
     };
     let refused = |source: &Path, point: &Path| {
         serve::run(&settings(source, point), |_| panic!("it is mounted")).expect_err("refused").to_string()

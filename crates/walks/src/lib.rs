@@ -18,6 +18,7 @@
 //!   of files; `ordered` and `random`: the entries that a walk is expected to open next, in an order and in none, and
 //!   the plan for their contents; `quiet`: walks over files in memory.
 //! - `bursts`: how much is requested at a time beside other readers; `proof`: whether there are any, for certain.
+//! - `record`: events and commands as lines of a recording.
 //!
 //! # Duties of a driver
 //!
@@ -55,6 +56,7 @@ mod proof;
 mod quiet;
 mod random;
 mod recognise;
+mod record;
 mod settings;
 mod shares;
 mod speed;

@@ -6,6 +6,7 @@ use crate::engine::MakeEngine;
 use crate::error::{Error, Result};
 use crate::file_system::FileSystem;
 use crate::handles::DirectoryOpened;
+use crate::recorded::{self, Recorded};
 use crate::waiting::Waiting;
 use crate::work::{Answer, Shared, Workers};
 use crate::{Engine, Options};
@@ -18,6 +19,7 @@ use rustc_hash::FxHashSet;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,6 +53,9 @@ pub(crate) struct Disks {
     marker: Option<Arc<Marker>>,
     make: Box<MakeEngine>,
     profile: Option<String>,
+    record: Option<PathBuf>,
+    /// The disks of the recordings so far.
+    recorded: Vec<DeviceNumber>,
     /// Whether opens of files may be reported.
     reporting: bool,
 }
@@ -62,14 +67,15 @@ impl Disks {
         make: Box<MakeEngine>,
         options: &Options,
     ) -> Self {
-        let (list, marker, profile) = (Vec::new(), marker.map(Arc::new), options.profile.clone());
-        Self { list, shared, marker, make, profile, reporting: false }
+        let (profile, record) = (options.profile.clone(), options.record.clone());
+        let (list, marker) = (Vec::new(), marker.map(Arc::new));
+        Self { list, shared, marker, make, profile, record, recorded: Vec::new(), reporting: false }
     }
 
     /// A file system is watched from now on.
     ///
     /// # Errors
-    /// There are too many disks, or threads cannot be started.
+    /// There are too many disks, threads cannot be started, or a recording that is wanted cannot be made.
     pub(crate) fn add(&mut self, file_system: &FileSystem, window: Bytes) -> Result<()> {
         let backing = &file_system.volume.backing;
         if let Some(known) = self.list.iter_mut().find(|disk| disk.number == backing.disk) {
@@ -80,7 +86,14 @@ impl Disks {
             return Err(Error::Nothing(format!("{DISKS} disks are watched already")));
         }
         let costs = costs_of(self.profile.as_deref(), backing.length)?;
-        let engine = (self.make)(Settings { budget: window, ..Settings::default() }, costs);
+        let settings = Settings { budget: window, ..Settings::default() };
+        let mut engine = (self.make)(settings, costs);
+        if let Some(record) = &self.record {
+            let earlier = self.recorded.iter().filter(|disk| **disk == backing.disk).count();
+            let name = recorded::name(record, backing.disk, earlier);
+            engine = Box::new(Recorded::new(engine, &settings, name)?);
+            self.recorded.push(backing.disk);
+        }
         let shared = Arc::clone(&file_system.volume.disk);
         let workers =
             Workers::start(&self.shared, self.marker.as_ref(), &shared).map_err(|error| Error::System {

@@ -25,6 +25,14 @@ pub enum Error {
         /// The kernel's reason.
         cause: Errno,
     },
+    /// Events and commands cannot be recorded.
+    #[error("cannot record to {}: {cause}; give FORESEEK_RECORD a file in a directory that exists", .path.display())]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        cause: io::Error,
+    },
     /// No file system is worth watching.
     #[error("nothing to watch: {0}")]
     Nothing(String),

@@ -16,6 +16,7 @@
 //! | `mounts`, `watched`, `file_system` | the watched file systems, and access to their files |
 //! | `reach`, `leases` | opening only files that a walker could open itself |
 //! | `work`, `disks` | the threads of a disk |
+//! | `recorded` | a recording of each disk's engine |
 //! | `reported` | the same for a server in this process that reports opens itself |
 //! | `unused`, `budget`, `division`, `room` | limits of unused reads, of held pages, of those of each disk, and of listings |
 //! | [`daemon`] | the watcher in its own process |
@@ -46,6 +47,7 @@ mod options;
 mod participants;
 mod processes;
 mod reach;
+mod recorded;
 pub mod reported;
 mod room;
 mod silence;

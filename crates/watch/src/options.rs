@@ -21,10 +21,13 @@ pub struct Options {
     pub share: f64,
     /// The device's profile; without one, that of a similar disk.
     pub profile: Option<String>,
+    /// Where the events and commands of each disk's engine are recorded: this name, `.` and the disk's.
+    #[serde(default)]
+    pub record: Option<PathBuf>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { paths: Vec::new(), memory_bytes: None, share: SHARE, profile: None }
+        Self { paths: Vec::new(), memory_bytes: None, share: SHARE, profile: None, record: None }
     }
 }

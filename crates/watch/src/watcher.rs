@@ -13,7 +13,7 @@ use crate::silence::Silence;
 use crate::status::{Snapshot, WatchStatus};
 use crate::watched::{Watching, device_of};
 use crate::work::Shared;
-use crate::{Engine, Options};
+use crate::{Engine, Options, recorded};
 use foreseek_places::costs_of;
 use foreseek_server::precautions;
 use foreseek_storage::SideCosts;
@@ -66,6 +66,7 @@ impl Watcher {
         for path in &options.paths {
             device_of(path).map_err(|cause| Error::Path { path: path.clone(), cause })?;
         }
+        recorded::check(options.record.as_deref())?;
         // A file system whose costs are not known later is left alone.
         costs_of(options.profile.as_deref(), None)?;
         let failed = |operation| move |cause| Error::System { operation, cause };

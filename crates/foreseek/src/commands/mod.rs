@@ -24,6 +24,7 @@ use foreseek_units::Bytes;
 use foreseek_warm::status_of_signal;
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Makes programs read faster from hard disks, arrays and network volumes.
@@ -178,6 +179,12 @@ pub(crate) fn complain(error: &anyhow::Error) {
         }
     }
     warn(&text);
+}
+
+/// The file into which a server records the events and commands of its engines, for a replay: `FORESEEK_RECORD`.
+fn recording() -> anyhow::Result<Option<PathBuf>> {
+    let name = std::env::var_os("FORESEEK_RECORD").filter(|name| !name.is_empty());
+    Ok(name.map(std::path::absolute).transpose()?)
 }
 
 /// A profile that means the same in the server's working directory; one that there is not is refused

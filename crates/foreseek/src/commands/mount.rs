@@ -195,6 +195,7 @@ fn settings(args: &Args, source: &Path, point: &Path) -> anyhow::Result<Settings
         profile,
         state: foreseek_mount::state_directory().map(std::path::absolute).transpose()?,
         forget: args.forget,
+        record: super::recording()?,
     })
 }
 

@@ -45,25 +45,40 @@ impl Below {
         let disk_server = lab.list()[0]["pid"].as_i64().and_then(|pid| Pid::from_raw(pid as i32));
         let disk_server = disk_server.expect("a server");
         let below = Self { source, plain, point, device, disk_server, lab };
-        below.mount(policy);
+        below.mount(policy, &mut below.command());
         Some(below)
     }
 
     /// Mounts both again: nothing of the disk is in memory then.
     pub(crate) fn cool(&self, policy: &str) {
-        let ended = self.lab.run(self.command().arg("--unmount").arg(&self.point));
-        assert_eq!(ended.status, Some(0), "{ended:?}");
+        self.evict();
+        self.mount(policy, &mut self.command());
+    }
+
+    /// The same with a profile of the disk; what the engines decide is recorded.
+    pub(crate) fn cool_recorded(&self, policy: &str, profile: &str, record: &Path) {
+        self.evict();
+        self.mount(policy, self.command().args(["--profile", profile]).env("FORESEEK_RECORD", record));
+    }
+
+    fn evict(&self) {
+        self.unmount();
         self.lab.unmount(&self.lab.mount_point());
         self.lab.tool("blockdev", &["--flushbufs", self.device.to_str().expect("plain")]);
         mount_disk(&self.lab, &self.device);
-        self.mount(policy);
     }
 
-    fn mount(&self, policy: &str) {
+    /// Unmounts the view. Its server has ended then.
+    pub(crate) fn unmount(&self) {
+        let ended = self.lab.run(self.command().arg("--unmount").arg(&self.point));
+        assert_eq!(ended.status, Some(0), "{ended:?}");
+    }
+
+    fn mount(&self, policy: &str, command: &mut Command) {
         let [source, point] = [&self.source, &self.point].map(|path| path.to_str().expect("plain"));
         // The kernel aborts a hanging mount, so that a failing test ends.
         let options = ["--policy", policy, "--memory", "32M", "--request-timeout", "120"];
-        let ended = self.lab.run(self.command().args(options).args([source, point]));
+        let ended = self.lab.run(command.args(options).args([source, point]));
         assert_eq!(ended.status, Some(0), "{ended:?}");
     }
 

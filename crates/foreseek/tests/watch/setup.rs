@@ -76,8 +76,14 @@ impl Setup {
     }
 
     pub(crate) fn watch(&self, arguments: &[&str]) -> Ended {
+        self.watch_with(arguments, &[])
+    }
+
+    /// The same with variables of the environment.
+    pub(crate) fn watch_with(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Ended {
         let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
         command.arg("watch").args(arguments).env("FORESEEK_RUN", self.lab.path("run"));
+        command.envs(environment.iter().copied());
         self.lab.run(command.current_dir(&self.lab.directory))
     }
 

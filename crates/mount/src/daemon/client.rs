@@ -40,8 +40,8 @@ pub struct Listed {
 /// The reason why it cannot be mounted; nothing is left behind then.
 pub fn mount(settings: &Settings, arguments: &[&str]) -> Result<Vec<String>, Error> {
     let mut settings = settings.clone();
-    let state = settings.state.as_mut();
-    for path in [&mut settings.mount.source, &mut settings.mount.mount_point].into_iter().chain(state) {
+    let others = settings.state.iter_mut().chain(settings.record.as_mut());
+    for path in [&mut settings.mount.source, &mut settings.mount.mount_point].into_iter().chain(others) {
         *path = absolute_path(path)?;
     }
     let launch = Launch { kind: Kind::Mount, program: None, arguments, free };

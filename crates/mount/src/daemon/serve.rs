@@ -132,7 +132,7 @@ fn begin(settings: &Settings) -> Result<(Mounted, Option<StateSaver>), Error> {
     let state_dir = or_warning(settings.state_dir().transpose(), &mut warnings);
     let kept = state_dir.as_ref().filter(|_| !settings.forget).map(StateDir::load);
     let (learnt, classes) = or_warning(kept.transpose().map(Option::flatten), &mut warnings).unzip();
-    let mut mounted = Mounted::start(&settings.mount, settings.read_path(learnt)?)?;
+    let mut mounted = Mounted::start(&settings.mount_options(), settings.read_path(learnt)?)?;
     warnings.into_iter().for_each(|warning| mounted.add_warning(warning));
     let keep =
         |state_dir| StateSaver::start(state_dir, mounted.reads(), classes.unwrap_or(0), state_saver::PERIOD);

@@ -10,9 +10,6 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The file into which the server records the engine's events and commands, for a replay.
-const RECORD: &str = "FORESEEK_RECORD";
-
 /// Default memory for prefetched data. A device with a prefetch size of 4 MiB and 64 streams then has room
 /// for two fetches of each.
 pub const DEFAULT_MEMORY: Bytes = Bytes::mib(512);
@@ -38,6 +35,10 @@ pub struct Settings {
     pub state: Option<PathBuf>,
     /// Whether to ignore the saved state, and replace it.
     pub forget: bool,
+    /// The file into which the engine's events and commands are recorded, for a replay. Those of walks are recorded in
+    /// another one, of this name and that of the source's disk.
+    #[serde(default)]
+    pub record: Option<PathBuf>,
 }
 
 impl Settings {
@@ -45,6 +46,13 @@ impl Settings {
     pub(crate) fn state_dir(&self) -> Option<Result<StateDir, String>> {
         let state = self.state.as_deref().filter(|_| self.policy == Policy::ADAPTIVE)?;
         Some(StateDir::open(state, &self.mount.source))
+    }
+
+    /// The options of the mount, with a recording of walks if one is wanted.
+    pub(crate) fn mount_options(&self) -> MountOptions {
+        let mut options = self.mount.clone();
+        options.walks.iter_mut().for_each(|walks| walks.record.clone_from(&self.record));
+        options
     }
 
     /// The read path, which begins with the saved state.
@@ -58,7 +66,7 @@ impl Settings {
         options.is_bounded = self.is_bounded;
         options.profile = self.profile.as_deref().map(|given| Profile::load(given, read_text)).transpose()?;
         options.learnt = learnt;
-        options.record = std::env::var_os(RECORD).filter(|path| !path.is_empty()).map(Into::into);
+        options.record.clone_from(&self.record);
         let reader = Reader::start(&options).context("start", "the reader of the source")?;
         Ok(Arc::new(reader))
     }

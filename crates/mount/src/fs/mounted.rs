@@ -321,8 +321,9 @@ fn read_ahead_of_walks(
         ));
         return None;
     }
-    let WalkOptions { memory_bytes, profile } = wanted.clone();
-    let options = foreseek_watch::Options { memory_bytes: Some(memory_bytes), profile, ..Default::default() };
+    let WalkOptions { memory_bytes, profile, record } = wanted.clone();
+    let memory_bytes = Some(memory_bytes);
+    let options = foreseek_watch::Options { memory_bytes, profile, record, ..Default::default() };
     match Reported::start(root.as_fd(), &options) {
         Ok(reported) => Some(reported),
         Err(foreseek_watch::Error::Nothing(reason)) => {

@@ -131,6 +131,7 @@ fn prepared(policy: Policy, change: impl FnOnce(&mut MountOptions)) -> Option<Te
         profile: None,
         state: Some(place.path().join("state")),
         forget: false,
+        record: None,
     };
     let point = settings.mount.mount_point.clone();
     Some(TestMount {
