@@ -4,8 +4,8 @@ use crate::counters::CounterValues;
 use foreseek_places::SharedDisk;
 use foreseek_units::Bytes;
 use foreseek_walks::{Node, Status as Engine, Stopped};
-use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use serde::{Deserialize, Serialize, Serializer};
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// What the watching thread leaves for those who ask. It looks up no paths: that may wait for a disk.
@@ -66,10 +66,30 @@ pub struct WatchStatus {
     pub warnings: Vec<String>,
 }
 
+/// The most of a path that is shown: the answer has a limit, and users choose how long theirs are.
+const SHOWN: usize = 1000;
+
+/// A path of any bytes as text: JSON has no other strings.
+fn text(path: &Path) -> String {
+    path.to_string_lossy().chars().take(SHOWN).collect()
+}
+
+fn as_text<P: AsRef<Path>, S: Serializer>(path: &P, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&text(path.as_ref()))
+}
+
+fn as_text_if_known<S: Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
+    match path {
+        Some(path) => to.serialize_some(&text(path)),
+        None => to.serialize_none(),
+    }
+}
+
 /// A file system that is watched.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Watched {
     /// Where it is mounted.
+    #[serde(serialize_with = "as_text")]
     pub mount: PathBuf,
     /// Its kind.
     pub kind: String,
@@ -81,6 +101,7 @@ pub struct Watched {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LeftAlone {
     /// Where it is mounted.
+    #[serde(serialize_with = "as_text")]
     pub mount: PathBuf,
     /// The reason.
     pub reason: String,
@@ -131,6 +152,7 @@ pub struct Disk {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Walk {
     /// The topmost directory, as far as its path is known.
+    #[serde(default, serialize_with = "as_text_if_known")]
     pub path: Option<PathBuf>,
     /// Directories that were opened.
     pub directories: u64,
@@ -209,5 +231,34 @@ impl Disk {
             failed_threads,
             walks: engine.walks.iter().map(walk).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    /// A name of a user must not keep root from seeing the status.
+    #[test]
+    fn paths_of_any_bytes_and_length_are_shown() {
+        let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
+        let long = path(&b"\x1b".repeat(4000));
+        let walks = [Some(path(b"/data/\xff")), Some(long.clone()), None]
+            .map(|path| Walk { path, ..Walk::default() })
+            .to_vec();
+        let status = WatchStatus {
+            watched: vec![Watched { mount: path(b"/\xfe"), ..Watched::default() }],
+            left_alone: vec![LeftAlone { mount: long, ..LeftAlone::default() }],
+            disks: vec![Disk { walks, ..Disk::default() }],
+            ..WatchStatus::default()
+        };
+        let json = serde_json::to_string(&status).expect("text");
+        let read: WatchStatus = serde_json::from_str(&json).expect("a status");
+        assert_eq!(read.watched[0].mount, path("/\u{fffd}".as_bytes()));
+        let paths: Vec<_> = read.disks[0].walks.iter().map(|walk| walk.path.clone()).collect();
+        let short = Some(path(&b"\x1b".repeat(SHOWN)));
+        assert_eq!(paths, [Some(path("/data/\u{fffd}".as_bytes())), short, None]);
     }
 }

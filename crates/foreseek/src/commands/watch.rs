@@ -5,7 +5,8 @@ use super::{Answer, Format};
 use foreseek_units::Bytes;
 use foreseek_watch::daemon::{client, serve};
 use foreseek_watch::{Disk, MEMORY_LEAST, Options, SHARE, Walk, WatchStatus};
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 /// What is said after the options.
 const AFTER_HELP: &str = "\
@@ -101,16 +102,21 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     let paths = args.path.iter().map(std::path::absolute).collect::<Result<_, _>>()?;
     let memory_bytes = args.memory.map(Bytes::get);
     let profile = args.profile.as_deref().map(super::server_profile).transpose()?;
-    Ok(Options { paths, memory_bytes, share: args.share, profile })
+    Ok(Options { paths, memory_bytes, share: args.share, profile, record: super::recording()? })
+}
+
+/// A path as one line of text: users choose names, and a terminal obeys some.
+fn shown(path: &Path) -> String {
+    foreseek_warm::shown(path.as_os_str().as_bytes())
 }
 
 /// What the user should know of how it began.
 fn note_all(status: &WatchStatus) {
     for it in &status.watched {
-        super::note(&format!("{} is watched ({}, device {})", it.mount.display(), it.kind, it.device));
+        super::note(&format!("{} is watched ({}, device {})", shown(&it.mount), it.kind, it.device));
     }
     for left in &status.left_alone {
-        super::note(&format!("{} is left alone: {}", left.mount.display(), left.reason));
+        super::note(&format!("{} is left alone: {}", shown(&left.mount), left.reason));
     }
     if status.left_alone_more > 0 {
         super::note(&format!("{} more are left alone", status.left_alone_more));
@@ -147,7 +153,7 @@ fn rows(status: &WatchStatus) -> Vec<(&'static str, String)> {
         status
             .watched
             .iter()
-            .map(|it| ("watched", format!("{} ({}, device {})", it.mount.display(), it.kind, it.device))),
+            .map(|it| ("watched", format!("{} ({}, device {})", shown(&it.mount), it.kind, it.device))),
     );
     let opened = format!(
         "{} directories ({} not examined, as the disk read nothing), {} files in walks; {} by processes that had ended; {} of this program",
@@ -193,7 +199,7 @@ fn rows(status: &WatchStatus) -> Vec<(&'static str, String)> {
     ]);
     rows.extend(status.group.iter().map(|group| ("control group", group.display().to_string())));
     let left = status.left_alone.iter();
-    rows.extend(left.map(|it| ("not watched", format!("{}: {}", it.mount.display(), it.reason))));
+    rows.extend(left.map(|it| ("not watched", format!("{}: {}", shown(&it.mount), it.reason))));
     if status.left_alone_more > 0 {
         rows.push(("not watched", format!("{} more", status.left_alone_more)));
     }
@@ -277,7 +283,7 @@ fn walks_table(walks: &[Walk]) -> String {
     ]);
     for walk in walks {
         table.add_row([
-            walk.path.as_ref().map_or_else(|| "?".to_owned(), |path| path.display().to_string()),
+            walk.path.as_ref().map_or_else(|| "?".to_owned(), |path| shown(path)),
             walk.directories.to_string(),
             walk.files.to_string(),
             walk.fetched.to_string(),
