@@ -190,7 +190,7 @@ impl Fetches {
         let mut follower = watch.map(|watch| follower_of(prepared, watch, command, report));
         let mut look = |fetches: &mut Self, report: &mut Report| {
             if let Some(follower) = &mut follower {
-                follower.look(&mut fetches.window);
+                follower.look(&mut fetches.window, fetches.busy);
             }
             fetches.advance(report);
             if fetches.busy {
@@ -200,7 +200,7 @@ impl Fetches {
         let status = wait_for_end(&mut running, signals, &mut || look(self, report))?;
         conclude(status, begun, report);
         if let Some(follower) = &mut follower {
-            follower.look(&mut self.window);
+            follower.look(&mut self.window, self.busy);
             report.used_files = Some(follower.used());
             if follower.overflows() > 0 {
                 report.notes.push(format!(

@@ -50,12 +50,18 @@ impl Running {
     }
 
     fn spawn(mut command: Command, signals: &SignalQueue) -> Result<Self> {
-        let child = signals
+        let mut child = signals
             .spawn(&mut command)
             .map_err(|cause| Error::Start { program: command.get_program().into(), cause })?;
-        let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
-            .map_err(|cause| Error::System { operation: "cannot watch the command", cause })?;
-        Ok(Self { child, handle })
+        match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+            Ok(handle) => Ok(Self { child, handle }),
+            Err(cause) => {
+                // It must not go on alone after an error.
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(Error::System { operation: "cannot watch the command", cause })
+            }
+        }
     }
 
     /// Its process id.

@@ -109,8 +109,9 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Updates the window with the program's progress.
-    pub(crate) fn look(&mut self, window: &mut Window) {
+    /// Updates the window with the program's progress. `fetching`: whether a batch is being fetched, which brings pages
+    /// into memory that show nothing about the program.
+    pub(crate) fn look(&mut self, window: &mut Window, fetching: bool) {
         let (read_order, used, count) = (&self.read_order, &mut self.used, &mut self.count);
         let mut use_file = |file: u32| {
             if !std::mem::replace(&mut used[file as usize], true) {
@@ -143,8 +144,8 @@ impl<'a> Follower<'a> {
                     *passed += size;
                     *next += 1;
                 }
-                if read > moved.1 {
-                    *moved = (Instant::now(), read);
+                if read > moved.1 || fetching {
+                    *moved = (Instant::now(), read.max(moved.1));
                 } else if moved.0.elapsed() > STILL {
                     moved.0 = Instant::now();
                     self.probe(window);
@@ -269,6 +270,48 @@ mod tests {
         files[2].read_exact_at(&mut buffer, half.get()).unwrap();
         follower.probe(&mut window);
         assert_eq!(window.reader(), 1);
+    }
+
+    /// Pages that come while a batch is fetched show nothing.
+    #[test]
+    fn a_batch_that_is_being_fetched_is_not_looked_at() {
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        ["a", "b"].iter().for_each(|name| std::fs::write(folder.path().join(name), [1; 4096]).unwrap());
+        let (stop, progress) = (Halt::default(), |_: Progress<'_>| ());
+        let work = Work { stop: &stop, progress: &progress };
+        let tree =
+            Tree::list(&[folder.path().into()], Limits::default(), &mut Metadata::default(), &work).unwrap();
+        let order = tree.in_order_of(Reading::Name);
+        let page = Pages(1).bytes();
+        // Both were just written, and are in memory.
+        let pieces = [0, 1].map(|at: usize| {
+            vec![Piece { file: order[at], pages: PageSpan::at(PageIndex(0), Pages(1)), lba: None }]
+        });
+        let mut batch_of = vec![1; 2];
+        batch_of[order[0] as usize] = 0;
+        let read_order = ReadOrder {
+            tree: &tree,
+            order: &order,
+            batch_of: &batch_of,
+            bytes_of: &[page; 2],
+            sizes: &[page; 2],
+            pieces: &pieces,
+        };
+        let mut window = Window::new(page * 2, [page, page]);
+        window.fetched(0, page);
+        // It reads nothing.
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut follower = Follower::by_account(read_order, child.id());
+        // What it reads to start is counted.
+        std::thread::sleep(STILL);
+        follower.look(&mut window, false);
+        for (fetching, reader) in [(true, 0), (false, 1)] {
+            std::thread::sleep(STILL + Duration::from_millis(100));
+            follower.look(&mut window, fetching);
+            assert_eq!(window.reader(), reader, "{fetching}");
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

@@ -95,10 +95,15 @@ struct Directory {
     directories: Range<u32>,
 }
 
+/// The most roots that are kept open.
+const ROOTS_OPEN: usize = 16;
+
 #[derive(Debug)]
 struct Root {
     path: Vec<u8>,
-    fd: OwnedFd,
+    inode: Inode,
+    /// Kept open for the first [`ROOTS_OPEN`] alone: there may be more of them than a process may have open.
+    fd: Option<OwnedFd>,
 }
 
 /// An inode of a machine: its file system and its number.
@@ -234,7 +239,8 @@ impl Tree {
                 let volume = volume();
                 let root = self.roots.len() as u32;
                 self.given.push(Given::Directory(self.directories.len() as u32));
-                self.roots.push(Root { path: name.to_owned(), fd });
+                let fd = (self.roots.len() < ROOTS_OPEN).then_some(fd);
+                self.roots.push(Root { path: name.to_owned(), inode: inode_of(&stat), fd });
                 self.directories.push(Directory {
                     parent: NONE,
                     root,
@@ -529,8 +535,22 @@ impl Tree {
         if path.is_empty() {
             path.push(b'.');
         }
+        self.in_root(index, |root| open_below(root, &path, OFlags::DIRECTORY))
+    }
+
+    /// Does something with the root of a directory: the one that was given, or none.
+    fn in_root<T>(
+        &self,
+        index: u32,
+        act: impl FnOnce(BorrowedFd<'_>) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
         let root = &self.roots[self.directories[index as usize].root as usize];
-        open_below(root.fd.as_fd(), &path, OFlags::DIRECTORY)
+        if let Some(fd) = &root.fd {
+            return act(fd.as_fd());
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(&*root.path, flags, Mode::empty())?;
+        if inode_of(&rustix::fs::fstat(&fd)?) == root.inode { act(fd.as_fd()) } else { Err(Errno::STALE) }
     }
 
     /// Opens a file for reading: a regular file, no link at any step below its root and none of a list, without a
@@ -547,8 +567,7 @@ impl Tree {
             let mut path = Vec::new();
             self.push_below(file.directory, &mut path);
             push(&mut path, self.name(file.name));
-            let root = &self.roots[self.directories[file.directory as usize].root as usize];
-            open_below(root.fd.as_fd(), &path, OFlags::empty())?
+            self.in_root(file.directory, |root| open_below(root, &path, OFlags::empty()))?
         };
         let stat = rustix::fs::fstat(&fd)?;
         match FileType::from_raw_mode(stat.st_mode) {
@@ -566,9 +585,9 @@ impl Tree {
         let mut path = Vec::new();
         self.push_below(file.directory, &mut path);
         push(&mut path, self.name(file.name));
-        let root = &self.roots[self.directories[file.directory as usize].root as usize];
         // A file that cannot be looked up needs no inode.
-        let _ = rustix::fs::statat(&root.fd, &path, AtFlags::SYMLINK_NOFOLLOW);
+        let _ =
+            self.in_root(file.directory, |root| rustix::fs::statat(root, &path, AtFlags::SYMLINK_NOFOLLOW));
     }
 
     /// A descriptor of a directory on a file system, to watch it.
@@ -731,6 +750,32 @@ mod tests {
         let work = Work { stop: &stop, progress: &progress };
         let tree = Tree::of_list(list.as_bytes(), separator, &work).expect("taken");
         (names(&tree, folder), tree.notes())
+    }
+
+    /// More given directories than are kept open, one of them replaced after it was listed.
+    #[test]
+    fn any_number_of_directories_can_be_given() {
+        let place = tempfile::tempdir().expect("a place");
+        let paths: Vec<PathBuf> = (0..3 * ROOTS_OPEN).map(|n| place.path().join(format!("d{n}"))).collect();
+        for path in &paths {
+            fs::create_dir_all(path.join("below")).expect("made");
+            fs::write(path.join("below/file"), "x").expect("written");
+        }
+        let open = || {
+            fs::read_dir("/proc/self/fd")
+                .expect("Linux has it")
+                .flatten()
+                .filter(|fd| fs::read_link(fd.path()).is_ok_and(|to| to.starts_with(place.path())))
+        };
+        let tree = tree_of(&paths).expect("listed");
+        assert_eq!((tree.files.len(), open().count()), (paths.len(), ROOTS_OPEN));
+        let last = tree.files.iter().max_by_key(|file| file.directory).expect("a file");
+        assert!(tree.files.iter().all(|file| tree.open(file).is_ok()));
+        let replaced = paths.last().expect("one");
+        fs::rename(replaced, place.path().join("moved")).expect("renamed");
+        fs::create_dir_all(replaced.join("below")).expect("made");
+        fs::write(replaced.join("below/file"), "another").expect("written");
+        assert_eq!(tree.open(last).map(|_| ()), Err(Errno::STALE));
     }
 
     fn names(tree: &Tree, folder: &Path) -> Vec<String> {
