@@ -113,6 +113,7 @@ struct WrittenWorkload {
     order: Option<ReadingOrder>,
     reversed: Option<bool>,
     threads: Option<u32>,
+    apart: Option<bool>,
     opened: Option<f64>,
     read: Option<f64>,
     think_ms: Option<f64>,
@@ -147,11 +148,12 @@ impl WrittenWorkload {
 
     /// The walk of a tree, if a key is about it.
     fn walk(&self, think: Nanos) -> Option<Walk> {
-        let Self { order, reversed, threads, opened, read, think_ms, scattered, .. } = self;
+        let Self { order, reversed, threads, apart, opened, read, think_ms, scattered, .. } = self;
         let said = [
             order.is_some(),
             reversed.is_some(),
             threads.is_some(),
+            apart.is_some(),
             opened.is_some(),
             read.is_some(),
             think_ms.is_some(),
@@ -162,6 +164,7 @@ impl WrittenWorkload {
             order: order.unwrap_or(default.order),
             reversed: reversed.unwrap_or(default.reversed),
             threads: threads.unwrap_or(default.threads),
+            apart: apart.unwrap_or(default.apart),
             opened: opened.unwrap_or(default.opened),
             read: read.unwrap_or(default.read),
             think,

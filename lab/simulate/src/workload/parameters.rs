@@ -104,6 +104,8 @@ pub struct Walk {
     pub reversed: bool,
     /// Threads, which take directories in turn.
     pub threads: u32,
+    /// Whether each of them takes a part of the tree of its own: programs that know nothing of each other.
+    pub apart: bool,
     /// The share of files that are opened; of the others only the attributes are read.
     pub opened: f64,
     /// The share of an opened file that is read.
@@ -120,6 +122,7 @@ impl Default for Walk {
             order: ReadingOrder::Listing,
             reversed: false,
             threads: 1,
+            apart: false,
             opened: 1.0,
             read: 1.0,
             think: Nanos::ZERO,

@@ -108,6 +108,29 @@ fn every_workload_keeps_the_rules() {
     }
 }
 
+/// Programs with parts of their own: none opens a file of another's directory, and together they open all.
+#[test]
+fn programs_beside_each_other_have_parts_of_the_tree() {
+    let walk = Walk { threads: 3, apart: true, ..Walk::default() };
+    let parameters =
+        Parameters { walk: Some(walk), data_size: Some(Bytes::mib(12)), ..Parameters::default() };
+    let mut workload = by_name("walk", &parameters).expect("a walk");
+    let files = workload.files();
+    let mut random = Pcg64Mcg::seed_from_u64(3);
+    let mut walkers = std::collections::BTreeMap::<u32, u64>::new();
+    let mut opened: Vec<u32> = Vec::new();
+    for number in 0..3 {
+        for (file, _) in trail(&mut *workload, number, &mut random).opens {
+            assert_eq!(*walkers.entry(files[file.0 as usize].directory).or_insert(number), number);
+            opened.push(file.0);
+        }
+    }
+    opened.sort_unstable();
+    assert!(opened.iter().copied().eq(0..files.len() as u32));
+    let of_each = (0..3).map(|number| walkers.values().filter(|by| **by == number).count());
+    assert!(of_each.clone().max() <= of_each.min().map(|least| least + 1), "{walkers:?}");
+}
+
 /// Two programs that walk in random order: each file of the tree is opened by one of them, once, and hardly one
 /// lies in the directory of the file before.
 #[test]

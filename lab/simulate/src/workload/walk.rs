@@ -5,7 +5,7 @@
 //! and then uses its files, one after the other, in the order of the listing (on ext4 by hash: grep -r, tar,
 //! find, du), of inodes (cp, borg) or of names (rsync, git), each forwards or backwards. In random order it lists
 //! all of its directories first, and then uses their files anywhere (a training job). With several threads each
-//! takes the next directory in turn (rg). Of a file that is not opened the attributes are read (`stat`);
+//! takes the next directory in turn (rg), or has a part of the tree of its own (programs beside each other). Of a file that is not opened the attributes are read (`stat`);
 //! of one that is opened a share is read from its start.
 
 use super::WorkloadError;
@@ -83,7 +83,13 @@ impl Workload for Walks {
     fn program(&mut self, number: u64, _random: &mut dyn Rng) -> Box<dyn Program> {
         let mut order: Vec<u32> = (0..self.directories.len() as u32).collect();
         sort(&mut order, self.walk, |directory| u64::from(*directory));
-        let mine = order.into_iter().skip(number as usize).step_by(self.walk.threads as usize).collect();
+        let (number, threads) = (number as usize, self.walk.threads as usize);
+        let mine = if self.walk.apart {
+            let start = |part: usize| order.len() * part / threads;
+            order[start(number)..start(number + 1)].iter().copied().collect()
+        } else {
+            order.into_iter().skip(number).step_by(threads).collect()
+        };
         Script::boxed(Walker {
             specs: Arc::clone(&self.specs),
             directories: Arc::clone(&self.directories),
@@ -124,7 +130,7 @@ pub(crate) fn name(number: u32) -> [u8; 8] {
     hash(u64::from(number) ^ NAMES).to_be_bytes()
 }
 
-/// One thread of the program.
+/// One thread of the program, or one program of several.
 struct Walker {
     specs: Arc<[FileSpec]>,
     directories: Directories,
