@@ -27,6 +27,7 @@ pub mod judge;
 mod measure;
 mod modelled;
 mod named;
+mod obstacles;
 mod options;
 mod outcome;
 pub mod pairs;

@@ -13,10 +13,11 @@
 //! microbenchmarks do not use this: there the policies depend on the cell, and the modelled runs come after all
 //! measured ones.
 
+use crate::obstacles::obstacles;
 use crate::record::{Outcome, Records};
 use crate::run::Reporting;
 use crate::{Error, Result};
-use foreseek_rig::{Interrupt, missing};
+use foreseek_rig::Interrupt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -46,6 +47,21 @@ pub(crate) fn measured<'a, C: PartialEq, W: PartialEq, M>(
         Outcome::Measured(measured) => Some((run.pair, measured)),
         Outcome::Failed(_) => None,
     })
+}
+
+/// How many runs failed and were not repeated since, and a note on them if there are any.
+pub(crate) fn failed<C: PartialEq, W: PartialEq, M>(runs: &[Row<C, W, M>]) -> (usize, Option<String>) {
+    let is_missing = |run: &&Row<C, W, M>| {
+        matches!(run.outcome, Outcome::Failed(_))
+            && measured(runs, &run.cell, &run.way).all(|(pair, _)| pair != run.pair)
+    };
+    let missing: Vec<_> = runs.iter().filter(is_missing).collect();
+    let is_first = |(at, run): (usize, &&Row<C, W, M>)| {
+        missing[..at].iter().all(|it| (&it.cell, &it.way, it.pair) != (&run.cell, &run.way, run.pair))
+    };
+    let count = missing.iter().enumerate().filter(|run| is_first(*run)).count();
+    let note = || format!("runs that failed and are missing: {count}; the same command repeats them");
+    (count, (count > 0).then(note))
 }
 
 /// What is to be done.
@@ -141,7 +157,7 @@ pub(crate) fn run<K: Comparison, P: Serialize + DeserializeOwned>(
     (reporting.ahead)(&Ahead { runs: todo.len(), there, left_out: notes.clone() });
     let mut records = Records::open(asked.out, plan)?;
     if !todo.is_empty() {
-        let what = missing();
+        let what = obstacles();
         if !what.is_empty() {
             return Err(Error::Missing { what });
         }
@@ -164,7 +180,7 @@ pub(crate) fn run<K: Comparison, P: Serialize + DeserializeOwned>(
             let outcome = Outcome::of(bench.measure(&cell, &way, pair))?;
             pace.runs.count(started.elapsed());
             if let Outcome::Failed(why) = &outcome {
-                notes.push(format!("{name}: {why}"));
+                notes.push(of_pair(pair) + &format!("{name}: {why}"));
             }
             records.push(Row { cell, way, pair, outcome })?;
         }
@@ -250,6 +266,17 @@ mod tests {
         assert_eq!(all[4], (1, 7, "warm"), "the second pair begins with another");
         assert_eq!(asked.todo(&[row(&all[0], Outcome::Failed("it died".to_owned()))]), all);
         assert_eq!(asked.todo(&[row(&all[0], Outcome::Measured(1.0))]), all[1..]);
+    }
+
+    #[test]
+    fn a_failed_run_counts_once_until_it_is_repeated() {
+        let runs = asked(2, false, None).all();
+        let died = |at: usize| row(&runs[at], Outcome::Failed("it died".to_owned()));
+        let mut rows = vec![row(&runs[0], Outcome::Measured(1.0)), died(1), died(1), died(5)];
+        assert_eq!(failed(&rows).0, 2);
+        assert!(failed(&rows).1.is_some_and(|note| note.contains("missing: 2")));
+        rows.extend([1, 5].map(|at| row(&runs[at], Outcome::Measured(1.0))));
+        assert_eq!(failed(&rows), (0, None));
     }
 
     #[test]
@@ -339,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_pair_that_cannot_be_taken_down_does_not_end_the_others() {
-        if !missing().is_empty() {
+        if !obstacles().is_empty() {
             println!("SKIPPED: nothing can be measured here");
             return;
         }
@@ -360,7 +387,7 @@ mod tests {
 
     #[test]
     fn each_pair_is_set_up_anew_and_one_that_was_ended_is_gone_on_with() {
-        if !missing().is_empty() {
+        if !obstacles().is_empty() {
             println!("SKIPPED: nothing can be measured here");
             return;
         }

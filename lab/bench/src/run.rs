@@ -8,6 +8,7 @@ use crate::cell::Cell;
 use crate::data;
 use crate::measure::What;
 use crate::modelled;
+use crate::obstacles::obstacles;
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::policy::{Policy, ReadAhead};
@@ -16,7 +17,7 @@ use crate::setup::Environment;
 use crate::{Error, Result};
 use foreseek_device::Profile;
 use foreseek_rig::queue::Queue;
-use foreseek_rig::{CgroupParent, Disk, DiskPlan, Interrupt, Program, check_space, missing};
+use foreseek_rig::{CgroupParent, Disk, DiskPlan, Interrupt, Program, check_space};
 use foreseek_seam::Extent;
 use foreseek_simulate::workload;
 use foreseek_units::Bytes;
@@ -63,7 +64,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_>) 
     let plan = Plan::of(options);
     let ahead = options.ahead(&Records::<Run>::look(&options.out, &plan)?, nbd().is_ok());
     if ahead.seconds > 0.0 {
-        let what = missing();
+        let what = obstacles();
         if !what.is_empty() {
             return Err(Error::Missing { what });
         }

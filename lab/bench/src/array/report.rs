@@ -5,6 +5,7 @@ use super::options::{Options, Plan};
 use super::record::ArrayRun;
 use crate::Result;
 use crate::judge::Aim;
+use crate::pairs::failed;
 use crate::record::parse;
 use crate::report::{aims_and_notes, all_hold, json, range, terminal_table, write_both};
 use serde::Serialize;
@@ -16,13 +17,17 @@ pub struct Report {
     plan: Plan,
     cells: Vec<Cell>,
     aims: Vec<Aim>,
+    /// Runs that failed and were not repeated since.
+    failed: usize,
     notes: Vec<String>,
 }
 
 impl Report {
-    pub(crate) fn of(plan: Plan, runs: &[ArrayRun], options: &Options, notes: Vec<String>) -> Self {
+    pub(crate) fn of(plan: Plan, runs: &[ArrayRun], options: &Options, mut notes: Vec<String>) -> Self {
         let cells = cells(runs, options);
-        Self { aims: aims(&cells), plan, cells, notes }
+        let (failed, note) = failed(runs);
+        notes.extend(note);
+        Self { aims: aims(&cells), plan, cells, failed, notes }
     }
 
     /// The report of runs from a file: the line of the plan, then one for each run.
@@ -43,10 +48,10 @@ impl Report {
         Ok(Self::of(plan, &runs, &options, Vec::new()))
     }
 
-    /// Whether every aim is reached with certainty.
+    /// Whether every aim is reached with certainty, and no run is missing.
     #[must_use]
     pub fn holds(&self) -> bool {
-        all_hold(&self.aims)
+        self.failed == 0 && all_hold(&self.aims)
     }
 
     /// All of it as JSON.

@@ -35,7 +35,7 @@ pub(crate) struct Cell {
 pub(crate) struct WalkResult {
     /// The way.
     pub(crate) way: Way,
-    /// Seconds from cold.
+    /// Seconds from cold; of two programs, until both have ended.
     pub(crate) seconds: Summary,
     /// The speed-up over stock.
     pub(crate) gain: Option<Summary>,
@@ -43,7 +43,7 @@ pub(crate) struct WalkResult {
     pub(crate) over_oracle: Option<Summary>,
     /// The time of a run over what is in memory, over stock's.
     pub(crate) again: Option<Summary>,
-    /// Of the load beside it: seconds, and their ratio to stock's.
+    /// Of the load beside it, the second of two programs or a reader: seconds, and their ratio to stock's.
     pub(crate) beside_seconds: Option<Summary>,
     /// See above.
     pub(crate) beside_over_stock: Option<Summary>,
@@ -66,6 +66,12 @@ fn mean(values: &Values) -> Option<f64> {
 const SECONDS: fn(&Measured) -> f64 = |run| run.seconds;
 const AGAIN: fn(&Measured) -> f64 = |run| run.again_seconds;
 const BESIDE: fn(&Measured) -> f64 = |run| run.beside_seconds.unwrap_or(0.0);
+const BOTH: fn(&Measured) -> f64 = |run| run.seconds.max(BESIDE(run));
+
+/// How long a program takes; of two programs, both.
+fn took(program: NamedProgram) -> fn(&Measured) -> f64 {
+    if program.0.beside == Some(Beside::Program) { BOTH } else { SECONDS }
+}
 
 /// Evaluates every cell that was to be measured.
 #[must_use]
@@ -75,13 +81,14 @@ pub(crate) fn cells(runs: &[WalkRun], asked: &Asked) -> Vec<Cell> {
 
 fn judge(runs: &[WalkRun], at: On, judged: Vec<Way>, asked: &Asked) -> Cell {
     let stock = Some(Way::Stock);
+    let took = took(at.program);
     let pass = by_pair(runs, at, None, SECONDS);
     // Where memory holds only a part of the tree, the second run is not over cached data.
     let fits = !at.tree.is_larger_than_memory();
     let cached = if fits { by_pair(runs, at, stock, AGAIN) } else { Values::new() };
     let entries = asked.ways.iter().filter_map(|way| {
         let way = *way;
-        let seconds = by_pair(runs, at, Some(way), SECONDS);
+        let seconds = by_pair(runs, at, Some(way), took);
         if seconds.is_empty() {
             return None;
         }
@@ -90,7 +97,7 @@ fn judge(runs: &[WalkRun], at: On, judged: Vec<Way>, asked: &Asked) -> Cell {
         let beside = by_pair(runs, at, Some(way), BESIDE);
         Some(WalkResult {
             way,
-            gain: ratio(&by_pair(runs, at, stock, SECONDS), &seconds),
+            gain: ratio(&by_pair(runs, at, stock, took), &seconds),
             over_oracle: ratio(&seconds, &oracle(&seconds, &pass, &cached, asked.new_trees)),
             again: ratio(&again, &by_pair(runs, at, stock, AGAIN)).filter(|_| fits),
             seconds: Summary::of(seconds.into_values().collect()),
@@ -148,7 +155,7 @@ pub(crate) fn aims(runs: &[WalkRun], cells: &[Cell]) -> Vec<Aim> {
     );
     let mut all: Vec<Aim> = gains.chain(oracle).chain(cached).collect();
     all.extend(duplicates(runs, cells));
-    all.extend([Way::Warm, Way::Watch].into_iter().flat_map(|way| beside(cells, way)));
+    all.extend([Way::Warm, Way::Watch].into_iter().flat_map(|way| beside(runs, cells, way)));
     all
 }
 
@@ -164,23 +171,25 @@ impl Cell {
 }
 
 /// The load beside a program: a second program gains as well, and a reader waits no longer than the bound.
-fn beside(cells: &[Cell], way: Way) -> Vec<Aim> {
+fn beside(runs: &[WalkRun], cells: &[Cell], way: Way) -> Vec<Aim> {
     let of = |what: Beside| judged(cells, way).filter(move |(cell, _)| cell.program.0.beside == Some(what));
-    let ratio = |entry: Option<&WalkResult>| entry.and_then(|entry| entry.beside_over_stock.clone());
-    let two = of(Beside::Program).map(|(cell, entry)| {
+    let over_stock = |entry: Option<&WalkResult>| entry.and_then(|entry| entry.beside_over_stock.clone());
+    let two = of(Beside::Program).map(|(cell, _)| {
         let bound = Bound::Least(1.0);
-        let other = ratio(entry)
-            .map(|other| Summary::of_ratios(other.values.iter().map(|value| 1.0 / value).collect()));
-        let both = entry.and_then(|entry| entry.gain.clone()).zip(other);
-        let less = both.and_then(|(first, other)| bound.worst(vec![((), first), ((), other)]));
-        Aim::of(format!("{way}: each of {} gains", cell.program), bound, less.map(|(_, value)| value))
+        let gain = |of| {
+            let seconds = |way| by_pair(runs, On { tree: cell.tree, program: cell.program }, Some(way), of);
+            Some(((), ratio(&seconds(Way::Stock), &seconds(way))?))
+        };
+        let less = gain(SECONDS).zip(gain(BESIDE)).and_then(|(first, other)| bound.worst(vec![first, other]));
+        let aim = format!("{way}: each of {} gains", cell.program);
+        Aim::of(aim, bound, less.map(|(_, value)| value))
     });
     let reader = of(Beside::Reader).map(|(cell, entry)| {
         let aim = format!(
             "{way}: a read of another program takes at most twice as long as with stock ({})",
             cell.program
         );
-        Aim::of(aim, Bound::Most(2.0), ratio(entry))
+        Aim::of(aim, Bound::Most(2.0), over_stock(entry))
     });
     two.chain(reader).collect()
 }
@@ -372,6 +381,33 @@ mod tests {
         let (verdict, aim) =
             cached(Options { trees: vec![Tree::Maildir], all_in_each_pair: true, ..Options::default() });
         assert!(verdict == Verdict::Inconclusive && aim.ends_with("; worst: tar over maildir"), "{aim}");
+    }
+
+    /// A cell of two programs takes as long as both. Its aim is about the one that gains less.
+    #[test]
+    fn two_programs_take_as_long_as_the_slower_one() {
+        let of = |way, pair, first, other| {
+            let mut run = run("two-tars", Some(way), pair, first);
+            let Outcome::Measured(measured) = &mut run.outcome else { panic!("measured") };
+            measured.beside_seconds = Some(other);
+            run
+        };
+        let runs: Vec<WalkRun> = (0..5)
+            .flat_map(|pair| [of(Way::Stock, pair, 50.0, 60.0), of(Way::Watch, pair, 10.0, 6.0)])
+            .collect();
+        let options = Options {
+            trees: vec![Tree::Fresh],
+            programs: programs(&["two-tars"]),
+            ways: vec![Way::Stock, Way::Watch],
+            ..Options::default()
+        };
+        let cells = cells(&runs, &Asked::of(&options));
+        let watch = &cells[0].entries[1];
+        let gain = watch.gain.as_ref().expect("pairs").mean;
+        assert!((watch.seconds.mean - 10.0).abs() < 1e-9 && (gain - 6.0).abs() < 1e-9, "{watch:?}");
+        let aims = aims(&runs, &cells);
+        let each = find(&aims, "each of two-tars").expect("asked for").value.as_ref().expect("measured");
+        assert!((each.mean - 5.0).abs() < 1e-9, "{each:?}");
     }
 
     #[test]

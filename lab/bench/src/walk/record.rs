@@ -64,7 +64,7 @@ pub(crate) type WalkRun = Row<On, Option<Way>, Measured>;
 /// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Measured {
-    /// The time from cold, in seconds.
+    /// The time from cold, in seconds; of two programs, until the first has ended.
     pub(crate) seconds: f64,
     /// The time right after that, with as much in memory as fits, without the disk's delays.
     pub(crate) again_seconds: f64,

@@ -7,6 +7,7 @@ use super::record::{SideCosts, WalkRun};
 use super::way::Way;
 use crate::Result;
 use crate::judge::{Aim, Verdict};
+use crate::pairs::failed;
 use crate::record::parse;
 use crate::report::{aims_and_notes, all_hold, json, range, terminal_table, with_interval, write_both};
 use serde::Serialize;
@@ -18,15 +19,19 @@ pub struct Report {
     plan: Plan,
     cells: Vec<Cell>,
     aims: Vec<Aim>,
+    /// Runs that failed and were not repeated since.
+    failed: usize,
     notes: Vec<String>,
 }
 
 impl Report {
-    pub(crate) fn of(plan: Plan, runs: &[WalkRun], asked: &Asked, notes: Vec<String>) -> Self {
+    pub(crate) fn of(plan: Plan, runs: &[WalkRun], asked: &Asked, mut notes: Vec<String>) -> Self {
         let mut cells = cells(runs, asked);
         let aims = aims(runs, &cells);
         cells.retain(|cell| !cell.entries.is_empty());
-        Self { plan, cells, aims, notes }
+        let (failed, note) = failed(runs);
+        notes.extend(note);
+        Self { plan, cells, aims, failed, notes }
     }
 
     /// The report of runs from a file: the line of the plan, then one for each run.
@@ -79,13 +84,16 @@ impl Report {
                 if aim.verdict == Verdict::Fails { "**fails**".to_owned() } else { aim.verdict.to_string() };
             text += &format!("| {} | {verdict} | {} |\n", aim.aim, with_interval(value));
         }
+        if self.failed > 0 {
+            text += &format!("\nRuns that failed and are missing here: {}.\n", self.failed);
+        }
         text
     }
 
-    /// Whether every aim that was asked for is reached with certainty, and there is one.
+    /// Whether every aim that was asked for is reached with certainty, there is one, and no run is missing.
     #[must_use]
     pub fn holds(&self) -> bool {
-        !self.aims.is_empty() && all_hold(&self.aims)
+        self.failed == 0 && !self.aims.is_empty() && all_hold(&self.aims)
     }
 
     /// All of it as JSON.
@@ -166,6 +174,16 @@ mod tests {
         format!(
             r#"{{"tree":"fresh","program":"tar","way":"{way}","pair":0,"outcome":{{"measured":{{"seconds":2.0,"again_seconds":1.0,{side_costs}"reads":10,"seeks":4,"read_bytes":40960,"load":1.0}}}}}}"#
         )
+    }
+
+    #[test]
+    fn nothing_holds_while_a_run_is_missing() {
+        let died =
+            r#"{"tree":"fresh","program":"tar","way":"watch","pair":1,"outcome":{"failed":"it died"}}"#;
+        let rows = [PLAN.to_owned(), row("stock", ""), row("watch", ""), died.to_owned()].join("\n");
+        let report = Report::of_rows(&rows).expect("rows");
+        assert!(report.to_markdown().ends_with("Runs that failed and are missing here: 1.\n"));
+        assert!(!report.holds() && report.to_table().contains("missing: 1"), "{}", report.to_table());
     }
 
     #[test]
