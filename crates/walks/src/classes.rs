@@ -12,6 +12,9 @@ use std::hash::Hasher;
 
 /// Extensions with their own class; the others share one. Source trees have some dozens.
 pub(crate) const CLASSES_LIMIT: usize = 256;
+/// The longest extension. Longer ones, and those with other characters than letters and digits, are a part of a name (the
+/// flags of a mail), and each is the only one of its kind.
+const EXTENSION_LIMIT: usize = 16;
 /// Programs whose walks are remembered, 3 KiB each.
 const PROGRAMS_LIMIT: usize = 64;
 /// Processes whose program and user are remembered.
@@ -41,6 +44,8 @@ impl Classes {
     pub(crate) fn of_name(&mut self, name: &[u8]) -> u8 {
         let dot = name.iter().rposition(|byte| *byte == b'.').filter(|at| *at > 0);
         let extension = dot.map_or(&[][..], |at| &name[at + 1..]);
+        let is_one = extension.len() <= EXTENSION_LIMIT && extension.iter().all(u8::is_ascii_alphanumeric);
+        let extension = if is_one { extension } else { &[] };
         let next = self.extensions.len() + 1;
         match self.extensions.get(&hash(extension)) {
             Some(class) => *class,
@@ -50,6 +55,15 @@ impl Classes {
             }
             None => 0,
         }
+    }
+
+    /// No class is in use: if there is none left, all begin anew. Returns whether they do.
+    pub(crate) fn renew(&mut self) -> bool {
+        let is_full = self.extensions.len() + 1 >= CLASSES_LIMIT;
+        if is_full {
+            self.extensions.clear();
+        }
+        is_full
     }
 
     /// Sets the program and the user of a process.
@@ -141,5 +155,17 @@ mod tests {
             classes.of_name(format!("file.{at}").as_bytes());
         }
         assert_eq!(classes.of_name(b"file.999"), 0);
+        assert!(classes.renew() && classes.of_name(b"file.999") != 0 && !classes.renew());
+    }
+
+    #[test]
+    fn names_of_mails_take_no_classes() {
+        let mut classes = Classes::default();
+        for mail in 0..1000 {
+            classes.of_name(format!("1700000000.M{mail}P1.host,S={mail}:2,S").as_bytes());
+            classes.of_name(format!("notes.of the {mail}th day").as_bytes());
+        }
+        assert_ne!(classes.of_name(b"main.c"), 0);
+        assert_eq!(classes.of_name(b"1700000000.M5P1.host,S=5:2,"), classes.of_name(b"Makefile"));
     }
 }

@@ -101,7 +101,8 @@ pub enum Event<'a> {
         /// The result.
         outcome: Outcome,
     },
-    /// A directory's entries changed: the engine drops its listing, and requests it again if needed.
+    /// A directory's entries changed: the engine drops its listing, and requests it again if needed. No driver reports
+    /// it at present.
     Changed {
         /// The directory.
         directory: Node,
@@ -122,7 +123,7 @@ pub enum Event<'a> {
         /// The program's name (`comm`).
         name: &'a [u8],
     },
-    /// A process ended.
+    /// A process ended. No driver reports it at present.
     Exited {
         /// The process.
         pid: ProcessId,

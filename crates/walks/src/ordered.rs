@@ -116,6 +116,7 @@ impl Manner for InOrder {
         if found.files.is_empty() {
             return found.nothing();
         }
+        state.waste_skipped(at);
         let batch = state.batch_of(at, &found.files);
         if batch.taken.is_empty() {
             let is_full = state.memory_left(at) < state.settings.budget / 8;

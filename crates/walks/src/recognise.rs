@@ -2,13 +2,17 @@
 
 use crate::ledger::Earned;
 use crate::order::SLACK;
+use crate::parts::Parts;
 use crate::plan::FILES_FIRST;
 use crate::state::{About, State, WALKS_LIMIT};
-use crate::tree::{CHAIN_LIMIT, DEPTH_LIMIT, Directory, EARLY_LIMIT, Key, Listing, Pieces, Visit, flag};
+use crate::tree::{
+    CHAIN_LIMIT, DEPTH_LIMIT, Directory, EARLY_LIMIT, Item, Key, Listing, Pieces, Visit, flag,
+};
 use crate::walk::{ACTIVE, Walk};
 use crate::{Command, InDirectory, Kind, LISTS_LIMIT, ListCondition, Node};
 use foreseek_seam::ProcessId;
 use foreseek_units::{Instant, Nanos};
+use rustc_hash::FxHashSet;
 
 /// Files or directories opened before the walk's opened directories are listed. The program has listed them
 /// itself, so that this costs the device nothing.
@@ -434,12 +438,30 @@ impl State {
             walk.passed_one(item.class);
         }
         if item.is(flag::FETCHED) {
-            walk.wasted += 1;
             let item = *item;
-            let bytes = self.tree.missing(&item);
-            self.totals[2] += bytes;
-            self.release(at, bytes);
+            self.waste(at, &item);
         }
+    }
+
+    /// A file in a directory that the walk has skipped. That says nothing about which files it opens of those that it comes
+    /// to.
+    fn skip_one(&mut self, at: usize, key: Key, entry: u32) {
+        let Some(item) = self.tree.item_mut(key, entry) else { return };
+        let is_held = item.kind == Kind::File && item.is(flag::FETCHED) && !item.is(flag::OPENED);
+        if is_held && item.set(flag::PASSED) {
+            let item = *item;
+            self.waste(at, &item);
+        }
+    }
+
+    /// The held pages of a file are not waited for any more.
+    fn waste(&mut self, at: usize, item: &Item) {
+        let bytes = self.tree.missing(item);
+        if let Some(walk) = &mut self.walks[at] {
+            walk.wasted += 1;
+        }
+        self.totals[2] += bytes;
+        self.release(at, bytes);
     }
 
     /// Marks the passed entries of directories that the walk has left.
@@ -470,6 +492,45 @@ impl State {
                 self.pass_one(at, key, entry);
             }
         }
+    }
+
+    /// Held pages of files are not waited for any more that lie in directories which the walk has skipped
+    /// (`--exclude-dir`, `.gitignore`): it has opened further ones of the same directory.
+    pub(crate) fn waste_skipped(&mut self, at: usize) {
+        let Some(walk) = &mut self.walks[at] else { return };
+        if walk.held * 2 < self.settings.budget || walk.clock < walk.skipped_at + ACTIVE {
+            return;
+        }
+        walk.skipped_at = walk.clock;
+        let Some(walk) = &self.walks[at] else { return };
+        let mut skipped: Vec<Key> = Vec::new();
+        for directory in walk.all.iter().filter_map(|key| self.tree.get(*key)).filter(|it| it.opened) {
+            let Some(order) = walk.order_of_directories(directory) else { continue };
+            let until = directory.reached_below(order).saturating_sub(SLACK);
+            let entries = (0..until).filter_map(|position| directory.nth(order, position));
+            let below =
+                entries.filter_map(|entry| directory.skipped(entry)).filter_map(|node| self.tree.key(node));
+            skipped.extend(below.filter(|key| self.is_unopened(at, *key)));
+        }
+        // A listing may name a directory that another one has named.
+        let mut met = FxHashSet::default();
+        while let Some(key) = skipped.pop() {
+            if !met.insert(key) {
+                continue;
+            }
+            let entries = self.tree.get(key).map_or(0..0, |directory| 0..directory.items.len() as u32);
+            for entry in entries.clone() {
+                self.skip_one(at, key, entry);
+            }
+            let below = entries.filter_map(|entry| self.tree.get(key)?.skipped(entry));
+            let below = below.filter_map(|node| self.tree.key(node)).filter(|key| self.is_unopened(at, *key));
+            skipped.extend(below.collect::<Vec<_>>());
+        }
+    }
+
+    /// Whether a walk knows of a directory that it has not opened.
+    fn is_unopened(&self, at: usize, key: Key) -> bool {
+        self.tree.get(key).is_some_and(|directory| directory.walk as usize == at && !directory.opened)
     }
 
     /// Whether a directory is another, or holds it.
@@ -530,7 +591,13 @@ impl State {
             complete
         });
         self.classes.walked(walk.program, walk.files, !complete && !walk.unseen);
-        for key in walk.all.clone() {
+        let all = walk.all.clone();
+        // Before thousands of directories are forgotten.
+        for (fetch, flight) in self.in_flight.iter_mut().filter(|(_, flight)| flight.walk == Some(at)) {
+            flight.walk = None;
+            self.outbox.push_back(Command::Cancel { fetch: *fetch });
+        }
+        for key in all {
             self.waste_all(at, key);
             if let Some(directory) = self.tree.forget(key) {
                 self.outbox.push_back(Command::Forget { directory });
@@ -545,9 +612,8 @@ impl State {
         self.held -= walk.held;
         self.totals[2] += walk.held;
         self.asked.retain(|_, asked| asked.walk != at);
-        for (fetch, flight) in self.in_flight.iter_mut().filter(|(_, flight)| flight.walk == Some(at)) {
-            flight.walk = None;
-            self.outbox.push_back(Command::Cancel { fetch: *fetch });
+        if self.live().next().is_none() && self.classes.renew() {
+            self.parts = Parts::default();
         }
     }
 }

@@ -64,7 +64,7 @@ pub(crate) struct Item {
     name_rank: u32,
     pub(crate) pieces: u32,
     pub(crate) flags: u16,
-    /// Of a file. Of a directory, its number of blocks.
+    /// Of a file. Of a directory, its number of blocks; 0 while that is not known.
     pub(crate) class: u8,
     pub(crate) kind: Kind,
 }
@@ -279,7 +279,8 @@ impl Directory {
         let mut by_name = by_inode.clone();
         by_inode.sort_unstable_by_key(|at| (entries[*at as usize].node.inode, *at));
         by_name.sort_unstable_by_key(|at| entries[*at as usize].name);
-        self.items = entries.iter().map(|entry| item(entry, class(entry.name))).collect();
+        let mut class = |entry: &Entry<'_>| if entry.kind == Kind::File { class(entry.name) } else { 0 };
+        self.items = entries.iter().map(|entry| item(entry, class(entry))).collect();
         self.listed_files = self.items.iter().filter(|item| item.kind == Kind::File).count() as u32;
         let below = self.items.iter().filter(|item| item.kind == Kind::Directory).count() as u32;
         self.unopened = [self.listed_files, below];
@@ -370,6 +371,18 @@ impl Directory {
     /// The position right after the furthest opened file.
     pub(crate) fn reached(&self, order: Order) -> usize {
         reached(&self.reach, order, self.items.len())
+    }
+
+    /// The position right after the furthest opened subdirectory.
+    pub(crate) fn reached_below(&self, order: Order) -> usize {
+        reached(&self.below, order, self.items.len())
+    }
+
+    /// An entry that is a directory and was not opened.
+    pub(crate) fn skipped(&self, entry: u32) -> Option<Node> {
+        let item = self.items.get(entry as usize)?;
+        let is_one = item.kind == Kind::Directory && !item.is(flag::OPENED);
+        is_one.then_some(Node { device: self.node.device, inode: item.inode })
     }
 
     /// The first position in an order at which a subdirectory was opened.

@@ -89,6 +89,8 @@ pub(crate) struct Walk {
     pub(crate) lookups: u64,
     /// Opens and look-ups so far: the walk's clock.
     pub(crate) clock: u64,
+    /// The clock at the last search for skipped directories.
+    pub(crate) skipped_at: u64,
     pub(crate) account: Account,
     /// The directory of the last opened file.
     pub(crate) cursor: Option<Key>,
@@ -195,6 +197,7 @@ impl Walk {
             files: 0,
             lookups: 0,
             clock: 0,
+            skipped_at: 0,
             account: Account::default(),
             cursor: None,
             opened: top,

@@ -592,9 +592,10 @@ proptest! {
     fn the_bound_holds_for_any_adversary(
         layout in layouts(), seed in 0u64..1 << 32, moves in moves(), disk in prop::sample::select(&Disk::ALL[..]),
         has_list in any::<bool>(), mib in prop::sample::select(&[1u64, 4, 256][..]),
+        large in prop::option::weighted(0.3, prop::sample::select(&[16u64, 128, 1024][..])),
     ) {
         let settings = Settings { budget: Bytes::mib(mib), ..Settings::default() };
-        let game = Game { layout, seed, large: None, moves };
+        let game = Game { layout, seed, large: large.map(Pages), moves };
         if let Err(message) = play_with(&game, settings, disk, has_list) {
             prop_assert!(false, "{message}");
         }

@@ -654,6 +654,24 @@ fn memory_bounds_the_held_bytes() {
     assert!(ran.gain() > 2.0, "{}", ran.gain());
 }
 
+/// A program that skips some directories (`--exclude-dir`, `.gitignore`). What was fetched there holds memory only until the
+/// program has gone past it.
+#[test]
+fn skipped_directories_hold_no_memory_for_long() {
+    let tree = Tree::new(20_000, Layout::Fresh, 5);
+    let above = |at: usize| std::iter::successors(Some(at), |at| tree.directories[*at].parent);
+    let is_skipped = |at: usize| above(at).any(|at| at % 16 == 7);
+    let mut acts = walk(&tree, Reading::Listing, false);
+    acts.retain(|act| match act {
+        Act::Directory(at) | Act::File(at, _) => !is_skipped(*at),
+        _ => true,
+    });
+    let settings = Settings { budget: tree.bytes() / 8, ..Settings::default() };
+    let ran = run_with(&tree, &acts, settings);
+    show("a part of the directories skipped, an eighth of the tree in memory", &ran);
+    assert!(ran.gain() > 4.5, "{}", ran.gain());
+}
+
 /// The allowance is one for the device and all walks together: programs that come and go spend it once.
 #[test]
 fn the_allowance_is_not_renewed_by_walks_that_begin() {
