@@ -15,7 +15,7 @@ use std::io::BufWriter;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// An engine, and what it is told and answers.
+/// An engine whose events and commands are recorded.
 pub(crate) struct Recorded {
     engine: Box<dyn Engine>,
     recorder: Recorder,
