@@ -107,9 +107,10 @@ fn the_engine_of_walks_replays_exactly_what_a_mount_recorded() {
         replayed.events > DIRECTORIES * EACH / 2 && replayed.commands > 10 && !replayed.cut,
         "{replayed:?}"
     );
-    // The other engine of the mount.
+    // The engine of streams is recorded as well.
     let text = fs::read_to_string(&record).expect("recorded");
-    assert!(text.starts_with("foreseek-recording"), "{text}");
+    assert!(text.starts_with("foreseek-recording") && text.lines().count() > EACH, "{text}");
+    assert_eq!(fs::metadata(&record).expect("there").permissions().mode() & 0o777, 0o600);
 }
 
 /// Each file contains one generation, over and over. No program reads an older one than there was at its

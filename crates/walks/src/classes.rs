@@ -12,8 +12,8 @@ use std::hash::Hasher;
 
 /// Extensions with their own class; the others share one. Source trees have some dozens.
 pub(crate) const CLASSES_LIMIT: usize = 256;
-/// The longest extension. Longer ones, and those with other characters than letters and digits, are a part of a name (the
-/// flags of a mail), and each is the only one of its kind.
+/// The longest extension. A longer one is a part of a name, and so is one with a character that no extension has (the
+/// flags of a mail have `,` and `:`). Such files have the class of those without extension.
 const EXTENSION_LIMIT: usize = 16;
 /// Programs whose walks are remembered, 3 KiB each.
 const PROGRAMS_LIMIT: usize = 64;
@@ -44,7 +44,8 @@ impl Classes {
     pub(crate) fn of_name(&mut self, name: &[u8]) -> u8 {
         let dot = name.iter().rposition(|byte| *byte == b'.').filter(|at| *at > 0);
         let extension = dot.map_or(&[][..], |at| &name[at + 1..]);
-        let is_one = extension.len() <= EXTENSION_LIMIT && extension.iter().all(u8::is_ascii_alphanumeric);
+        let is_one = extension.len() <= EXTENSION_LIMIT
+            && extension.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-_~".contains(byte));
         let extension = if is_one { extension } else { &[] };
         let next = self.extensions.len() + 1;
         match self.extensions.get(&hash(extension)) {
@@ -57,7 +58,8 @@ impl Classes {
         }
     }
 
-    /// No class is in use: if there is none left, all begin anew. Returns whether they do.
+    /// No walk is under way, so that no class is in use. If there is none left, all begin anew. Returns whether they do:
+    /// what was learnt of them is about others then.
     pub(crate) fn renew(&mut self) -> bool {
         let is_full = self.extensions.len() + 1 >= CLASSES_LIMIT;
         if is_full {

@@ -494,15 +494,18 @@ impl State {
         }
     }
 
-    /// Held pages of files are not waited for any more that lie in directories which the walk has skipped
-    /// (`--exclude-dir`, `.gitignore`): it has opened further ones of the same directory.
+    /// A walk may skip directories (`--exclude-dir`, `.gitignore`): it has opened further ones of the same directory. Held
+    /// pages of files there are not waited for any more. Where several programs read in it, one may come to what another
+    /// has left out.
     pub(crate) fn waste_skipped(&mut self, at: usize) {
         let Some(walk) = &mut self.walks[at] else { return };
         if walk.held * 2 < self.settings.budget || walk.clock < walk.skipped_at + ACTIVE {
             return;
         }
         walk.skipped_at = walk.clock;
-        let Some(walk) = &self.walks[at] else { return };
+        let Some(walk) = self.walks[at].as_ref().filter(|walk| walk.places(self.now).nth(1).is_none()) else {
+            return;
+        };
         let mut skipped: Vec<Key> = Vec::new();
         for directory in walk.all.iter().filter_map(|key| self.tree.get(*key)).filter(|it| it.opened) {
             let Some(order) = walk.order_of_directories(directory) else { continue };

@@ -67,7 +67,7 @@ enum Means {
         next: usize,
         /// The sum of their sizes.
         passed: Bytes,
-        /// The time of the last growth of the count, and its value then.
+        /// The time of the last growth of the count, or of the last look while a batch was fetched; and its largest value.
         moved: (Instant, Bytes),
     },
 }
@@ -272,6 +272,16 @@ mod tests {
         assert_eq!(window.reader(), 1);
     }
 
+    /// A process that ends with the test.
+    struct Ended(std::process::Child);
+
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
     /// Pages that come while a batch is fetched show nothing.
     #[test]
     fn a_batch_that_is_being_fetched_is_not_looked_at() {
@@ -300,8 +310,8 @@ mod tests {
         let mut window = Window::new(page * 2, [page, page]);
         window.fetched(0, page);
         // It reads nothing.
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let mut follower = Follower::by_account(read_order, child.id());
+        let child = Ended(std::process::Command::new("sleep").arg("60").spawn().unwrap());
+        let mut follower = Follower::by_account(read_order, child.0.id());
         // What it reads to start is counted.
         std::thread::sleep(STILL);
         follower.look(&mut window, false);
@@ -310,8 +320,6 @@ mod tests {
             follower.look(&mut window, fetching);
             assert_eq!(window.reader(), reader, "{fetching}");
         }
-        child.kill().unwrap();
-        child.wait().unwrap();
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::engine::MakeEngine;
 use crate::error::{Error, Result};
 use crate::file_system::FileSystem;
 use crate::handles::DirectoryOpened;
-use crate::recorded::{self, Recorded};
+use crate::recorded::{self, RECORDINGS, Recorded};
 use crate::waiting::Waiting;
 use crate::work::{Answer, Shared, Workers};
 use crate::{Engine, Options};
@@ -88,18 +88,18 @@ impl Disks {
         let costs = costs_of(self.profile.as_deref(), backing.length)?;
         let settings = Settings { budget: window, ..Settings::default() };
         let mut engine = (self.make)(settings, costs);
-        if let Some(record) = &self.record {
-            let earlier = self.recorded.iter().filter(|disk| **disk == backing.disk).count();
-            let name = recorded::name(record, backing.disk, earlier);
-            engine = Box::new(Recorded::new(engine, &settings, name)?);
-            self.recorded.push(backing.disk);
-        }
         let shared = Arc::clone(&file_system.volume.disk);
         let workers =
             Workers::start(&self.shared, self.marker.as_ref(), &shared).map_err(|error| Error::System {
                 operation: "cannot start a thread",
                 cause: Errno::from_io_error(&error).unwrap_or(Errno::AGAIN),
             })?;
+        if let Some(record) = self.record.as_ref().filter(|_| self.recorded.len() < RECORDINGS) {
+            let earlier = self.recorded.iter().filter(|disk| **disk == backing.disk).count();
+            let name = recorded::name(record, backing.disk, earlier);
+            engine = Box::new(Recorded::new(engine, &settings, name)?);
+            self.recorded.push(backing.disk);
+        }
         let file_systems = FxHashSet::from_iter([file_system.number]);
         let (attention, load) = (Attention::default(), DiskLoad::of(backing.disk));
         self.list.push(Disk {

@@ -5,14 +5,12 @@
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use foreseek_seam::Recorder;
-use foreseek_storage::DeviceNumber;
+use foreseek_storage::{DeviceNumber, create_private};
 use foreseek_units::{Bytes, Instant};
 use foreseek_walks::{Command, Event, Settings, Status};
 use rustix::fs::Access;
 use std::fmt;
-use std::fs::File;
 use std::io::BufWriter;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// An engine whose events and commands are recorded.
@@ -20,7 +18,7 @@ pub(crate) struct Recorded {
     engine: Box<dyn Engine>,
     recorder: Recorder,
     path: PathBuf,
-    /// Whether it has ended before its engine did, and that was said.
+    /// Whether the warning of its end was given.
     has_ended: bool,
     /// The time of the last event. An engine takes earlier times for this one.
     last: Instant,
@@ -32,7 +30,7 @@ impl Recorded {
     /// # Errors
     /// [`Error::Record`].
     pub(crate) fn new(engine: Box<dyn Engine>, settings: &Settings, path: PathBuf) -> Result<Self> {
-        let file = match create(&path) {
+        let file = match create_private(&path) {
             Ok(file) => file,
             Err(cause) => return Err(Error::Record { path, cause }),
         };
@@ -84,6 +82,9 @@ impl fmt::Debug for Recorded {
     }
 }
 
+/// The most recordings: a file system may be mounted again and again.
+pub(crate) const RECORDINGS: usize = 64;
+
 /// Checks at the start that recordings can be made there. Disks come later, too.
 pub(crate) fn check(record: Option<&Path>) -> Result<()> {
     let Some(record) = record else { return Ok(()) };
@@ -92,17 +93,8 @@ pub(crate) fn check(record: Option<&Path>) -> Result<()> {
         .map_err(|cause| Error::Record { path: record.to_owned(), cause: cause.into() })
 }
 
-/// A new file for its owner alone. One of that name is removed: it may be another user's, or a link.
-fn create(path: &Path) -> std::io::Result<File> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    File::options().write(true).create_new(true).mode(0o600).open(path)
-}
-
-/// The name for the recording of a disk's engine, which is the `nth` of the disk, from 0: a disk without mounted file
-/// systems has none, and then a new one.
+/// The name for the recording of a disk's engine, which is the `nth` of the disk, from 0. A disk that is mounted again has
+/// a new engine.
 pub(crate) fn name(record: &Path, disk: DeviceNumber, nth: usize) -> PathBuf {
     let mut name = record.as_os_str().to_owned();
     name.push(".");
@@ -119,23 +111,6 @@ pub(crate) fn name(record: &Path, disk: DeviceNumber, nth: usize) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
-
-    #[test]
-    fn a_recording_replaces_a_link_and_is_for_its_owner_alone() {
-        let place = tempfile::tempdir().expect("a place");
-        let [other, path] = ["other", "recording.sda"].map(|name| place.path().join(name));
-        std::fs::write(&other, "kept").expect("written");
-        std::os::unix::fs::symlink(&other, &path).expect("linked");
-        drop(create(&path).expect("made"));
-        assert_eq!(std::fs::read_to_string(&other).expect("there"), "kept");
-        let made = std::fs::symlink_metadata(&path).expect("there");
-        assert!(made.is_file() && made.permissions().mode() & 0o777 == 0o600, "{made:?}");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).expect("ours");
-        drop(create(&path).expect("made again"));
-        assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
-        assert!(create(place.path()).is_err(), "a directory is kept");
-    }
 
     #[test]
     fn each_engine_of_a_disk_has_a_recording_of_its_own() {

@@ -39,6 +39,7 @@ pub struct WatchStatus {
     /// The most that may be read ahead and not used yet.
     pub window_bytes: u64,
     /// The control group to which its pages are charged, and the limit there.
+    #[serde(default, serialize_with = "as_text_if_known")]
     pub group: Option<PathBuf>,
     /// File systems that are watched.
     pub watched: Vec<Watched>,
@@ -66,12 +67,22 @@ pub struct WatchStatus {
     pub warnings: Vec<String>,
 }
 
-/// The most of a path that is shown: the answer has a limit, and users choose how long theirs are.
-const SHOWN: usize = 1000;
+/// The most bytes of a path in the answer, as JSON has them. That has a limit of 1 MiB, and users choose how long their
+/// paths are: those of all walks of 16 disks take half of it.
+const SHOWN: usize = 500;
 
-/// A path of any bytes as text: JSON has no other strings.
+/// A path of any bytes as text, as JSON has no other strings. `…` stands for the rest of a long one.
 fn text(path: &Path) -> String {
-    path.to_string_lossy().chars().take(SHOWN).collect()
+    let (mut text, mut bytes) = (String::new(), 0);
+    for character in path.to_string_lossy().chars() {
+        bytes += if character.is_control() { 6 } else { character.len_utf8().max(2) };
+        if bytes > SHOWN {
+            text.push('…');
+            break;
+        }
+        text.push(character);
+    }
+    text
 }
 
 fn as_text<P: AsRef<Path>, S: Serializer>(path: &P, to: S) -> Result<S::Ok, S::Error> {
@@ -258,7 +269,7 @@ mod tests {
         let read: WatchStatus = serde_json::from_str(&json).expect("a status");
         assert_eq!(read.watched[0].mount, path("/\u{fffd}".as_bytes()));
         let paths: Vec<_> = read.disks[0].walks.iter().map(|walk| walk.path.clone()).collect();
-        let short = Some(path(&b"\x1b".repeat(SHOWN)));
+        let short = Some(PathBuf::from("\u{1b}".repeat(SHOWN / 6) + "…"));
         assert_eq!(paths, [Some(path("/data/\u{fffd}".as_bytes())), short, None]);
     }
 }

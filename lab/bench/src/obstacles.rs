@@ -6,7 +6,10 @@ use foreseek_server::{Client, Health, Kind, ServerFolder};
 pub(crate) fn obstacles() -> Vec<String> {
     let mut missing = foreseek_rig::missing();
     if Client::of(&ServerFolder::of(Kind::Watch, "watch")).health() != Health::Dead {
-        missing.push("rest from a watcher, which reads ahead of all runs (foreseek watch --stop)".to_owned());
+        missing.push(
+            "a machine without a watcher, which may read ahead of all runs (foreseek watch --stop)"
+                .to_owned(),
+        );
     }
     missing
 }

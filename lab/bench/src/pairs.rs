@@ -49,10 +49,14 @@ pub(crate) fn measured<'a, C: PartialEq, W: PartialEq, M>(
     })
 }
 
-/// How many runs failed and were not repeated since, and a note on them if there are any.
-pub(crate) fn failed<C: PartialEq, W: PartialEq, M>(runs: &[Row<C, W, M>]) -> (usize, Option<String>) {
+/// How many runs of those that are asked for failed and were not repeated since, and a note on them if there are any.
+pub(crate) fn failed<C: PartialEq, W: PartialEq, M>(
+    runs: &[Row<C, W, M>],
+    is_asked: impl Fn(&C, &W) -> bool,
+) -> (usize, Option<String>) {
     let is_missing = |run: &&Row<C, W, M>| {
         matches!(run.outcome, Outcome::Failed(_))
+            && is_asked(&run.cell, &run.way)
             && measured(runs, &run.cell, &run.way).all(|(pair, _)| pair != run.pair)
     };
     let missing: Vec<_> = runs.iter().filter(is_missing).collect();
@@ -60,7 +64,7 @@ pub(crate) fn failed<C: PartialEq, W: PartialEq, M>(runs: &[Row<C, W, M>]) -> (u
         missing[..at].iter().all(|it| (&it.cell, &it.way, it.pair) != (&run.cell, &run.way, run.pair))
     };
     let count = missing.iter().enumerate().filter(|run| is_first(*run)).count();
-    let note = || format!("runs that failed and are missing: {count}; the same command repeats them");
+    let note = || format!("runs that failed and are missing: {count}");
     (count, (count > 0).then(note))
 }
 
@@ -273,10 +277,12 @@ mod tests {
         let runs = asked(2, false, None).all();
         let died = |at: usize| row(&runs[at], Outcome::Failed("it died".to_owned()));
         let mut rows = vec![row(&runs[0], Outcome::Measured(1.0)), died(1), died(1), died(5)];
-        assert_eq!(failed(&rows).0, 2);
-        assert!(failed(&rows).1.is_some_and(|note| note.contains("missing: 2")));
+        let all = |_: &u32, _: &&str| true;
+        assert_eq!(failed(&rows, all).0, 2);
+        assert!(failed(&rows, all).1.is_some_and(|note| note.contains("missing: 2")));
+        assert_eq!(failed(&rows, |_, way| *way == "stock").0, 1, "the others are not asked for");
         rows.extend([1, 5].map(|at| row(&runs[at], Outcome::Measured(1.0))));
-        assert_eq!(failed(&rows), (0, None));
+        assert_eq!(failed(&rows, all), (0, None));
     }
 
     #[test]

@@ -197,7 +197,7 @@ fn rows(status: &WatchStatus) -> Vec<(&'static str, String)> {
         ("memory limit", Bytes(status.window_bytes).to_string()),
         ("known", format!("{} directories, {} entries", status.known_directories, status.known_entries)),
     ]);
-    rows.extend(status.group.iter().map(|group| ("control group", group.display().to_string())));
+    rows.extend(status.group.iter().map(|group| ("control group", shown(group))));
     let left = status.left_alone.iter();
     rows.extend(left.map(|it| ("not watched", format!("{}: {}", shown(&it.mount), it.reason))));
     if status.left_alone_more > 0 {

@@ -4,9 +4,8 @@ use crate::LearntState;
 use foreseek_device::{Kind, Profile};
 use foreseek_readahead::{serving, stream};
 use foreseek_seam::record::Recorder;
-use foreseek_storage::available;
+use foreseek_storage::{available, create_private};
 use foreseek_units::{Bytes, DeviceCosts, PAGE_SIZE, Pages};
-use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -82,7 +81,7 @@ impl ReaderOptions {
     /// The recorder, if one is wanted.
     pub(super) fn recorder(&self) -> std::io::Result<Option<Recorder>> {
         let Some(path) = &self.record else { return Ok(None) };
-        let file = File::create(path).map_err(|error| {
+        let file = create_private(path).map_err(|error| {
             std::io::Error::new(error.kind(), format!("record to {}: {error}", path.display()))
         })?;
         Ok(Some(Recorder::new(Box::new(BufWriter::new(file)))))

@@ -95,7 +95,8 @@ pub trait Replay {
     /// Its commands.
     type Command: Line;
 
-    /// Reads an event, without its time, and handles it. The resulting commands are added to `out`.
+    /// Reads an event, without its time, and handles it. The resulting commands are added to `out`. A line with more words
+    /// than its event is refused.
     ///
     /// # Errors
     /// The reason why it cannot be read. The engine has not got it then.

@@ -4,7 +4,7 @@ use super::Recorder;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The text of a recording that is made in memory: clones share it.
+/// The text of a recording that is made in memory, as tests make it: clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Text(Arc<Mutex<Vec<u8>>>);
 

@@ -28,7 +28,8 @@ pub struct Report {
 impl Report {
     pub(crate) fn of(plan: Plan, runs: &[JobRun], options: &Options, mut notes: Vec<String>) -> Self {
         let cells = cells(runs, options);
-        let (failed, note) = failed(runs);
+        let (failed, note) =
+            failed(runs, |cell, way| options.jobs.contains(&cell.job) && options.ways.contains(way));
         notes.extend(note);
         Self { aims: aims(&cells), plan, cells, failed, notes }
     }

@@ -83,8 +83,9 @@ fn judge(runs: &[WalkRun], at: On, judged: Vec<Way>, asked: &Asked) -> Cell {
     let stock = Some(Way::Stock);
     let took = took(at.program);
     let pass = by_pair(runs, at, None, SECONDS);
-    // Where memory holds only a part of the tree, the second run is not over cached data.
-    let fits = !at.tree.is_larger_than_memory();
+    // Where memory holds only a part of the tree, the second run is not over cached data. Of two programs it is the
+    // first one's time alone.
+    let fits = !at.tree.is_larger_than_memory() && at.program.0.beside != Some(Beside::Program);
     let cached = if fits { by_pair(runs, at, stock, AGAIN) } else { Values::new() };
     let entries = asked.ways.iter().filter_map(|way| {
         let way = *way;

@@ -66,7 +66,7 @@ pub(crate) type WalkRun = Row<On, Option<Way>, Measured>;
 pub(crate) struct Measured {
     /// The time from cold, in seconds; of two programs, until the first has ended.
     pub(crate) seconds: f64,
-    /// The time right after that, with as much in memory as fits, without the disk's delays.
+    /// The time right after that, with as much in memory as fits, without the disk's delays; of two programs, of the first.
     pub(crate) again_seconds: f64,
     /// Of the load beside it: when a second program had ended, or the mean time of a read, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,7 +3,7 @@
 use super::asked::Asked;
 use super::judge::{Cell, aims, cells};
 use super::options::Plan;
-use super::record::{SideCosts, WalkRun};
+use super::record::{On, SideCosts, WalkRun};
 use super::way::Way;
 use crate::Result;
 use crate::judge::{Aim, Verdict};
@@ -29,7 +29,11 @@ impl Report {
         let mut cells = cells(runs, asked);
         let aims = aims(runs, &cells);
         cells.retain(|cell| !cell.entries.is_empty());
-        let (failed, note) = failed(runs);
+        let is_asked = |cell: &On, way: &Option<Way>| {
+            asked.cells.iter().any(|(asked, _)| asked == cell)
+                && way.is_none_or(|way| asked.ways.contains(&way))
+        };
+        let (failed, note) = failed(runs, is_asked);
         notes.extend(note);
         Self { plan, cells, aims, failed, notes }
     }
