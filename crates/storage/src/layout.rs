@@ -105,7 +105,7 @@ impl Layout {
             let whole = Extent { page: PageIndex::ZERO, pages: WHOLE_DEVICE, lba: Lba::ZERO + start };
             return Ok(Self { extents: vec![whole], cut_short: false });
         }
-        Self::read(fd, start, Rules::FOR_ORDER)
+        Self::read(fd, start, Rules::FOR_ORDER, u64::MAX)
     }
 
     /// The exact layout of an open file or directory: at most `limit` extents, and none that is inline or
@@ -114,11 +114,20 @@ impl Layout {
     /// # Errors
     /// As [`Layout::of`].
     pub fn exactly(fd: HostFd, start: Sectors, limit: usize) -> Result<Self, Errno> {
-        Self::read(fd, start, Rules::exact(limit))
+        Self::read(fd, start, Rules::exact(limit), u64::MAX)
     }
 
-    fn read(fd: HostFd, start: Sectors, rules: Rules) -> Result<Self, Errno> {
-        Self::by_calls(start, rules, |map| {
+    /// The same of the first pages of a file. The last extent may go beyond them.
+    ///
+    /// # Errors
+    /// As [`Layout::of`].
+    pub fn exactly_of_first(fd: HostFd, start: Sectors, limit: usize, first: Pages) -> Result<Self, Errno> {
+        Self::read(fd, start, Rules::exact(limit), first.bytes().get())
+    }
+
+    /// What is known of the bytes before `end`.
+    fn read(fd: HostFd, start: Sectors, rules: Rules, end: u64) -> Result<Self, Errno> {
+        Self::by_calls(start, rules, end, |map| {
             CALLS.fetch_add(1, Relaxed);
             // SAFETY: the opcode is that of FIEMAP, and `Fiemap` is laid out as `struct fiemap` with
             // room for the `extent_count` extents that it announces.
@@ -132,12 +141,13 @@ impl Layout {
     fn by_calls(
         start: Sectors,
         rules: Rules,
+        end: u64,
         mut call: impl FnMut(&mut Fiemap) -> Result<(), Errno>,
     ) -> Result<Self, Errno> {
         let mut layout = Self::default();
         let mut map = Box::new(Fiemap {
             start: 0,
-            length: u64::MAX,
+            length: end,
             flags: 0,
             mapped_extents: 0,
             extent_count: BATCH as u32,
@@ -147,13 +157,13 @@ impl Layout {
         let mut looked_at = 0;
         loop {
             map.mapped_extents = 0;
-            map.length = u64::MAX - map.start;
+            map.length = end - map.start;
             call(&mut map)?;
             let found = &map.extents[..(map.mapped_extents as usize).min(BATCH)];
             let Some(last) = found.last() else { break };
             layout.add(found, start, rules);
             let next = last.logical.saturating_add(last.length);
-            if last.flags & LAST != 0 || next <= map.start || layout.cut_short {
+            if last.flags & LAST != 0 || next <= map.start || next >= end || layout.cut_short {
                 break;
             }
             looked_at += found.len();
@@ -286,7 +296,7 @@ mod tests {
     #[test]
     fn extents_without_an_address_are_not_looked_at_without_end() {
         let mut calls = 0;
-        let layout = Layout::by_calls(Sectors::ZERO, Rules::exact(8), |map| {
+        let layout = Layout::by_calls(Sectors::ZERO, Rules::exact(8), u64::MAX, |map| {
             calls += 1;
             assert_eq!(map.flags, 0, "nothing is written back");
             for (n, extent) in (0..).zip(&mut map.extents) {

@@ -148,7 +148,8 @@ pub struct Placed<'a> {
     /// about whether the walk finds its data in memory.
     pub residency_known: bool,
     /// Its pieces that are *not* in memory and have an address, in the order of the file. Pieces in memory,
-    /// holes, and extents without an address are left out.
+    /// holes, and extents without an address are left out. What lies beyond
+    /// [`Settings::file_limit`](crate::Settings::file_limit) may be one piece behind the last one, since it is not fetched.
     pub missing: &'a [Extent],
 }
 

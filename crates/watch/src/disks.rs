@@ -89,8 +89,8 @@ impl Disks {
         let settings = Settings { budget: window, ..Settings::default() };
         let mut engine = (self.make)(settings, costs);
         let shared = Arc::clone(&file_system.volume.disk);
-        let workers =
-            Workers::start(&self.shared, self.marker.as_ref(), &shared).map_err(|error| Error::System {
+        let workers = Workers::start(&self.shared, self.marker.as_ref(), &shared, settings.file_limit)
+            .map_err(|error| Error::System {
                 operation: "cannot start a thread",
                 cause: Errno::from_io_error(&error).unwrap_or(Errno::AGAIN),
             })?;

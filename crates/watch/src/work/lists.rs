@@ -59,7 +59,7 @@ impl Worker {
     }
 
     /// Lists a directory if the condition holds.
-    fn list(&self, which: InDirectory, condition: ListCondition, tables: &Mutex<Metadata>) {
+    pub(super) fn list(&self, which: InDirectory, condition: ListCondition, tables: &Mutex<Metadata>) {
         let counters = &self.shared.counters;
         let listed = self.shared.file_system(which.node.device).and_then(|file_system| {
             if !self.may_list(&file_system, which, condition, tables) {
@@ -171,7 +171,6 @@ fn places_of_inodes(
 mod tests {
     use super::*;
     use crate::mounts::{mounts, one_each};
-    use crate::work::Shared;
     use foreseek_storage::{Credentials, DeviceNumber, FileHandle};
     use foreseek_walks::DeviceNo;
     use std::fs::{self, File};
@@ -192,11 +191,8 @@ mod tests {
         };
         let file_system = FileSystem::at(&mount.point, DeviceNo(0), foreseek_places::Volume::of).unwrap();
         let file_system = Arc::new(file_system);
-        let shared = Arc::new(Shared::default());
-        shared.file_systems.write().unwrap().insert(file_system.number, file_system.clone());
         let (answer, answers) = channel();
-        let disk = file_system.volume.disk.clone();
-        Some((Worker { shared, answer, cancelled: Arc::default(), disk }, answers, file_system))
+        Some((Worker::for_tests(&[&file_system], answer), answers, file_system))
     }
 
     #[test]

@@ -147,7 +147,7 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Starts the threads.
+    /// Starts the threads. `most` is fetched of a file.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -155,6 +155,7 @@ impl Workers {
         shared: &Arc<Shared>,
         marker: Option<&Arc<Marker>>,
         disk: &Arc<SharedDisk>,
+        most: Bytes,
     ) -> std::io::Result<Self> {
         let (looks, looks_in) = sync_channel(QUEUE);
         let (metadata, metadata_in) = sync_channel(QUEUE);
@@ -175,6 +176,7 @@ impl Workers {
             answer: answer.clone(),
             cancelled: workers.cancelled.clone(),
             disk: Arc::clone(disk),
+            most,
         };
         let looks_in: Looks = Arc::new(Mutex::new(looks_in));
         let tables = Arc::new(Mutex::new(Metadata::default()));
@@ -299,9 +301,25 @@ struct Worker {
     answer: Sender<Answer>,
     cancelled: Arc<Mutex<FxHashSet<FetchId>>>,
     disk: Arc<SharedDisk>,
+    /// The most that is fetched of a file, from its start.
+    most: Bytes,
 }
 
 impl Worker {
+    /// One that works for the disk of the first of these file systems.
+    #[cfg(test)]
+    fn for_tests(file_systems: &[&Arc<FileSystem>], answer: Sender<Answer>) -> Self {
+        let shared = Arc::new(Shared::default());
+        *shared.allowance.lock().unwrap() = Bytes::gib(1);
+        shared
+            .file_systems
+            .write()
+            .unwrap()
+            .extend(file_systems.iter().map(|it| (it.number, Arc::clone(it))));
+        let disk = Arc::clone(&file_systems[0].volume.disk);
+        Self { shared, answer, cancelled: Arc::default(), disk, most: Bytes::mib(8) }
+    }
+
     fn notify(&self, answer: Answer) {
         // The receiver may be ending.
         let _ = self.answer.send(answer);
@@ -311,7 +329,7 @@ impl Worker {
     /// Closes the devices of file systems that were left.
     fn close_left(&self, metadata: &mut Metadata) {
         let all = self.shared.file_systems.read().unwrap_or_else(PoisonError::into_inner);
-        metadata.retain(|number| all.contains_key(&number));
+        metadata.retain(|number| all.get(&number).is_some_and(|file_system| !file_system.is_left()));
     }
 
     /// Counts failures other than those with their own counter, and other than a file without blocks.

@@ -3,7 +3,6 @@
 use super::{Answer, Metadata, PlacedFile, Worker, has_reader, without_place};
 use crate::file_system::FileSystem;
 use crate::reach::{Opened, TOGETHER};
-use foreseek_places::Cached::LeftOut;
 use foreseek_places::{Map, OrderBy, blocks_of, extents_of_directory, placed};
 use foreseek_seam::Extent;
 use foreseek_storage::HostFd;
@@ -27,7 +26,7 @@ impl Worker {
             let nodes: Vec<Node> = files.iter().map(|file| file.node).collect();
             let opened = self.shared.reach(&file_system).files(directory, &nodes);
             answers.extend(nodes.iter().zip(opened).map(|(file, opened)| match opened {
-                Ok(opened) => map(&file_system, *file, &opened),
+                Ok(opened) => map(&file_system, *file, &opened, self.most),
                 Err(error) => {
                     self.count(error);
                     without_place(*file)
@@ -113,10 +112,11 @@ impl Worker {
     }
 }
 
-fn map(file_system: &FileSystem, file: Node, opened: &Opened) -> PlacedFile {
+/// Where a file lies, as far as it is fetched: `most` from its start.
+fn map(file_system: &FileSystem, file: Node, opened: &Opened, most: Bytes) -> PlacedFile {
     let length = Bytes(u64::try_from(opened.stat.st_size).unwrap_or(0));
     let Some(fd) = HostFd::new(opened.fd.as_raw_fd()) else { return without_place(file) };
-    let map = Map::of(fd, length, file_system.volume.by == OrderBy::Address, LeftOut);
+    let map = Map::of_first(fd, length, most, file_system.volume.by == OrderBy::Address);
     let runs = map.layout.as_ref().map_or_else(
         |_| Vec::new(),
         |layout| placed(layout, &map.missing, file_system.volume.backing.start, length),
