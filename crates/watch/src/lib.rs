@@ -52,6 +52,8 @@ pub mod reported;
 mod room;
 mod silence;
 mod status;
+#[cfg(test)]
+mod test_disk;
 mod unreported;
 mod unused;
 mod waiting;

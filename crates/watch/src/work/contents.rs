@@ -10,7 +10,7 @@ use foreseek_units::{ByteSpan, Bytes, Lba};
 use foreseek_walks::{Node, Outcome, Part};
 use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -20,6 +20,8 @@ const LET_GO: Duration = Duration::from_millis(10);
 /// The time between two looks who else reads while there is nothing to fetch. A look takes 0.05 ms, and what was read
 /// ahead is used for longer.
 const LOOK: Duration = Duration::from_millis(5);
+/// The most of a file that is requested at a time while others read: one call. At its end it may wait for them.
+const BESIDE_OTHERS: Bytes = Bytes::kib(256);
 
 impl Worker {
     /// The next job after another one. Until then it looks who else reads: the disk is often idle.
@@ -59,23 +61,22 @@ impl Worker {
 
     /// Requests parts of files and blocks of directories; returns how many bytes of files were requested.
     fn request_parts(&self, fetch: FetchId, parts: &[Part], metadata: &mut Metadata) -> (Bytes, Outcome) {
-        let requests = Requests::new(Arc::clone(&self.disk));
-        let open = VecDeque::with_capacity(OPEN);
-        let mut files = Files { worker: self, open, requests, looked: Instant::now() };
+        let mut files = Files::new(self, metadata);
         let mut fetched_bytes = Bytes::ZERO;
         let mut outcome = Outcome::Arrived;
         for part in parts {
+            files.let_go();
             let file_system = self.shared.file_system(part.file.node.device);
-            let Some(file_system) = file_system.filter(|it| !it.is_left() && !self.is_cancelled(fetch))
-            else {
+            let goes_on = |it: &FileSystem| !it.is_left() && !self.is_cancelled(fetch);
+            let Some(file_system) = file_system.filter(|it| goes_on(it)) else {
                 outcome = Outcome::Partly;
                 break;
             };
+            let goes_on = || goes_on(&file_system);
             let asked = if self.is_directory(part.file) {
-                files.requests.send();
-                self.request_directory(&file_system, part, metadata).map(|()| Bytes::ZERO)
+                files.request_directory(&file_system, part, goes_on).map(|()| Bytes::ZERO)
             } else {
-                files.request(&file_system, part)
+                files.request(&file_system, part, goes_on)
             };
             match asked {
                 Ok(bytes) => fetched_bytes += bytes,
@@ -89,100 +90,259 @@ impl Worker {
                     outcome = Outcome::Partly;
                 }
             }
+            if !goes_on() {
+                outcome = Outcome::Partly;
+            }
         }
         (fetched_bytes, outcome)
     }
-
-    fn request_directory(
-        &self,
-        file_system: &FileSystem,
-        part: &Part,
-        metadata: &mut Metadata,
-    ) -> Result<(), Errno> {
-        // Checks that it is still there, and may be listed.
-        self.shared.reach(file_system).directory(part.file)?;
-        let start = file_system.volume.backing.start;
-        let at = Lba(part.lba.get().checked_sub(start.get()).ok_or(Errno::INVAL)?);
-        if has_reader(metadata, file_system) {
-            metadata.prefetch(file_system.number, vec![ByteSpan::at(at.offset(), part.pages.len().bytes())]);
-        }
-        Ok(())
-    }
 }
 
-/// The files that the fetching thread has open.
+/// A file that the fetching thread has open.
+struct Open {
+    file_system: Arc<FileSystem>,
+    file: Node,
+    opened: Opened,
+}
+
+/// What the fetching thread has open.
 struct Files<'a> {
     worker: &'a Worker,
-    open: VecDeque<(Node, Opened)>,
+    metadata: &'a mut Metadata,
+    open: VecDeque<Open>,
     requests: Requests,
     /// When deleted ones were let go last.
     looked: Instant,
 }
 
-impl Files<'_> {
-    /// Requests a part; returns how many bytes were requested.
-    ///
-    /// # Errors
-    /// EDQUOT if the user's allowance is used up; otherwise the error of the open or the request.
-    fn request(&mut self, file_system: &FileSystem, part: &Part) -> Result<Bytes, Errno> {
+impl<'a> Files<'a> {
+    fn new(worker: &'a Worker, metadata: &'a mut Metadata) -> Self {
+        let requests = Requests::new(Arc::clone(&worker.disk));
+        Self { worker, metadata, open: VecDeque::with_capacity(OPEN), requests, looked: Instant::now() }
+    }
+
+    /// Closes what must not stay open: all of file systems that were left, which are in use until then, and from time to time
+    /// deleted files.
+    fn let_go(&mut self) {
+        self.open.retain(|it| !it.file_system.is_left());
+        self.worker.close_left(self.metadata);
         if self.looked.elapsed() >= LET_GO {
-            let_go(&mut self.open);
+            // Their blocks are free only then.
+            self.open.retain(|it| !is_deleted(&it.opened.fd));
             self.looked = Instant::now();
         }
+    }
+
+    /// Requests a part for as long as `goes_on` says so; returns how many bytes were requested.
+    ///
+    /// # Errors
+    /// EDQUOT if the user's allowance is used up; otherwise the error of the open or the first request.
+    fn request(
+        &mut self,
+        file_system: &Arc<FileSystem>,
+        part: &Part,
+        goes_on: impl Fn() -> bool,
+    ) -> Result<Bytes, Errno> {
         let call = file_system.volume.backing.call_length();
         let shared = self.worker.shared.clone();
-        let opened = self.opened(file_system, part)?;
-        let (user, fd) = (opened.user, HostFd::new(opened.fd.as_raw_fd()).ok_or(Errno::BADF)?);
+        let user = self.opened(file_system, part)?.0.user;
         let (allowance, now) = (shared.allowance(), Instant::now());
         if !shared.unused().may_read(user, allowance, now) {
             return Err(Errno::DQUOT);
         }
-        let asked = self.requests.will_need(fd, part.pages.bytes(), call, Some(part.lba))?;
+        let whole = part.pages.bytes();
+        let mut asked = Bytes::ZERO;
+        while asked < whole.len() && goes_on() {
+            // The one before may have waited for others.
+            self.let_go();
+            let (_, rest) = whole.split(whole.start + asked);
+            let (piece, _) = rest.split(rest.start + self.at_once(call));
+            let place = part.lba + asked.sectors_ceil();
+            let request = |opened: &Opened, requests: &mut Requests| {
+                let fd = HostFd::new(opened.fd.as_raw_fd()).ok_or(Errno::BADF)?;
+                requests.will_need(fd, piece, call, Some(place))
+            };
+            match self.opened(file_system, part).and_then(|(opened, requests)| request(opened, requests)) {
+                Err(error) if asked.is_zero() => return Err(error),
+                Ok(bytes) if bytes == piece.len() => asked += bytes,
+                last => {
+                    asked += last.unwrap_or_default();
+                    break;
+                }
+            }
+        }
         shared.unused().read(user, part.file.node, asked, allowance, now);
         Ok(asked)
     }
 
-    fn opened(&mut self, file_system: &FileSystem, part: &Part) -> Result<&Opened, Errno> {
+    /// The most that is requested at a time.
+    fn at_once(&self, call: Bytes) -> Bytes {
+        if self.worker.disk.others_read() { call.min(BESIDE_OTHERS) } else { call }
+    }
+
+    /// A file, which is open from then on, and the requests in which its parts go out.
+    fn opened(
+        &mut self,
+        file_system: &Arc<FileSystem>,
+        part: &Part,
+    ) -> Result<(&Opened, &mut Requests), Errno> {
         let file = part.file.node;
-        if let Some(at) = self.open.iter().rposition(|(known, _)| *known == file) {
-            return Ok(&self.open[at].1);
+        let at = match self.open.iter().rposition(|known| known.file == file) {
+            Some(at) => at,
+            None => {
+                let reach = self.worker.shared.reach(file_system);
+                let opened = reach.files(part.file.directory, &[file]).pop().unwrap_or(Err(Errno::STALE))?;
+                if self.open.len() >= OPEN {
+                    self.open.pop_front();
+                }
+                self.open.push_back(Open { file_system: Arc::clone(file_system), file, opened });
+                self.open.len() - 1
+            }
+        };
+        Ok((&self.open[at].opened, &mut self.requests))
+    }
+
+    /// Requests blocks of a directory for as long as `goes_on` says so.
+    fn request_directory(
+        &mut self,
+        file_system: &FileSystem,
+        part: &Part,
+        goes_on: impl Fn() -> bool,
+    ) -> Result<(), Errno> {
+        self.requests.send();
+        // Checks that it is still there, and may be listed.
+        self.worker.shared.reach(file_system).directory(part.file)?;
+        let start = file_system.volume.backing.start;
+        let at = Lba(part.lba.get().checked_sub(start.get()).ok_or(Errno::INVAL)?);
+        let call = file_system.volume.backing.call_length();
+        let mut rest = ByteSpan::at(at.offset(), part.pages.len().bytes());
+        while !rest.is_empty() && goes_on() && has_reader(self.metadata, file_system) {
+            self.let_go();
+            let (piece, after) = rest.split(rest.start + self.at_once(call));
+            self.metadata.prefetch(file_system.number, vec![piece]);
+            rest = after;
         }
-        let reach = self.worker.shared.reach(file_system);
-        let opened = reach.files(part.file.directory, &[file]).pop().unwrap_or(Err(Errno::STALE))?;
-        if self.open.len() >= OPEN {
-            self.open.pop_front();
-        }
-        self.open.push_back((file, opened));
-        self.open.back().map(|(_, opened)| opened).ok_or(Errno::BADF)
+        Ok(())
     }
 }
 
-/// Closes deleted files: their blocks are free only then.
-fn let_go(open: &mut VecDeque<(Node, Opened)>) {
-    open.retain(|(_, file)| rustix::fs::fstat(&file.fd).is_ok_and(|stat| stat.st_nlink > 0));
+fn is_deleted(file: &OwnedFd) -> bool {
+    rustix::fs::fstat(file).is_ok_and(|stat| stat.st_nlink == 0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foreseek_walks::DeviceNo;
+    use crate::test_disk::{TestDisk, until};
+    use foreseek_storage::{Credentials, FileHandle};
+    use foreseek_units::{PageIndex, PageSpan};
+    use foreseek_walks::{InDirectory, ListCondition};
+    use std::cell::Cell;
     use std::fs::{self, File};
+    use std::os::fd::AsFd;
+    use std::path::{Path, PathBuf};
+    use std::sync::Mutex;
+    use std::sync::mpsc::channel;
 
     #[test]
-    fn files_that_are_deleted_while_they_are_open_are_let_go() {
+    fn files_that_are_deleted_while_they_are_open_are_known() {
         let place = tempfile::tempdir().unwrap();
         let paths = ["kept", "deleted", "linked"].map(|name| place.path().join(name));
-        let opened = |(number, path): (u64, &std::path::PathBuf)| {
+        let open = paths.each_ref().map(|path| {
             fs::write(path, "text").unwrap();
-            let fd = std::os::fd::OwnedFd::from(File::open(path).unwrap());
-            let stat = rustix::fs::fstat(&fd).unwrap();
-            (Node { device: DeviceNo(0), inode: number }, Opened { fd, stat, user: 0 })
-        };
-        let mut open: VecDeque<(Node, Opened)> = (0..).zip(&paths).map(opened).collect();
+            OwnedFd::from(File::open(path).unwrap())
+        });
         fs::remove_file(&paths[1]).unwrap();
         fs::hard_link(&paths[2], place.path().join("another")).unwrap();
         fs::remove_file(&paths[2]).unwrap();
-        let_go(&mut open);
-        assert_eq!(open.iter().map(|(node, _)| node.inode).collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(open.each_ref().map(is_deleted), [false, true, false]);
+    }
+
+    /// A file system with a directory of which all is known, the directory, and its files.
+    fn known(worker: &Worker, file_system: &Arc<FileSystem>, place: &Path) -> (Node, Vec<Part>) {
+        let node = |path: &Path| file_system.node(rustix::fs::stat(path).unwrap().st_ino);
+        let directory = node(place);
+        let handle = FileHandle::of(File::open(place).unwrap().as_fd()).unwrap();
+        let own = Arc::new(Credentials::of(std::process::id()).unwrap());
+        worker.shared.directories.opened(directory, handle, None, own, Instant::now());
+        worker.list(InDirectory { node: directory, directory }, ListCondition::Always, &Mutex::default());
+        let part = |entry: fs::DirEntry| {
+            let pages = PageSpan::at(PageIndex(0), Bytes(entry.metadata().unwrap().len()).pages_ceil());
+            Part { file: InDirectory { node: node(&entry.path()), directory }, pages, lba: Lba(1 << 20) }
+        };
+        (directory, fs::read_dir(place).unwrap().map(|entry| part(entry.unwrap())).collect())
+    }
+
+    fn make(disk: &TestDisk, files: usize, length: usize) -> PathBuf {
+        let place = disk.point.join("tree");
+        fs::create_dir(&place).unwrap();
+        (0..files).for_each(|n| fs::write(place.join(n.to_string()), vec![7; length]).unwrap());
+        disk.cold();
+        place
+    }
+
+    #[test]
+    fn what_is_open_of_a_file_system_that_is_left_is_closed_before_more_is_requested_of_another() {
+        let (Some(left), Some(stays)) = (TestDisk::new(true), TestDisk::new(true)) else { return };
+        let places = [&left, &stays].map(|disk| make(disk, 6, 200 << 10));
+        let (one, other) = (left.file_system(0), stays.file_system(1));
+        let worker = Worker::for_tests(&[&one, &other], channel().0);
+        let (_, of_one) = known(&worker, &one, &places[0]);
+        let (_, of_other) = known(&worker, &other, &places[1]);
+        let mut metadata = Metadata::default();
+        assert!(has_reader(&mut metadata, &one));
+        let mut files = Files::new(&worker, &mut metadata);
+        for part in &of_one {
+            assert_eq!(files.request(&one, part, || true), Ok(Bytes::kib(200)));
+        }
+        assert_eq!(files.request(&other, &of_other[0], || true), Ok(Bytes::kib(200)));
+        left.unmount();
+        one.leave();
+        assert!(!left.is_free(), "its files are open");
+        // Within a part, too: it may wait for others.
+        let looks = Cell::new(0);
+        let goes_on = || {
+            looks.set(looks.get() + 1);
+            assert!(looks.get() == 1 || until(|| left.is_free()), "its device stays in use");
+            true
+        };
+        let long = Part { pages: PageSpan::at(PageIndex(0), Bytes::mib(8).pages_ceil()), ..of_other[1] };
+        files.request(&other, &long, goes_on).unwrap();
+        assert!(looks.get() > 1, "{looks:?}");
+        let still_open: Vec<Node> = files.open.iter().map(|it| it.file).collect();
+        assert_eq!(still_open, [of_other[0].file.node, of_other[1].file.node]);
+        // Nothing is opened there any more, and the fetch ends.
+        assert_eq!(files.request(&one, &of_one[0], || true), Err(Errno::STALE));
+        drop(files);
+        let parts = [of_other[2], of_one[0], of_other[3]];
+        let fetched = worker.request_parts(FetchId(1), &parts, &mut metadata);
+        assert_eq!(fetched, (Bytes::kib(200), Outcome::Partly));
+    }
+
+    #[test]
+    fn a_fetch_that_is_cancelled_ends_within_a_file_and_within_a_directory() {
+        const LENGTH: usize = 6 << 20;
+        let Some(disk) = TestDisk::new(true) else { return };
+        let place = make(&disk, 1, LENGTH);
+        let file_system = disk.file_system(0);
+        let worker = Worker::for_tests(&[&file_system], channel().0);
+        let (directory, parts) = known(&worker, &file_system, &place);
+        let mut metadata = Metadata::default();
+        let mut files = Files::new(&worker, &mut metadata);
+        let call = file_system.volume.backing.call_length();
+        let looks = Cell::new(0);
+        let twice = || looks.replace(looks.get() + 1) < 2;
+        assert!(call * 2 < Bytes(LENGTH as u64), "{call}");
+        assert_eq!(files.request(&file_system, &parts[0], twice), Ok(call * 2));
+        let blocks = Part { file: InDirectory { node: directory, directory }, ..parts[0] };
+        files.request_directory(&file_system, &blocks, || false).unwrap();
+        assert_eq!(files.metadata.bytes, Bytes::ZERO);
+        looks.set(0);
+        files.request_directory(&file_system, &blocks, twice).unwrap();
+        assert_eq!(files.metadata.bytes, call * 2);
+        drop(files);
+        worker.cancelled.lock().unwrap().insert(FetchId(7));
+        let fetched = worker.request_parts(FetchId(7), &parts, &mut metadata);
+        assert_eq!(fetched, (Bytes::ZERO, Outcome::Partly));
     }
 }

@@ -4,7 +4,7 @@ use super::{Answer, IDLE, Job, LISTERS, Metadata, Worker, has_reader};
 use crate::file_system::FileSystem;
 use foreseek_seam::FetchId;
 use foreseek_storage::{reclaimed, thread_reads};
-use foreseek_units::{Bytes, Pages};
+use foreseek_units::{ByteSpan, Bytes, Pages};
 use foreseek_walks::{InodeFetch, Node, Outcome};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -16,6 +16,9 @@ use std::sync::{Mutex, PoisonError};
 const LOOKERS: usize = LISTERS;
 /// After so many look-ups it looks again whether others read.
 const LOOKS_EVERY: usize = 32;
+/// Blocks in a row that are requested at a time: one call beside others (256 KiB). At the end of a burst a request waits
+/// for others, and an unmounted device stays in use for as long.
+const TOGETHER: usize = 64;
 
 impl Worker {
     pub(super) fn fetch_metadata_jobs(&self, jobs: &Receiver<Job<InodeFetch>>) {
@@ -27,6 +30,7 @@ impl Worker {
                 Ok(Job::Fetch(fetch, nodes)) => {
                     let (before, others) = (metadata.bytes, reclaimed());
                     let (looked_up, outcome) = self.request_inodes(fetch, &nodes, &mut metadata);
+                    self.close_left(&mut metadata);
                     // The engine learns how long it took.
                     metadata.wait();
                     let fetched_bytes = metadata.bytes - before + looked_up;
@@ -75,8 +79,7 @@ impl Worker {
                 });
                 self.disk.look();
                 if self.disk.others_read() {
-                    // In bursts, and nothing but their own blocks.
-                    metadata.prefetch_inodes(number, permitted.iter().map(|it| it.which.node.inode));
+                    self.request_blocks(fetch, &file_system, &permitted, metadata);
                 } else {
                     let blocks = Mutex::new(&mut *metadata);
                     looked_up +=
@@ -85,8 +88,26 @@ impl Worker {
             } else if let Some(geometry) = &file_system.inodes {
                 looked_up += self.look_up(fetch, &file_system, geometry.cluster(), &permitted, None);
             }
+            if file_system.is_left() || self.is_cancelled(fetch) {
+                outcome = Outcome::Partly;
+            }
         }
         (looked_up, outcome)
+    }
+
+    /// Requests the blocks of inodes, and nothing else: in bursts, and none any more once the fetch is cancelled or the file
+    /// system left.
+    fn request_blocks(
+        &self,
+        fetch: FetchId,
+        file_system: &FileSystem,
+        nodes: &[InodeFetch],
+        metadata: &mut Metadata,
+    ) {
+        let number = file_system.number;
+        let blocks = nodes.iter().filter_map(|it| metadata.address_of(number, it.which.node.inode)).collect();
+        let goes_on = || !file_system.is_left() && !self.is_cancelled(fetch);
+        in_runs(blocks, goes_on, |run| metadata.prefetch(number, run));
     }
 
     /// Looks inodes up in their order, which is that of the disk; returns how many bytes were read for that. `least` is
@@ -141,5 +162,77 @@ impl Worker {
             look();
         });
         Bytes(read.into_inner())
+    }
+}
+
+/// Requests blocks in the order of the disk, those in a row together, for as long as `goes_on` says so.
+fn in_runs(mut blocks: Vec<ByteSpan>, goes_on: impl Fn() -> bool, request: impl FnMut(Vec<ByteSpan>)) {
+    blocks.sort_unstable_by_key(|block| block.start);
+    blocks.dedup();
+    let rows = blocks.chunk_by(|one, next| one.end == next.start);
+    let runs = rows.flat_map(|row| row.chunks(TOGETHER)).take_while(|_| goes_on());
+    runs.map(<[ByteSpan]>::to_vec).for_each(request);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_disk::{TestDisk, until};
+    use foreseek_units::ByteOffset;
+    use foreseek_walks::InDirectory;
+    use std::cell::Cell;
+    use std::sync::mpsc::channel;
+
+    fn block(number: u64) -> ByteSpan {
+        ByteSpan::at(ByteOffset(number * 4096), Bytes(4096))
+    }
+
+    #[test]
+    fn blocks_in_a_row_go_out_together_and_none_once_they_are_not_wanted() {
+        let numbers = [9, 3, 4, 9, 1000].into_iter().chain(100..230);
+        let blocks: Vec<ByteSpan> = numbers.map(block).collect();
+        let (left, mut runs) = (Cell::new(usize::MAX), Vec::new());
+        let goes_on = || left.replace(left.get().saturating_sub(1)) > 0;
+        in_runs(blocks.clone(), goes_on, |run| runs.push(run));
+        let rows = [3..5, 9..10, 100..164, 164..228, 228..230, 1000..1001];
+        assert_eq!(runs, rows.map(|row| row.map(block).collect::<Vec<_>>()));
+        left.set(2);
+        runs.clear();
+        in_runs(blocks, goes_on, |run| runs.push(run));
+        assert_eq!(runs.len(), 2);
+    }
+
+    #[test]
+    fn of_a_file_system_that_is_left_no_inodes_are_requested_and_its_device_is_closed() {
+        let Some(disk) = TestDisk::new(true) else { return };
+        disk.cold();
+        let file_system = disk.file_system(0);
+        let worker = Worker::for_tests(&[&file_system], channel().0);
+        let inodes = (1000..20_000).step_by(100);
+        let nodes: Vec<InodeFetch> = inodes
+            .map(|inode| {
+                let node = file_system.node(inode);
+                InodeFetch { which: InDirectory { node, directory: node }, together: true }
+            })
+            .collect();
+        let mut metadata = Metadata::default();
+        assert!(has_reader(&mut metadata, &file_system));
+        let (wanted, cancelled) = (FetchId(1), FetchId(2));
+        worker.cancelled.lock().unwrap().insert(cancelled);
+        worker.request_blocks(cancelled, &file_system, &nodes, &mut metadata);
+        assert_eq!(metadata.bytes, Bytes::ZERO);
+        let (half, rest) = nodes.split_at(nodes.len() / 2);
+        worker.request_blocks(wanted, &file_system, half, &mut metadata);
+        let requested = metadata.bytes;
+        assert!(requested >= Bytes::kib(100), "{requested}");
+        disk.unmount();
+        assert!(!disk.is_free(), "its device is open");
+        file_system.leave();
+        worker.request_blocks(wanted, &file_system, rest, &mut metadata);
+        assert_eq!(metadata.bytes, requested);
+        assert_eq!(worker.request_inodes(wanted, rest, &mut metadata).1, Outcome::Partly);
+        // Before it waits for what was requested.
+        worker.close_left(&mut metadata);
+        assert!(until(|| disk.is_free()));
     }
 }
