@@ -13,7 +13,7 @@ use crate::Result;
 use crate::budget::{Budget, window_of};
 use crate::disks::Disks;
 use crate::handles::{DirectoryOpened, file_of};
-use crate::mounts::Pace;
+use crate::mounts::{Look, Pace};
 use crate::processes::Processes;
 use crate::silence::Silence;
 use crate::status::{Disk as DiskStatus, Snapshot, Watched};
@@ -93,8 +93,18 @@ impl Driver {
     }
 
     /// Reads the mounts; returns whether anything is watched now.
-    pub(crate) fn look_at_mounts(&mut self) -> Result<bool> {
-        let Changes { left, new } = self.watching.look(&self.directories)?;
+    pub(crate) fn look_at_mounts(&mut self, look: Look) -> Result<bool> {
+        let begun = Clock::now();
+        let result = self.watch_what_is_found(look);
+        let left_alone = self.watching.may_change.then_some(Look::LeftAlone);
+        self.pace.read(begun, Clock::now(), if result.is_err() { Some(Look::All) } else { left_alone });
+        result.map(|()| self.watching.iter().next().is_some())
+    }
+
+    fn watch_what_is_found(&mut self, look: Look) -> Result<()> {
+        let Changes { left, new, unmarked } = self.watching.look(&self.directories, look)?;
+        // It is tried again a second later.
+        self.unmarked |= unmarked;
         let all = || self.shared.file_systems.write().unwrap_or_else(PoisonError::into_inner);
         for file_system in &left {
             all().remove(&file_system.number);
@@ -107,14 +117,14 @@ impl Driver {
                 Err(error) => self.watching.give_up(file_system, &self.directories, error.to_string()),
             }
         }
-        if self.silence.is_on() {
+        if self.silence.is_on() && (look == Look::All || !new.is_empty()) {
             self.begin_reports();
         }
         if !left.is_empty() || !new.is_empty() {
             self.set_window(self.budget.window());
             self.mark_all_files();
         }
-        Ok(self.watching.iter().next().is_some())
+        Ok(())
     }
 
     /// Works until it is stopped.
@@ -129,12 +139,11 @@ impl Driver {
             if self.wait(busy) {
                 self.pace.changed();
             }
-            let begun = Clock::now();
-            if self.pace.due(begun).is_some_and(|due| due.is_zero()) {
-                if let Err(error) = self.look_at_mounts() {
-                    tracing::warn!("{error}");
-                }
-                self.pace.read(begun, Clock::now());
+            if let Some((due, look)) = self.pace.next(Clock::now())
+                && due.is_zero()
+                && let Err(error) = self.look_at_mounts(look)
+            {
+                tracing::warn!("{error}");
             }
             self.shared.wake.take();
             let waited = self.disks.look(self.now());
@@ -177,7 +186,7 @@ impl Driver {
         } else {
             wait = wait.min(pause);
         }
-        let wait = self.pace.due(Clock::now()).map_or(wait, |due| wait.min(due));
+        let wait = self.pace.next(Clock::now()).map_or(wait, |(due, _)| wait.min(due));
         let wait = Timespec::try_from(wait).ok();
         let woken = self.shared.wake.fd();
         ready.extend(woken.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));

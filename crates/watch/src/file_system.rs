@@ -1,13 +1,14 @@
 //! A watched file system, and access to its files.
 //!
-//! *Nothing blocks an unmount.* Files are never opened through the mount that programs use, but through a
-//! detached clone of it (`open_tree`). `umount` therefore never fails with EBUSY because of this process. The
+//! *Nothing blocks an unmount.* Nothing is ever opened through the mount that programs use, not even to find out what it
+//! is, but through a detached clone of it (`open_tree`). So no open file keeps `umount` from succeeding. The
 //! file system itself stays alive while the clone exists, so the clone must be closed soon after the unmount.
 //! The table of mounts is polled, and [`FileSystem::leave`] is called as soon as the mount is missing. The
 //! clone is also closed when nothing was opened for [`IDLE`].
 //!
 //! Limits: between `umount` and the end of operations in progress (the requests in the queue of the disk) the device
-//! is still in use, and cannot be formatted or detached. The clone is made by the path of the mount point: where a
+//! is still in use, and cannot be formatted or detached. The kernel holds the mount itself for some microseconds while it
+//! is cloned: an `umount` in just this time is refused. The clone is made by the path of the mount point: where a
 //! file system that waits for its server was mounted over a directory above it, and the table of mounts was not read
 //! since, that waits, too.
 
@@ -30,8 +31,10 @@ use std::time::{Duration, Instant};
 /// clone takes the kernel a millisecond.
 pub(crate) const IDLE: Duration = Duration::from_secs(2);
 
-/// What is mounted, and nothing that autofs would mount first.
-const PRESENT: OpenTreeFlags = OpenTreeFlags::OPEN_TREE_CLOEXEC.union(OpenTreeFlags::AT_NO_AUTOMOUNT);
+/// A clone of what is mounted, and of nothing that autofs would mount first.
+const CLONED: OpenTreeFlags = OpenTreeFlags::OPEN_TREE_CLONE
+    .union(OpenTreeFlags::OPEN_TREE_CLOEXEC)
+    .union(OpenTreeFlags::AT_NO_AUTOMOUNT);
 const LISTED: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NOATIME);
 
 /// A detached clone of a mount.
@@ -41,15 +44,22 @@ pub(crate) struct View {
 }
 
 impl View {
-    fn new(mount: &Path, device: DeviceNumber) -> Result<Self, Errno> {
-        let tree = open_tree(CWD, mount, PRESENT | OpenTreeFlags::OPEN_TREE_CLONE)?;
+    /// Of whatever is mounted there.
+    fn of(mount: &Path) -> Result<Self, Errno> {
+        let tree = open_tree(CWD, mount, CLONED)?;
         // Handles are opened through an ordinary descriptor.
-        let root = rustix::fs::openat(&tree, ".", LISTED, Mode::empty())?;
+        Ok(Self { root: rustix::fs::openat(&tree, ".", LISTED, Mode::empty())? })
+    }
+
+    /// Of this device's file system.
+    fn new(mount: &Path, device: DeviceNumber) -> Result<Self, Errno> {
+        let view = Self::of(mount)?;
         // Something else may be mounted there by now, or nothing.
-        if DeviceNumber::from_raw(rustix::fs::fstat(&root)?.st_dev) != device {
-            return Err(Errno::XDEV);
-        }
-        Ok(Self { root })
+        if view.device()? == device { Ok(view) } else { Err(Errno::XDEV) }
+    }
+
+    fn device(&self) -> Result<DeviceNumber, Errno> {
+        Ok(DeviceNumber::from_raw(rustix::fs::fstat(&self.root)?.st_dev))
     }
 
     /// Opens a file or directory by its handle.
@@ -96,19 +106,17 @@ impl FileSystem {
     /// The file system that is mounted at a path; `volume` examines it.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// The kernel's error: EPERM without CAP_SYS_ADMIN.
     pub(crate) fn at(
         mount: &Path,
         number: DeviceNo,
         volume: fn(BorrowedFd<'_>, DeviceNumber) -> Volume,
     ) -> Result<Self, Errno> {
-        let place = open_tree(CWD, mount, PRESENT)?;
-        let fd = rustix::fs::openat(&place, ".", LISTED, Mode::empty())?;
-        let device = DeviceNumber::from_raw(rustix::fs::fstat(&fd)?.st_dev);
-        let volume = volume(fd.as_fd(), device);
-        let geometry = volume.is_xfs().then(|| XfsGeometry::of(fd.as_fd()).ok()).flatten();
+        let view = View::of(mount)?;
+        let volume = volume(view.root(), view.device()?);
+        let geometry = volume.is_xfs().then(|| XfsGeometry::of(view.root()).ok()).flatten();
         let inodes = geometry.and_then(xfs::Geometry::new);
-        let stat = rustix::fs::fstatvfs(&fd)?;
+        let stat = rustix::fs::fstatvfs(view.root())?;
         Ok(Self {
             number,
             id: FileSystemId(stat.f_fsid),
@@ -116,7 +124,7 @@ impl FileSystem {
             inode_reads: inode_reads(&volume, inodes.as_ref(), Bytes(stat.f_frsize)),
             volume,
             inodes,
-            attachment: Mutex::default(),
+            attachment: Mutex::new(Attachment { view: Some(Arc::new(view)), used: Some(Instant::now()) }),
             left: AtomicBool::new(false),
             covered: RwLock::default(),
         })

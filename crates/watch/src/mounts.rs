@@ -11,7 +11,7 @@
 //! ([`left_alone_unopened`], [`Ways`]).
 
 use foreseek_places::{OrderBy, Volume};
-use foreseek_storage::DeviceNumber;
+use foreseek_storage::{BackingDevice, DeviceNumber};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -93,12 +93,26 @@ pub(crate) fn one_each<'a>(all: impl IntoIterator<Item = &'a Mount>) -> Vec<&'a 
     best
 }
 
+/// What is to be looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// All file systems: mounts have changed.
+    All,
+    /// Those that are left alone: the reason may have passed.
+    LeftAlone,
+}
+
+/// After so long it is looked again at what is left alone for a reason that may pass. Whoever removes the reason hardly
+/// waits for longer, and some milliseconds a minute cost nothing.
+const AGAIN: Duration = Duration::from_secs(60);
+
 /// When the mounts are to be read: after each change, and at most a tenth of the time. A user may mount and unmount
-/// in a loop.
+/// in a loop. Without a change, after [`AGAIN`] where something may be watched by then.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     changed: bool,
     rests_until: Option<Instant>,
+    again: Option<(Instant, Look)>,
 }
 
 impl Pace {
@@ -107,15 +121,20 @@ impl Pace {
         self.changed = true;
     }
 
-    /// In how long they are to be read, if they have changed.
-    pub(crate) fn due(&self, now: Instant) -> Option<Duration> {
-        let rest = self.rests_until.map(|until| until.saturating_duration_since(now)).unwrap_or_default();
-        self.changed.then_some(rest)
+    /// In how long they are to be read, and what is looked at then; `None` until they change.
+    pub(crate) fn next(&self, now: Instant) -> Option<(Duration, Look)> {
+        let until = |at: Option<Instant>| at.map(|at| at.saturating_duration_since(now)).unwrap_or_default();
+        let rest = until(self.rests_until);
+        let changed = self.changed.then_some((rest, Look::All));
+        let again = self.again.map(|(at, look)| (rest.max(until(Some(at))), look));
+        // Of two at one time the first.
+        changed.into_iter().chain(again).min_by_key(|(wait, _)| *wait)
     }
 
-    /// They are read, which takes from `begun` to `ended`.
-    pub(crate) fn read(&mut self, begun: Instant, ended: Instant) {
-        *self = Self { changed: false, rests_until: Some(ended + (ended - begun) * 9) };
+    /// They are read, which takes from `begun` to `ended`. `again`: what is to be looked at even if they do not change.
+    pub(crate) fn read(&mut self, begun: Instant, ended: Instant, again: Option<Look>) {
+        let again = again.map(|look| (ended + AGAIN, look));
+        *self = Self { changed: false, rests_until: Some(ended + (ended - begun) * 9), again };
     }
 }
 
@@ -170,14 +189,38 @@ impl<'a> Ways<'a> {
     }
 }
 
-/// Why a file system may block, if not this kernel serves it.
+/// Why a file system may block, if not this kernel alone serves it. These are the names that the kernel shows.
 fn served(kind: &str) -> Option<&'static str> {
-    const ELSEWHERE: [&str; 13] = [
-        "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiofs", "ceph", "afs", "lustre", "coda",
-        "orangefs", "vboxsf",
+    // OrangeFS calls itself by its old name.
+    const ELSEWHERE: [&str; 20] = [
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "ncpfs",
+        "9p",
+        "virtiofs",
+        "vboxsf",
+        "vmhgfs",
+        "prl_fs",
+        "ceph",
+        "afs",
+        "coda",
+        "lustre",
+        "beegfs",
+        "gpfs",
+        "pvfs2",
+        "orangefs",
+        "glusterfs",
     ];
+    // Each machine waits for the locks of the others.
+    const IN_COMMON: [&str; 3] = ["gfs2", "gfs2meta", "ocfs2"];
     if kind == "fuse" || kind == "fuseblk" || kind.starts_with("fuse.") {
         return Some("is served by a program (FUSE)");
+    }
+    if IN_COMMON.contains(&kind) {
+        return Some("lies on a disk that other machines have as well");
     }
     ELSEWHERE.contains(&kind).then_some("lies on another machine")
 }
@@ -239,6 +282,30 @@ pub(crate) fn is_without_files(mount: &Mount) -> bool {
     MADE_UP.contains(&mount.kind.as_str())
 }
 
+/// Why a device is not worth watching, by what it says of itself (`queue/rotational`).
+fn does_not_seek(device: DeviceNumber, rotational: Option<bool>) -> Option<String> {
+    match rotational {
+        Some(true) => None,
+        Some(false) => {
+            Some(format!("device {device} does not seek (queue/rotational is 0): nothing would be gained"))
+        }
+        None => Some(format!("nothing is known of device {device}: whether it seeks or not")),
+    }
+}
+
+/// Why a file system that could be watched is not, as far as its device shows, without opening it.
+pub(crate) fn left_alone_by_its_device(mount: &Mount, backing: &BackingDevice) -> Option<String> {
+    let could_be_watched = ["ext2", "ext3"].iter().chain(&WATCHED).any(|kind| *kind == mount.kind);
+    let known = backing.rotational.filter(|_| could_be_watched)?;
+    does_not_seek(mount.device, Some(known))
+}
+
+/// Whether a file system that is left alone would be watched if its device said that it seeks: whoever knows better may
+/// set that at any time.
+pub(crate) fn may_seek_later(volume: &Volume) -> bool {
+    volume.by == OrderBy::Address && WATCHED.contains(&volume.name)
+}
+
 /// Why a file system is not watched; `None` if it is worth watching.
 pub(crate) fn left_alone(volume: &Volume) -> Option<String> {
     let (name, device) = (volume.name, volume.device);
@@ -246,13 +313,7 @@ pub(crate) fn left_alone(volume: &Volume) -> Option<String> {
         (OrderBy::Address, Some(true)) if !WATCHED.contains(&name) => {
             Some(format!("{name} is not one of those that are watched: {}", WATCHED.join(", ")))
         }
-        (OrderBy::Address, Some(true)) => None,
-        (OrderBy::Address, Some(false)) => {
-            Some(format!("device {device} does not seek (queue/rotational is 0): nothing would be gained"))
-        }
-        (OrderBy::Address, None) => {
-            Some(format!("nothing is known of device {device}: whether it seeks or not"))
-        }
+        (OrderBy::Address, rotational) => does_not_seek(device, rotational),
         (OrderBy::Inode, _) => Some(format!("{name} does not show where its files lie on a disk")),
         (OrderBy::InMemory, _) => Some(format!("{name} is in memory")),
         (OrderBy::None, _) => Some(format!("{name} is made up by the kernel")),
@@ -283,15 +344,37 @@ mod tests {
     #[test]
     fn mounts_that_change_all_the_time_are_read_a_tenth_of_the_time() {
         let (mut pace, begin) = (Pace::default(), Instant::now());
-        assert_eq!(pace.due(begin), None);
+        assert_eq!(pace.next(begin), None);
         pace.changed();
-        assert_eq!(pace.due(begin), Some(Duration::ZERO), "the first change is seen at once");
+        assert_eq!(pace.next(begin), Some((Duration::ZERO, Look::All)), "the first change is seen at once");
         let read = Duration::from_millis(20);
-        pace.read(begin, begin + read);
-        assert_eq!(pace.due(begin + read), None);
+        pace.read(begin, begin + read, None);
+        assert_eq!(pace.next(begin + read), None);
         pace.changed();
-        assert_eq!(pace.due(begin + read), Some(read * 9));
-        assert_eq!(pace.due(begin + read * 10), Some(Duration::ZERO));
+        assert_eq!(pace.next(begin + read), Some((read * 9, Look::All)));
+        assert_eq!(pace.next(begin + read * 10), Some((Duration::ZERO, Look::All)));
+    }
+
+    #[test]
+    fn what_may_be_watched_later_is_looked_at_again_each_minute() {
+        let (mut pace, begin) = (Pace::default(), Instant::now());
+        for look in [Look::LeftAlone, Look::All] {
+            pace.read(begin, begin, Some(look));
+            assert_eq!(pace.next(begin), Some((AGAIN, look)));
+            assert_eq!(pace.next(begin + AGAIN * 2), Some((Duration::ZERO, look)));
+        }
+        // A change is seen before that, and in place of it.
+        pace.read(begin, begin, Some(Look::LeftAlone));
+        pace.changed();
+        for at in [begin, begin + AGAIN] {
+            assert_eq!(pace.next(at), Some((Duration::ZERO, Look::All)));
+        }
+        // Neither makes it more than a tenth of the time.
+        let read = AGAIN / 4;
+        pace.read(begin, begin + read, Some(Look::LeftAlone));
+        assert_eq!(pace.next(begin + read), Some((read * 9, Look::LeftAlone)));
+        pace.read(begin, begin, None);
+        assert_eq!(pace.next(begin), None, "nothing is left alone for a reason that may pass");
     }
 
     #[test]
@@ -306,8 +389,48 @@ mod tests {
         for name in WATCHED {
             assert_eq!(left_alone(&of(name, OrderBy::Address)), None);
         }
-        let reason = left_alone(&of("a file system of an unknown kind", OrderBy::Address)).unwrap();
+        let unknown = of("a file system of an unknown kind", OrderBy::Address);
+        let reason = left_alone(&unknown).unwrap();
         assert!(reason.contains("unknown kind") && reason.contains("ext4, xfs"), "{reason}");
+        // Only what it says of its device may change.
+        assert!(may_seek_later(&of("ext4", OrderBy::Address)));
+        assert!(!may_seek_later(&unknown) && !may_seek_later(&of("ext4", OrderBy::Inode)));
+    }
+
+    #[test]
+    fn what_does_not_seek_is_known_before_it_is_opened() {
+        let all = table(&[
+            "30 22 8:17 / /ext3 rw - ext3 /dev/sdb1 rw",
+            "31 22 8:18 / /xfs rw - xfs /dev/sdb2 rw",
+            "32 22 8:19 / /udf rw - udf /dev/sdb3 rw",
+        ]);
+        let backing = |rotational| BackingDevice { rotational, ..BackingDevice::of(DeviceNumber::default()) };
+        let known = |at: usize, rotational| left_alone_by_its_device(&all[at], &backing(rotational));
+        assert!(known(0, Some(false)).unwrap().contains("8:17 does not seek"));
+        assert!(known(1, Some(false)).unwrap().contains("8:18 does not seek"));
+        // Others are left alone for another reason, and of these nothing is known yet.
+        assert_eq!([known(2, Some(false)), known(0, Some(true)), known(1, None)], [None, None, None]);
+    }
+
+    #[test]
+    fn no_kind_is_opened_that_may_wait_for_another_machine_or_a_program() {
+        let kinds = ["nfs4", "smb3", "9p", "virtiofs", "vboxsf", "vmhgfs", "prl_fs", "ncpfs", "ceph", "afs"];
+        let further = ["coda", "lustre", "beegfs", "gpfs", "pvfs2", "gfs2", "ocfs2", "fuse.glusterfs"];
+        for kind in kinds.iter().chain(&further) {
+            let all = table(&[
+                "22 1 8:1 / / rw - ext4 /dev/sda1 rw",
+                &format!("30 22 0:40 / /far rw - {kind} far rw"),
+                "31 30 8:17 / /far/near rw - ext4 /dev/sdb1 rw",
+            ]);
+            let ways = Ways::new(&all);
+            let reason = |at: usize| left_alone_unopened(&all[at], &ways);
+            assert!(reason(1).is_some_and(|it| it.starts_with(&format!("{kind} "))), "{kind}");
+            assert!(reason(2).is_some_and(|it| it.contains("through /far")), "{kind}");
+            assert_eq!(reason(0), None);
+        }
+        // Local ones wait for nobody.
+        let all = table(&["30 22 8:17 / /stick rw - exfat /dev/sdb1 rw"]);
+        assert_eq!(left_alone_unopened(&all[0], &Ways::new(&all)), None);
     }
 
     fn table(lines: &[&str]) -> Vec<Mount> {

@@ -7,7 +7,7 @@ use crate::driver::Driver;
 use crate::engine::MakeEngine;
 use crate::error::{Error, Result};
 use crate::handles::path_of;
-use crate::mounts::Pace;
+use crate::mounts::{Look, Pace};
 use crate::processes::Processes;
 use crate::silence::Silence;
 use crate::status::{Snapshot, WatchStatus};
@@ -106,7 +106,7 @@ impl Watcher {
             lost_opens: 0,
             pace: Pace::default(),
         };
-        let any = driver.look_at_mounts()?;
+        let any = driver.look_at_mounts(Look::All)?;
         if !any && !options.paths.is_empty() {
             let reasons = driver.watching.left_alone.iter();
             let reasons: Vec<_> =
