@@ -3,10 +3,13 @@
 //! Their reads are no reason to hold back. A process is named again and again; it counts for [`RECENT`] after the last
 //! time.
 //!
-//! Limits: reads of a process before it was first named, and after the last look before it ended, are not
+//! Who names a process reads nothing, and waits for nobody. Its account is read at the next look, and its reads count
+//! from then on. To read an account may take as long as that process likes ([`crate::counts`]): whoever does so holds no
+//! lock, and reports what it found here.
+//!
+//! Limits: reads of a process before the first look at it, and after the last one before it ended, are not
 //! known; [`Helped::changes`] says that there may be some. A process whose account may not be read is never known.
 
-use foreseek_storage::process_reads;
 use foreseek_units::Bytes;
 use rustc_hash::FxHashMap;
 use std::time::{Duration, Instant};
@@ -18,8 +21,8 @@ const MOST: usize = 32;
 
 #[derive(Clone, Copy, Debug)]
 struct Program {
-    /// What it had read at the last look.
-    read: Bytes,
+    /// What it had read at the last look; `None` before the first one.
+    read: Option<Bytes>,
     named: Instant,
 }
 
@@ -40,10 +43,8 @@ impl Helped {
             return;
         }
         self.changed = true;
-        if self.programs.len() < MOST
-            && let Some(read) = process_reads(process)
-        {
-            self.programs.insert(process, Program { read, named: now });
+        if self.programs.len() < MOST {
+            self.programs.insert(process, Program { read: None, named: now });
         }
     }
 
@@ -62,19 +63,21 @@ impl Helped {
         self.programs.keys().copied().collect()
     }
 
-    /// What they have read up to now.
-    pub(crate) fn read(&mut self, now: Instant) -> Bytes {
-        let (total, changed) = (&mut self.read, &mut self.changed);
-        self.programs.retain(|process, program| {
-            let Some(read) = process_reads(*process) else {
-                *changed = true;
-                return false;
-            };
-            *total += read - program.read;
-            program.read = read;
-            now.duration_since(program.named) <= RECENT
-        });
-        *total
+    /// A look has found these accounts; `None` for a process that has none any more. Returns what all programs have read.
+    pub(crate) fn looked(&mut self, accounts: &[(u32, Option<Bytes>)], now: Instant) -> Bytes {
+        for (process, account) in accounts {
+            let Some(program) = self.programs.get_mut(process) else { continue };
+            let before = std::mem::replace(&mut program.read, *account);
+            match (before, *account) {
+                (Some(before), Some(read)) => self.read += read - before,
+                // What it has read before, or since, counts as read by others.
+                _ => self.changed = true,
+            }
+            if account.is_none() || now.duration_since(program.named) > RECENT {
+                self.programs.remove(process);
+            }
+        }
+        self.read
     }
 }
 
@@ -85,30 +88,37 @@ mod tests {
     #[test]
     fn a_process_counts_for_a_while_after_it_was_named() {
         let (mut helped, now) = (Helped::default(), Instant::now());
-        let own = std::process::id();
-        helped.name(own, now);
-        helped.name(u32::MAX, now);
-        assert_eq!(helped.programs.len(), 1, "a process that is gone has no account");
+        helped.name(1, now);
+        helped.name(2, now);
         assert!(helped.changes() && !helped.changes());
-        helped.name(own, now);
-        assert!(!helped.changes(), "it is known");
-        helped.name(u32::MAX, now);
+        helped.looked(&[(1, Some(Bytes(5))), (2, None)], now);
+        assert_eq!(helped.processes(), [1], "a process that is gone has no account");
         assert!(helped.changes(), "its reads are not known");
+        helped.looked(&[(1, Some(Bytes(5)))], now);
+        helped.name(1, now);
+        assert!(!helped.changes(), "it is known");
         helped.misses();
         assert!(helped.changes());
-        let first = helped.read(now);
-        helped.name(own, now + RECENT);
-        assert!(helped.read(now + RECENT * 2) >= first && helped.programs.len() == 1);
-        helped.read(now + RECENT * 3);
-        assert!(helped.programs.is_empty());
+        helped.name(1, now + RECENT);
+        assert_eq!(helped.looked(&[(1, Some(Bytes(7)))], now + RECENT * 2), Bytes(2));
+        assert_eq!(helped.processes(), [1]);
+        assert_eq!(helped.looked(&[(1, Some(Bytes(8)))], now + RECENT * 3), Bytes(3));
+        assert!(helped.processes().is_empty());
+        // A look that has begun before ends after that.
+        assert_eq!(helped.looked(&[(1, Some(Bytes(100)))], now), Bytes(3));
+        (0..100).for_each(|process| helped.name(process, now));
+        assert_eq!(helped.processes().len(), MOST);
     }
 
+    /// Its reads until then are those of others, and evidence from before the look is void.
     #[test]
-    fn what_was_read_before_it_was_named_does_not_count() {
-        let mut helped = Helped::default();
-        let read = process_reads(std::process::id()).expect("this process has an account");
-        helped.name(std::process::id(), Instant::now());
-        let counted = helped.read(Instant::now());
-        assert!(counted <= process_reads(std::process::id()).expect("as before") - read);
+    fn what_was_read_before_the_first_look_does_not_count() {
+        let (mut helped, now) = (Helped::default(), Instant::now());
+        helped.name(1, now);
+        assert!(helped.changes());
+        assert_eq!(helped.looked(&[(1, Some(Bytes(1000)))], now), Bytes::ZERO);
+        assert!(helped.changes(), "it may have read since it was named");
+        assert_eq!(helped.looked(&[(1, Some(Bytes(1300)))], now), Bytes(300));
+        assert!(!helped.changes());
     }
 }

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod costs;
+mod counts;
 mod directory_blocks;
 mod entries;
 pub mod ext4;

@@ -12,7 +12,7 @@
 //! reads from one may hide a reader of another.
 
 use crate::costs::costs_of;
-use crate::helped::Helped;
+use crate::counts::{Counter, Sources, own_reads};
 use foreseek_storage::{
     BackingDevice, DeviceNumber, DiskLoad, HostFd, Means, OtherDisks, disks_below, machine_reads,
     process_reads, waiting_threads, will_need,
@@ -54,7 +54,6 @@ pub enum HoldBack {
 pub struct SharedDisk {
     observed: Option<Observed>,
     origin: Clock,
-    helped: Mutex<Helped>,
     /// The last time at which others were known to read, in nanoseconds since `origin`; 0 is never.
     others: AtomicU64,
     /// In nanoseconds.
@@ -63,9 +62,7 @@ pub struct SharedDisk {
 
 #[derive(Debug)]
 struct Observed {
-    load: DiskLoad,
-    /// Counts the reads of the whole machine, if it can.
-    machine: fn() -> Option<Bytes>,
+    sources: Arc<Sources>,
     state: Mutex<State>,
 }
 
@@ -75,6 +72,7 @@ struct State {
     /// Requests hold back only on it, if there is one.
     proof: Option<Proof>,
     other_disks: OtherDisks,
+    counter: Counter,
     /// The time of the last request.
     last: Option<Clock>,
 }
@@ -99,8 +97,9 @@ impl SharedDisk {
         // Without an account of its own reads this process would take them for those of others.
         let loads = loads.filter(|_| own_reads().is_some());
         let costs = costs_of(None, backing.length).ok();
-        let observed =
-            loads.zip(costs).and_then(|(loads, costs)| Observed::new(loads, costs, machine_reads, when));
+        let observed = loads.zip(costs).and_then(|((load, others), costs)| {
+            Observed::new(Sources::new(load, machine_reads, process_reads), others, costs, when)
+        });
         let disk = Arc::new(Self::over(observed));
         disks.push((backing.disk, Arc::downgrade(&disk)));
         disk
@@ -112,13 +111,7 @@ impl SharedDisk {
     }
 
     fn over(observed: Option<Observed>) -> Self {
-        Self {
-            observed,
-            origin: Clock::now(),
-            helped: Mutex::default(),
-            others: AtomicU64::new(0),
-            held_back: AtomicU64::new(0),
-        }
+        Self { observed, origin: Clock::now(), others: AtomicU64::new(0), held_back: AtomicU64::new(0) }
     }
 
     /// Whether reads of others can be seen.
@@ -140,21 +133,21 @@ impl SharedDisk {
         Duration::from_nanos(self.held_back.load(Relaxed))
     }
 
-    /// This process reads ahead for another one, whose reads are not those of others.
+    /// This process reads ahead for another one, whose reads are not those of others. It does not wait.
     pub fn helps(&self, process: u32) {
-        if self.is_observed() {
-            self.helped().name(process, Clock::now());
+        if let Some(observed) = &self.observed {
+            observed.sources.helped().name(process, Clock::now());
         }
     }
 
-    /// This process reads ahead for a program that has ended before it was known.
+    /// This process reads ahead for a program that has ended before it was known. It does not wait.
     pub fn missed_a_program(&self) {
-        if self.is_observed() {
-            self.helped().misses();
+        if let Some(observed) = &self.observed {
+            observed.sources.helped().misses();
         }
     }
 
-    /// Looks who else reads, while nothing is to be requested. It does not wait.
+    /// Looks who else reads, while nothing is to be requested. It waits for counts alone.
     pub fn look(&self) {
         // If it is held, another thread looks.
         if let Some(observed) = &self.observed
@@ -210,9 +203,9 @@ impl SharedDisk {
         let mut state = observed.state();
         let pause = state.last.map_or(Duration::MAX, |last| last.elapsed());
         if pause > Duration::from(QUIET)
-            && let Some(counted) = self.counted(observed)
+            && let Some(counted) = observed.counted(&mut state)
         {
-            self.programs_change(&mut state);
+            self.programs_change(observed, &mut state);
             state.bursts.begin(self.now(), counted);
             state.last = Some(Clock::now());
         }
@@ -235,9 +228,9 @@ impl SharedDisk {
     /// The end of a burst: looks who has read, and waits if others have.
     fn end(&self, observed: &Observed, state: &mut State) {
         let held_back = state.bursts.others_read();
-        let Some(counted) = self.counted(observed) else { return };
+        let Some(counted) = observed.counted(state) else { return };
         if state.proof.is_some() {
-            self.look_at_requests(state, counted);
+            self.look_at_requests(observed, state, counted);
         }
         if let Some(proof) = &mut state.proof
             && !held_back
@@ -251,12 +244,12 @@ impl SharedDisk {
         if !state.bursts.end(self.now(), counted) {
             return;
         }
-        let waited = self.wait(&observed.load);
+        let waited = observed.wait();
         if held_back {
             self.held_back.fetch_add(Nanos::from(waited).get(), Relaxed);
         }
-        let Some(counted) = self.counted(observed) else { return };
-        self.programs_change(state);
+        let Some(counted) = observed.counted(state) else { return };
+        self.programs_change(observed, state);
         state.bursts.served(self.now(), counted);
         if state.bursts.others_read() {
             self.others.store(self.now().get().max(1), Relaxed);
@@ -266,7 +259,7 @@ impl SharedDisk {
 
     /// Waits for an idle moment of the disk, and looks.
     fn check(&self, observed: &Observed, state: &mut State) {
-        self.wait(&observed.load);
+        observed.wait();
         let served = Clock::now();
         while !self.look_at(observed, state) && served.elapsed() < MOMENT {
             std::thread::sleep(POLL);
@@ -274,8 +267,8 @@ impl SharedDisk {
     }
 
     /// Looks at what was requested until then, whether others are proven to read.
-    fn look_at_requests(&self, state: &mut State, counted: Counted) {
-        self.programs_change(state);
+    fn look_at_requests(&self, observed: &Observed, state: &mut State, counted: Counted) {
+        self.programs_change(observed, state);
         let now = self.now();
         if let Some(proof) = &mut state.proof {
             proof.look_at_requests(now, counted, || state.other_disks.read());
@@ -286,13 +279,12 @@ impl SharedDisk {
     /// Looks whether others are proven to read; returns whether the disk was idle.
     fn look_at(&self, observed: &Observed, state: &mut State) -> bool {
         // A look at a busy disk costs little.
-        if state.proof.is_none() || observed.load.reads_in_flight() != Some(0) {
+        if state.proof.is_none() || observed.sources.load.reads_in_flight() != Some(0) {
             return false;
         }
         // The machine's count takes the longest, and the moment is short.
-        let counted = counted(&observed.load, || None, || self.helped().read(Clock::now()));
-        let Some(counted) = counted else { return false };
-        self.programs_change(state);
+        let Some(counted) = state.counter.count(&observed.sources, false) else { return false };
+        self.programs_change(observed, state);
         let now = self.now();
         let Some(proof) = &mut state.proof else { return false };
         let idle = proof.look(now, counted);
@@ -309,19 +301,49 @@ impl SharedDisk {
     }
 
     /// Some reads of helped programs do not count as theirs if one came or went.
-    fn programs_change(&self, state: &mut State) {
-        if self.helped().changes() {
+    fn programs_change(&self, observed: &Observed, state: &mut State) {
+        if observed.sources.helped().changes() {
             state.bursts.programs_change(self.now());
             state.proof.iter_mut().for_each(Proof::programs_change);
         }
     }
 
+    fn now(&self) -> Instant {
+        Instant(Nanos::from(self.origin.elapsed()).get())
+    }
+}
+
+impl Observed {
+    fn new(
+        sources: Sources,
+        other_disks: OtherDisks,
+        costs: Arc<dyn DeviceCosts>,
+        when: HoldBack,
+    ) -> Option<Self> {
+        let bursts = Bursts::new(costs, sources.count(&[], true)?);
+        let (bursts, proof) = match when {
+            HoldBack::Likely => (bursts, None),
+            HoldBack::Proven => (bursts.beside_helped_programs(), Some(Proof::default())),
+        };
+        let state = State { bursts, proof, other_disks, counter: Counter::default(), last: None };
+        Some(Self { sources: Arc::new(sources), state: Mutex::new(state) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was read until now. The state is held meanwhile: it waits for a bounded time.
+    fn counted(&self, state: &mut State) -> Option<Counted> {
+        state.counter.count(&self.sources, true)
+    }
+
     /// Waits until the disk has no read in flight but those of the programs that are helped, [`PATIENCE`] at most.
     /// Returns for how long.
-    fn wait(&self, load: &DiskLoad) -> Duration {
+    fn wait(&self) -> Duration {
         let begun = Clock::now();
         while begun.elapsed() < PATIENCE {
-            match load.reads_in_flight() {
+            match self.sources.load.reads_in_flight() {
                 None | Some(0) => break,
                 Some(reads) if reads <= self.helped_that_wait() => break,
                 Some(_) => std::thread::sleep(LOOK),
@@ -334,41 +356,8 @@ impl SharedDisk {
     /// of this process.
     fn helped_that_wait(&self) -> u64 {
         // Whoever names a process does not wait for this look.
-        let processes = self.helped().processes();
+        let processes = self.sources.helped().processes();
         processes.into_iter().map(|process| waiting_threads(process, THREADS) as u64).sum()
-    }
-
-    fn counted(&self, observed: &Observed) -> Option<Counted> {
-        counted(&observed.load, observed.machine, || self.helped().read(Clock::now()))
-    }
-
-    fn now(&self) -> Instant {
-        Instant(Nanos::from(self.origin.elapsed()).get())
-    }
-
-    fn helped(&self) -> MutexGuard<'_, Helped> {
-        self.helped.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Observed {
-    fn new(
-        (load, other_disks): (DiskLoad, OtherDisks),
-        costs: Arc<dyn DeviceCosts>,
-        machine: fn() -> Option<Bytes>,
-        when: HoldBack,
-    ) -> Option<Self> {
-        let bursts = Bursts::new(costs, counted(&load, machine, || Bytes::ZERO)?);
-        let (bursts, proof) = match when {
-            HoldBack::Likely => (bursts, None),
-            HoldBack::Proven => (bursts.beside_helped_programs(), Some(Proof::default())),
-        };
-        let state = Mutex::new(State { bursts, proof, other_disks, last: None });
-        Some(Self { load, machine, state })
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -377,18 +366,6 @@ fn request(fd: HostFd, range: ByteSpan, call: Bytes) -> Result<Bytes, Errno> {
         Err(Errno::NOSYS) => will_need(fd, range, call, Means::Readahead),
         other => other,
     }
-}
-
-/// What was read until now; `helped` counts that of the programs that are helped.
-fn counted(load: &DiskLoad, machine: fn() -> Option<Bytes>, helped: impl Fn() -> Bytes) -> Option<Counted> {
-    let before = own_reads()? + helped();
-    let idle = load.reads_in_flight() == Some(0);
-    let (machine, disk) = (machine(), load.read()?);
-    Some(Counted { before, idle, machine, disk, own: own_reads()?, helped: helped() })
-}
-
-fn own_reads() -> Option<Bytes> {
-    process_reads(std::process::id())
 }
 
 #[cfg(test)]
@@ -415,13 +392,23 @@ mod tests {
 
     /// The only disk of a machine.
     fn disk_of_machine(folder: &Path, when: HoldBack, machine: fn() -> Option<Bytes>) -> SharedDisk {
+        disk_with(folder, when, machine, process_reads)
+    }
+
+    fn disk_with(
+        folder: &Path,
+        when: HoldBack,
+        machine: fn() -> Option<Bytes>,
+        account: fn(u32) -> Option<Bytes>,
+    ) -> SharedDisk {
         fs::create_dir(folder.join("block")).unwrap();
         fs::create_dir(folder.join("queue")).unwrap();
         fs::write(folder.join("queue/iostats"), "1\n").unwrap();
         write(folder, Bytes::ZERO, 0);
         let load = DiskLoad::at(folder).unwrap();
         let others = OtherDisks::within(folder, DeviceNumber::default());
-        SharedDisk::over(Observed::new((load, others), costs_of(None, None).unwrap(), machine, when))
+        let sources = Sources::new(load, machine, account);
+        SharedDisk::over(Observed::new(sources, others, costs_of(None, None).unwrap(), when))
     }
 
     fn request(disk: &SharedDisk, number: usize) {
@@ -511,6 +498,48 @@ mod tests {
         let begun = Clock::now();
         request(&disk, MANY);
         assert!(begun.elapsed() >= PATIENCE);
+    }
+
+    /// A program begins another one, and a file server of its user does not answer to the end of a file.
+    #[test]
+    fn an_account_that_cannot_be_read_makes_nobody_wait() {
+        static BLOCKED: Mutex<()> = Mutex::new(());
+        let account = |_| {
+            drop(BLOCKED.lock().unwrap());
+            Some(Bytes::ZERO)
+        };
+        let place = tempfile::tempdir().unwrap();
+        let disk = Arc::new(disk_with(place.path(), HoldBack::Proven, || None, account));
+        let blocked = BLOCKED.lock().unwrap();
+        let (to, from) = std::sync::mpsc::channel();
+        // Each waits for what the last one left.
+        let each: [fn(&SharedDisk); 6] = [
+            |disk: &SharedDisk| disk.helps(1),
+            |disk: &SharedDisk| disk.look(),
+            |disk: &SharedDisk| disk.helps(2),
+            |disk: &SharedDisk| disk.missed_a_program(),
+            |disk: &SharedDisk| request(disk, MANY),
+            |disk: &SharedDisk| (0..1000).for_each(|_| disk.look()),
+        ];
+        for (number, does) in each.into_iter().enumerate() {
+            let (to, disk, begun) = (to.clone(), disk.clone(), Clock::now());
+            std::thread::spawn(move || {
+                does(&disk);
+                let _ = to.send(begun.elapsed());
+            });
+            let took = from.recv_timeout(Duration::from_secs(10));
+            assert!(took.is_ok_and(|took| took < Duration::from_secs(10)), "{number} waits");
+        }
+        assert!(!disk.others_read());
+        // Then counts are taken again.
+        drop(blocked);
+        let (begun, mut read) = (Clock::now(), Bytes::ZERO);
+        while !disk.others_read() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+            read += Bytes::gib(1);
+            write(place.path(), read, 0);
+            disk.look();
+        }
     }
 
     #[test]
