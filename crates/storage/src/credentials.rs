@@ -35,8 +35,11 @@ const FILE_CAPABILITIES: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(Capab
 
 /// Threads of a process that are looked at, some 15 us each. Archivers and search programs have fewer.
 const THREADS: usize = 32;
-/// The most identities of a process, and the longest text of one: some 3,000 groups. Where there is more, they are not known.
+/// The most identities of a process, the groups of all of them together, and the longest text of one. Where there is more,
+/// they are not known. Directory services give a user some 1,000 groups at most (Active Directory: 1,015). The kernel
+/// allows 65,536, and who has a range of group ids could make thousands of such credentials. So they take 32 KiB at most.
 const IDENTITIES: usize = 8;
+const GROUPS: usize = IDENTITIES * 1024;
 const TEXT: u64 = 32 * 1024;
 
 /// The identities with which a process accesses files.
@@ -82,7 +85,12 @@ impl Credentials {
                 thread.identities.into_iter().for_each(|it| credentials.add(it));
             }
         }
-        Some(credentials).filter(|it| it.identities.len() <= IDENTITIES)
+        Some(credentials).filter(Self::is_bounded)
+    }
+
+    fn is_bounded(&self) -> bool {
+        let groups: usize = self.identities.iter().map(|identity| identity.groups.len()).sum();
+        self.identities.len() <= IDENTITIES && groups <= GROUPS
     }
 
     /// From the text of `/proc/PID/status`.
@@ -247,6 +255,22 @@ mod tests {
         assert!(Credentials::parse("Uid: 1 2 3\n", true).is_none());
         let long = format!("{STATUS}Groups:\t{}\n", "1 ".repeat(TEXT as usize / 2));
         assert!(Credentials::parse(&long, true).is_none());
+    }
+
+    #[test]
+    fn what_is_stored_of_a_process_is_bounded() {
+        let of = |user: u32, groups: usize| {
+            let status = STATUS.replace("1003", &user.to_string()).replace("4 24 27 ", &"7 ".repeat(groups));
+            Credentials::parse(&status, true).unwrap()
+        };
+        let together = |number: u32, groups: usize| {
+            let mut all = of(0, groups);
+            (1..number).for_each(|user| all.add(of(user, groups).identities.remove(0)));
+            all.is_bounded()
+        };
+        assert!(together(1, GROUPS) && !together(1, GROUPS + 1));
+        assert!(together(8, GROUPS / 8) && !together(8, GROUPS / 8 + 1));
+        assert!(!together(9, 0));
     }
 
     /// The program that opened something may have been another one, without these rights.

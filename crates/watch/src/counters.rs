@@ -56,7 +56,7 @@ counters! {
     files_opened,
     /// Ignored events: the daemon's own and those of other processes of this program.
     passed_over,
-    /// Opens by processes that had ended before they could be examined.
+    /// Opens by processes that had ended before they could be examined, or whose rights are not known.
     gone,
     /// Overflows of the kernel's queue of events.
     overflows,

@@ -364,6 +364,12 @@ impl Directories {
         table.recount();
     }
 
+    /// Drops the credentials of those whose opens do not count any more, so that there is room for others.
+    pub(crate) fn forget_openers(&self, now: Instant) {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        table.directories.values().for_each(|directory| directory.state().participants.forget(now));
+    }
+
     /// Drops all directories but those to keep.
     pub(crate) fn retain(&self, keep: impl Fn(Node) -> bool) {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
@@ -510,6 +516,16 @@ mod tests {
         assert_eq!(all.rights(node(2), later + RECENT / 4).unwrap(), [user(7)]);
         assert!(all.rights(node(4), soon + RECENT).unwrap().contains(&user(7)), "nothing was opened since");
         assert!(all.rights(node(4), soon + RECENT * 6).is_none(), "nobody takes part");
+    }
+
+    #[test]
+    fn credentials_are_kept_for_as_long_as_they_count() {
+        let (all, now, by) = (Directories::default(), Instant::now(), user(1000));
+        all.opened(node(1), handle(1), None, by.clone(), now);
+        all.forget_openers(now + RECENT);
+        assert_eq!(Arc::strong_count(&by), 2);
+        all.forget_openers(now + RECENT * 7);
+        assert_eq!(Arc::strong_count(&by), 1);
     }
 
     /// Root saves the homes of all users. One of them works in its own.

@@ -208,6 +208,9 @@ impl Driver {
         for file_system in self.watching.iter() {
             file_system.rest(now);
         }
+        if self.processes.is_short() {
+            self.shared.directories.forget_openers(now);
+        }
         self.disks.rest();
         self.disks.report_ended();
         if self.budget.is_due(now) {
@@ -277,7 +280,7 @@ impl Driver {
             let Some(file_system) = watching.by_id(file_system).cloned() else { return };
             let at = Clock::now();
             let Some(opener) = processes.opener(process, process_fd, at) else {
-                if processes.counts(process, at) {
+                if processes.has_ended(process, at) {
                     file_system.volume.disk.missed_a_program();
                 }
                 return shared.counters.gone.add(1);

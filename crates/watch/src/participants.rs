@@ -158,6 +158,12 @@ impl Participants {
         }
     }
 
+    /// Drops those whose opens do not count any more, whatever follows.
+    pub(crate) fn forget(&mut self, now: Instant) {
+        self.list.retain(|known| is_within(STILL + RECENT, known.opens.last, now));
+        self.list.shrink_to_fit();
+    }
+
     /// Whether a walk came here lately.
     pub(crate) fn are_active(&self, now: Instant) -> bool {
         is_recent(self.last, now)
@@ -286,6 +292,21 @@ mod tests {
         assert_eq!(users(&all, now + STILL / 2).unwrap(), [5]);
         opened(&mut all, None, 8, now + STILL / 2 + RECENT);
         assert!(users(&all, now + STILL / 2 + RECENT).is_none());
+    }
+
+    #[test]
+    fn only_those_that_count_are_kept() {
+        let (mut all, now) = (Participants::default(), Instant::now());
+        opened(&mut all, Some(0), 9, now);
+        opened(&mut all, Some(5), 9, now + RECENT / 2);
+        // The last moment at which both count.
+        let last = now + RECENT / 2 + STILL - RECENT / 10;
+        all.forget(last);
+        assert_eq!(users(&all, last).unwrap(), [5, 0]);
+        all.forget(now + STILL + RECENT);
+        assert_eq!(all.list.len(), 1);
+        all.forget(now + STILL + RECENT * 2);
+        assert!(all.list.is_empty());
     }
 
     #[test]

@@ -4,6 +4,11 @@
 //! has a descriptor of the process. The credentials count only if the descriptor shows *afterwards* that the
 //! process is still alive: its number cannot have been reused in between.
 //!
+//! They are those of some milliseconds after the open. Meanwhile the process may have begun a program whose file gives
+//! it other rights (set-user-ID, set-group-ID). Such a program may set all of its ids, so that they do not show who
+//! began it. So nothing is known of the rights of a process with such a file, whatever its ids. Limit: that program
+//! may begin another one within those milliseconds.
+//!
 //! Processes of this program are ignored: this daemon, another one, `foreseek warm`, the server of a `foreseek
 //! mount`. Otherwise a daemon's fetches would look like a walk. The kernel's own threads are ignored as well: its
 //! servers (NFS, SMB) act for clients, and have the rights of root only to look at.
@@ -13,16 +18,20 @@
 //! each process that was looked up lately stays open.
 //!
 //! Bounds: [`PROCESSES`] are remembered; with more, all are forgotten and looked up again. [`HELD`] descriptors stay
-//! open.
+//! open. [`SETS`] different credentials are stored at a time, shared among users. While there is no room for those of a
+//! process, nothing is known of them either.
 
 use foreseek_storage::{Credentials, DeviceNumber};
-use rustc_hash::FxHashMap;
+use foreseek_walks::share_left;
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{AtFlags, CWD, OFlags, StatxFlags, statx};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags, statx};
+use rustix::io::Errno;
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use std::collections::VecDeque;
 use std::ffi::OsStr;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -35,11 +44,16 @@ const FRESH: Duration = Duration::from_millis(100);
 const PROCESSES: usize = 4096;
 /// Processes of which a descriptor stays open: more than walk at a time on a busy machine.
 const HELD: usize = 64;
-/// Different credentials that are remembered, so that equal ones are stored once.
-const SETS: usize = 256;
+/// Different credentials that are stored at a time: more than are busy within a minute on a large server. Each takes
+/// 32 KiB at most, all of them 32 MiB.
+const SETS: usize = 1024;
 /// Descriptors of a process that are searched for a directory. The first ones are searched, since the top of a
 /// walk is opened early.
 const DESCRIPTORS: usize = 1024;
+/// How long they are searched: so many take some 5 ms.
+const SEARCH: Duration = Duration::from_millis(50);
+/// How much of the description of a descriptor is read: position and flags come first, and locks may follow.
+const DESCRIPTION: usize = 4096;
 /// The name of this program.
 const PROGRAM: &str = "foreseek";
 /// What the kernel adds to the name of a program file that is gone.
@@ -51,6 +65,17 @@ enum Known {
     Counts(Counting),
     /// It is a process of this program or of the kernel, until this time.
     Ignored(Instant),
+    /// It counts, and its rights are not known, until this time.
+    Unknown(Instant),
+}
+
+impl Known {
+    fn is_fresh(&self, now: Instant) -> bool {
+        match self {
+            Self::Ignored(until) | Self::Unknown(until) => now < *until,
+            Self::Counts(known) => now.duration_since(known.read) < FRESH,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -77,7 +102,10 @@ pub(crate) struct Processes {
     own: u32,
     program: Option<PathBuf>,
     known: FxHashMap<u32, Known>,
-    sets: Vec<Arc<Credentials>>,
+    /// All credentials that are stored anywhere, equal ones once.
+    sets: FxHashSet<Arc<Credentials>>,
+    /// There was no room for some.
+    is_short: bool,
     /// The processes that were looked up last, each with a descriptor.
     held: VecDeque<(u32, OwnedFd)>,
     /// One of this process: its own opens are reported, too.
@@ -90,7 +118,8 @@ impl Default for Processes {
             own: std::process::id(),
             program: std::fs::read_link("/proc/self/exe").ok(),
             known: FxHashMap::default(),
-            sets: Vec::new(),
+            sets: FxHashSet::default(),
+            is_short: false,
             held: VecDeque::new(),
             _own_held: pidfd_open(getpid(), PidfdFlags::empty()).ok(),
         }
@@ -98,8 +127,8 @@ impl Default for Processes {
 }
 
 impl Processes {
-    /// The process that opened a directory; `None` for one that is ignored, and for one that has ended or cannot be
-    /// examined.
+    /// The process that opened a directory; `None` for one that is ignored, and for one that has ended or whose rights
+    /// are not known.
     pub(crate) fn opener(&mut self, process: u32, fd: Option<OwnedFd>, now: Instant) -> Option<Opener> {
         let credentials = self.rights(process, fd, now)?;
         Some(self.named(process, credentials))
@@ -121,7 +150,7 @@ impl Processes {
         let is_new = !self.is_fresh(process, now);
         let found = self.look(process, now, || fd.as_ref().is_some_and(is_alive));
         // It was just looked up, and is alive.
-        let is_new = is_new && (found.is_some() || !self.counts(process, now));
+        let is_new = is_new && self.is_fresh(process, now);
         if let Some(fd) = fd.filter(|_| is_new) {
             self.hold(process, fd);
         }
@@ -143,11 +172,7 @@ impl Processes {
     }
 
     fn is_fresh(&self, process: u32, now: Instant) -> bool {
-        match self.known.get(&process) {
-            Some(Known::Ignored(until)) => now < *until,
-            Some(Known::Counts(known)) => now.duration_since(known.read) < FRESH,
-            None => false,
-        }
+        self.known.get(&process).is_some_and(|known| known.is_fresh(now))
     }
 
     fn look(
@@ -159,25 +184,29 @@ impl Processes {
         if !self.counts(process, now) {
             return None;
         }
-        if let Some(Known::Counts(known)) = self.known.get(&process).filter(|_| self.is_fresh(process, now)) {
-            return Some(known.credentials.clone());
+        match self.known.get(&process).filter(|known| known.is_fresh(now)) {
+            Some(Known::Counts(known)) => return Some(known.credentials.clone()),
+            Some(_) => return None,
+            None => {}
         }
-        let credentials = Credentials::of(process)?;
-        let is_ignored = self.is_ignored(process);
+        // In this order: where the rights of a new program were seen, its file is.
+        let credentials = Credentials::of(process);
+        let (is_ignored, has_set_ids) = (self.is_ignored(process), has_set_ids(process));
         if !is_there() {
             return None;
         }
         if self.known.len() >= PROCESSES {
             self.known.clear();
         }
-        if is_ignored {
-            self.known.insert(process, Known::Ignored(now + FRESH));
-            return None;
-        }
-        let credentials = self.shared(credentials);
-        let known = Counting { credentials: credentials.clone(), read: now, is_named: false };
-        self.known.insert(process, Known::Counts(known));
-        Some(credentials)
+        let credentials = credentials.filter(|_| !is_ignored && !has_set_ids);
+        let credentials = credentials.and_then(|credentials| self.shared(credentials, now));
+        let known = match &credentials {
+            Some(it) => Known::Counts(Counting { credentials: it.clone(), read: now, is_named: false }),
+            None if is_ignored => Known::Ignored(now + FRESH),
+            None => Known::Unknown(now + FRESH),
+        };
+        self.known.insert(process, known);
+        credentials
     }
 
     /// Adds the name, once for each look-up.
@@ -197,6 +226,16 @@ impl Processes {
         process != self.own && !is_ignored
     }
 
+    /// Whether a process that was not found counts, and had ended. Otherwise it goes on, and its rights are not known.
+    pub(crate) fn has_ended(&self, process: u32, now: Instant) -> bool {
+        self.counts(process, now) && !self.is_fresh(process, now)
+    }
+
+    /// Whether there was no room for some credentials since the last call.
+    pub(crate) fn is_short(&mut self) -> bool {
+        std::mem::take(&mut self.is_short)
+    }
+
     /// Whether a process is of this program or of the kernel, which has no program file.
     fn is_ignored(&self, process: u32) -> bool {
         match std::fs::read_link(format!("/proc/{process}/exe")) {
@@ -211,42 +250,87 @@ impl Processes {
         self.program.as_deref() == Some(program) || program.file_name().is_some_and(|name| name == PROGRAM)
     }
 
-    /// Stores equal credentials once.
-    fn shared(&mut self, credentials: Credentials) -> Arc<Credentials> {
-        if let Some(known) = self.sets.iter().find(|known| ***known == credentials) {
-            return known.clone();
+    /// Stores equal credentials once; `None` if there is no room for others.
+    fn shared(&mut self, credentials: Credentials, now: Instant) -> Option<Arc<Credentials>> {
+        if let Some(known) = self.sets.get(&credentials) {
+            return Some(known.clone());
         }
-        if self.sets.len() >= SETS {
-            self.sets.clear();
+        if !self.has_room_for(credentials.user) {
+            // Those that nobody uses make room. What is still to be known of processes needs theirs.
+            self.known.retain(|_, known| known.is_fresh(now));
+            self.sets.retain(|set| Arc::strong_count(set) > 1);
+            if !self.has_room_for(credentials.user) {
+                self.is_short = true;
+                return None;
+            }
         }
         let new = Arc::new(credentials);
-        self.sets.push(new.clone());
-        new
+        self.sets.insert(new.clone());
+        Some(new)
     }
+
+    fn has_room_for(&self, user: u32) -> bool {
+        let own = self.sets.iter().filter(|set| set.user == user).count();
+        share_left(own as u64, self.sets.len() as u64, SETS as u64) > 0
+    }
+}
+
+/// Whether a process runs a program whose file gives it other rights than its user's.
+fn has_set_ids(process: u32) -> bool {
+    match look_at(Path::new(&format!("/proc/{process}/exe")), StatxFlags::MODE) {
+        Ok(found) => sets_ids(found.stx_mode),
+        // A server without the rights of root may not look. The processes that it is asked about wait for it.
+        Err(error) => !matches!(error, Errno::ACCESS | Errno::PERM),
+    }
+}
+
+/// Whether a file of this mode sets ids. On a mount that forbids it, it does not, and a program there loses nothing but
+/// reading ahead.
+fn sets_ids(mode: u16) -> bool {
+    Mode::from_raw_mode(mode.into()).intersects(Mode::SUID | Mode::SGID)
+}
+
+/// Looks at a file, and asks no server, which may not answer.
+fn look_at(path: &Path, what: StatxFlags) -> Result<Statx, Errno> {
+    statx(CWD, path, AtFlags::STATX_DONT_SYNC, what)
 }
 
 /// Whether a process that has this directory open has listed any of it: not if each descriptor is at its beginning. `None` if
 /// it does not have it open, or cannot be examined. A descriptor with `O_PATH` does not count.
 pub(crate) fn has_begun(process: u32, device: DeviceNumber, inode: u64) -> Option<bool> {
-    let descriptors = std::fs::read_dir(format!("/proc/{process}/fd")).ok()?;
+    let until = Instant::now() + SEARCH;
+    let goes_on = || Instant::now() < until;
+    has_begun_within(&Path::new("/proc").join(process.to_string()), device, inode, goes_on)
+}
+
+/// The same by the folder of a process, while the search goes on.
+///
+/// A description (`fdinfo`) may have any length, as that of inotify with a line for each watched directory, or wait for
+/// another process, as that of epoll. Only that of the directory is read. Its name and its inode are asked for first,
+/// which waits for nobody.
+fn has_begun_within(
+    process: &Path,
+    device: DeviceNumber,
+    inode: u64,
+    goes_on: impl Fn() -> bool,
+) -> Option<bool> {
+    let descriptors = std::fs::read_dir(process.join("fd")).ok()?;
     let mut found = None;
-    for descriptor in descriptors.take(DESCRIPTORS).flatten() {
-        let name = descriptor.file_name();
-        let Ok(info) = std::fs::read_to_string(format!("/proc/{process}/fdinfo/{}", name.to_string_lossy()))
-        else {
-            continue;
-        };
-        let field = |key: &str| info.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
-        if field("ino:").is_none_or(|it| it.parse() != Ok(inode))
-            || device_of(&descriptor.path()) != Some(device)
-        {
+    for descriptor in descriptors.take(DESCRIPTORS).flatten().take_while(|_| goes_on()) {
+        let path = descriptor.path();
+        let has_path = std::fs::read_link(&path).is_ok_and(|name| name.is_absolute());
+        if !has_path || !is_directory(&path, device, inode) {
             continue;
         }
+        let info = process.join("fdinfo").join(descriptor.file_name());
+        let Some(info) = beginning(&info) else { continue };
+        let field = |key: &str| info.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+        let Some(position) = field("pos:") else { continue };
         let flags = field("flags:").and_then(|flags| u32::from_str_radix(flags, 8).ok());
         if flags.is_some_and(|flags| flags & OFlags::PATH.bits() != 0) {
             continue;
         }
-        if field("pos:") != Some("0") {
+        if position != "0" {
             return Some(true);
         }
         found = Some(false);
@@ -254,10 +338,20 @@ pub(crate) fn has_begun(process: u32, device: DeviceNumber, inode: u64) -> Optio
     found
 }
 
-/// The device of a file. Does not ask a server for it, which may not answer.
-fn device_of(path: &Path) -> Option<DeviceNumber> {
-    let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok()?;
-    Some(DeviceNumber { major: found.stx_dev_major, minor: found.stx_dev_minor })
+/// Whether a file is this directory.
+fn is_directory(path: &Path, device: DeviceNumber, inode: u64) -> bool {
+    look_at(path, StatxFlags::TYPE | StatxFlags::INO).is_ok_and(|found| {
+        let on = DeviceNumber { major: found.stx_dev_major, minor: found.stx_dev_minor };
+        let is_directory = FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory;
+        is_directory && found.stx_ino == inode && on == device
+    })
+}
+
+/// The beginning of a description.
+fn beginning(path: &Path) -> Option<String> {
+    let mut text = [0; DESCRIPTION];
+    let length = File::open(path).ok()?.read(&mut text).ok()?;
+    Some(String::from_utf8_lossy(&text[..length]).into_owned())
 }
 
 /// A process's descriptor becomes readable when the process has ended.
@@ -323,6 +417,58 @@ mod tests {
         assert_eq!(super::has_begun(std::process::id(), other, stat.st_ino), None);
     }
 
+    #[test]
+    fn of_all_descriptors_only_that_of_the_directory_is_described() {
+        use rustix::event::epoll;
+        use rustix::fs::inotify;
+        let folder = tempfile::tempdir().expect("a folder");
+        let stat = rustix::fs::stat(folder.path()).expect("there");
+        let device = DeviceNumber::from_raw(stat.st_dev);
+        // They have descriptions of any length, no path or another inode.
+        let polled = epoll::create(epoll::CreateFlags::CLOEXEC).expect("made");
+        let watched = inotify::init(inotify::CreateFlags::CLOEXEC).expect("made");
+        inotify::add_watch(&watched, folder.path(), inotify::WatchFlags::CREATE).expect("watched");
+        let others = (
+            polled,
+            watched,
+            std::os::unix::net::UnixStream::pair().expect("made"),
+            File::open("/").expect("opened"),
+        );
+        let begun = || has_begun(std::process::id(), device, stat.st_ino);
+        assert_eq!(begun(), None);
+        let opened = File::open(folder.path()).expect("opened");
+        assert_eq!(begun(), Some(false));
+        drop((others, opened));
+        // A process of files: what is read of it is known exactly.
+        let place = tempfile::tempdir().expect("a folder");
+        for part in ["fd", "fdinfo"] {
+            std::fs::create_dir(place.path().join(part)).expect("made");
+        }
+        let has = |number: &str, target: &Path, description: &str| {
+            let fd = place.path().join("fd").join(number);
+            let _ = std::fs::remove_file(&fd);
+            std::os::unix::fs::symlink(target, fd).expect("made");
+            std::fs::write(place.path().join("fdinfo").join(number), description).expect("written");
+        };
+        let begun = || has_begun_within(place.path(), device, stat.st_ino, || true);
+        let past = "pos:\t7\nflags:\t0100000\nino:\t1\n";
+        let other = tempfile::tempdir().expect("a folder");
+        has("3", other.path(), past);
+        has("4", Path::new("pipe:[1]"), past);
+        std::os::unix::fs::symlink(folder.path(), place.path().join("without a path")).expect("made");
+        has("5", Path::new("../without a path"), past);
+        assert_eq!(begun(), None);
+        // Of a long description the beginning is read.
+        has("6", folder.path(), &format!("{}\n{past}", "lock:\n".repeat(DESCRIPTION / 6)));
+        assert_eq!(begun(), None);
+        has("6", folder.path(), &format!("pos:\t0\nflags:\t0100000\n{}", "lock:\n".repeat(DESCRIPTION)));
+        assert_eq!(begun(), Some(false));
+        has("7", folder.path(), past);
+        assert_eq!(begun(), Some(true));
+        assert_eq!(has_begun_within(place.path(), device, stat.st_ino, || false), None, "the time is over");
+        assert_eq!(has_begun_within(place.path(), device, stat.st_ino + 1, || true), None);
+    }
+
     /// A program that holds such a descriptor may be examined all the same.
     #[test]
     fn a_server_that_does_not_answer_is_not_asked() {
@@ -373,6 +519,91 @@ mod tests {
         child.wait().unwrap();
         assert!(processes.opener(child.id(), Some(fd), now + FRESH * 3).is_none());
         assert!(processes.held.iter().all(|(held, _)| *held != child.id()), "it has ended");
+    }
+
+    /// With these supplementary groups.
+    fn credentials(user: u32, groups: usize) -> Credentials {
+        let status = format!("Uid:\t{user}\t0\t0\t{user}\nGid:\t0\t0\t0\t0\nGroups:\t{groups}\nCapEff:\t0\n");
+        Credentials::parse(&status, true).unwrap()
+    }
+
+    #[test]
+    fn no_user_has_more_credentials_stored_than_there_is_room_for() {
+        let (mut processes, now) = (Processes::default(), Instant::now());
+        // Each takes what there is room for.
+        let fill = |processes: &mut Processes, user: u32| -> Vec<Arc<Credentials>> {
+            (0..2 * SETS).map_while(|which| processes.shared(credentials(user, which), now)).collect()
+        };
+        let mut of_one = fill(&mut processes, 1000);
+        assert!(of_one.len() <= SETS * 4 / 5 && of_one.len() > SETS / 2, "{}", of_one.len());
+        assert!(processes.is_short() && !processes.is_short());
+        let of_another = fill(&mut processes, 1001);
+        assert!(of_another.len() > SETS / 10, "{}", of_another.len());
+        assert_eq!(processes.sets.len(), of_one.len() + of_another.len());
+        // Equal ones are stored once.
+        let equal = processes.shared(credentials(1000, 0), now).unwrap();
+        assert!(Arc::ptr_eq(&equal, &of_one[0]));
+        drop(equal);
+        // Those that nobody uses any more make room, but for processes that are known to have them at present.
+        let credentials_of_a_process = of_one.remove(0);
+        let known = Counting { credentials: credentials_of_a_process, read: now, is_named: false };
+        processes.known.insert(7, Known::Counts(known));
+        let last = of_another.len();
+        assert!(processes.shared(credentials(1001, last), now).is_none());
+        assert!(processes.sets.contains(&credentials(1000, 0)));
+        let _ = processes.shared(credentials(1001, last), now + FRESH);
+        assert!(processes.known.is_empty() && !processes.sets.contains(&credentials(1000, 0)));
+        of_one.clear();
+        assert!(processes.shared(credentials(1001, last), now).is_some());
+        assert_eq!(processes.sets.len(), of_another.len() + 1);
+    }
+
+    /// Runs a copy of a program whose file has this mode.
+    fn run_with_mode(mode: u32, place: &Path) -> std::process::Child {
+        use std::os::unix::fs::PermissionsExt;
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let program = place.join("sleep");
+        std::fs::copy(format!("/proc/{}/exe", child.id()), &program).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(mode)).unwrap();
+        let begun = Instant::now();
+        loop {
+            match Command::new(&program).arg("1000").spawn() {
+                Ok(child) => return child,
+                // Another test begins a program meanwhile, and has the copy open in it for a moment.
+                Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
+                Err(error) => panic!("{error}"),
+            }
+            assert!(begun.elapsed() < Duration::from_secs(10), "it does not run");
+        }
+    }
+
+    /// Its user may have opened something before it began, and its ids may not show that.
+    #[test]
+    fn nothing_is_known_of_a_program_whose_file_sets_ids() {
+        assert!([0o4755, 0o2755, 0o6711, 0o104_755].into_iter().all(sets_ids));
+        assert!(![0o755, 0o1777, 0o100_755, 0].into_iter().any(sets_ids));
+        for (mode, is_known) in [(0o4755, false), (0o2755, false), (0o755, true)] {
+            let place = tempfile::tempdir().unwrap();
+            let (mut processes, now) = (Processes::default(), Instant::now());
+            let mut child = run_with_mode(mode, place.path());
+            // The child runs this program for a moment.
+            while std::fs::read(format!("/proc/{}/comm", child.id())).unwrap() != b"sleep\n" {
+                assert!(now.elapsed() < Duration::from_secs(10), "it does not run");
+                std::thread::yield_now();
+            }
+            let fd = || Some(fd_of(child.id()));
+            assert_eq!(processes.rights(child.id(), fd(), now).is_some(), is_known, "{mode:o}");
+            assert!(processes.counts(child.id(), now) && !processes.has_ended(child.id(), now), "{mode:o}");
+            // For a while it is not looked at again.
+            assert_eq!(processes.rights(child.id(), None, now).is_some(), is_known, "{mode:o}");
+            assert!(!processes.has_ended(child.id(), now), "{mode:o}");
+            assert!(processes.rights(child.id(), None, now + FRESH).is_none());
+            assert!(processes.has_ended(child.id(), now + FRESH));
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
     }
 
     #[test]

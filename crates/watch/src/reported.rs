@@ -69,12 +69,17 @@ struct Queue {
 struct Between {
     queue: Mutex<Queue>,
     shared: Arc<Shared>,
+    processes: Mutex<Processes>,
     stop: AtomicBool,
 }
 
 impl Between {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn processes(&self) -> MutexGuard<'_, Processes> {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn queue_up(&self, reports: impl IntoIterator<Item = Report>) {
@@ -99,7 +104,6 @@ pub struct Reported {
     between: Arc<Between>,
     file_system: Arc<FileSystem>,
     root: u64,
-    processes: Mutex<Processes>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -131,8 +135,8 @@ impl Reported {
         let make = |settings, costs| -> Box<dyn Engine> { Box::new(Walks::new(settings, costs)) };
         let mut disks = Disks::new(Arc::clone(&shared), None, Box::new(make), options);
         disks.add(&file_system, budget.window())?;
-        let queue = Mutex::new(Queue::default());
-        let between = Arc::new(Between { queue, shared, stop: AtomicBool::new(false) });
+        let (queue, processes) = (Mutex::default(), Mutex::default());
+        let between = Arc::new(Between { queue, shared, processes, stop: AtomicBool::new(false) });
         let listener = Listener { between: Arc::clone(&between), disks, budget, begun: Clock::now() };
         listener.set_allowance();
         let file_system_of_thread = Arc::clone(&file_system);
@@ -141,8 +145,7 @@ impl Reported {
             .spawn(move || listener.run(&file_system_of_thread))
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
             .map_err(failed("cannot start a thread"))?;
-        let processes = Mutex::new(Processes::default());
-        Ok(Self { between, file_system, root: root.st_ino, processes, thread: Some(thread) })
+        Ok(Self { between, file_system, root: root.st_ino, thread: Some(thread) })
     }
 
     /// A process opens this directory, and waits for the answer.
@@ -154,7 +157,7 @@ impl Reported {
         // Directories above the source are not shown.
         let above = if node.inode == self.root { None } else { at("..", AtFlags::SYMLINK_NOFOLLOW).ok() };
         let parent = above.and_then(|above| self.node(&above));
-        let opener = self.processes().waiting(process, Clock::now());
+        let opener = self.between.processes().waiting(process, Clock::now());
         let Some(Opener { credentials, name }) = opener else { return };
         let shared = &self.between.shared;
         shared.counters.directories_opened.add(1);
@@ -181,7 +184,7 @@ impl Reported {
             shared.counters.used_bytes.add(used.get());
         }
         let directory = self.file_system.node(directory);
-        let by = self.processes().waiting_rights(process, Clock::now());
+        let by = self.between.processes().waiting_rights(process, Clock::now());
         shared.directories.entered(directory, by.as_ref(), Clock::now());
         self.between.queue_up([Report::File { pid: ProcessId(process), directory, file }]);
         used
@@ -191,10 +194,6 @@ impl Reported {
     #[must_use]
     pub fn counted(&self) -> CounterValues {
         self.between.shared.counters.now()
-    }
-
-    fn processes(&self) -> MutexGuard<'_, Processes> {
-        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The engine's node for an inode of the file system.
@@ -249,6 +248,11 @@ impl Listener {
             if rested.elapsed() >= REST_PERIOD {
                 rested = Clock::now();
                 file_system.rest(rested);
+                // The server's threads do not wait for the search.
+                let is_short = self.between.processes().is_short();
+                if is_short {
+                    self.between.shared.directories.forget_openers(rested);
+                }
                 if self.budget.is_due(rested) {
                     let window = window_of(&mut self.budget);
                     self.set_allowance();

@@ -156,7 +156,7 @@ fn rows(status: &WatchStatus) -> Vec<(&'static str, String)> {
             .map(|it| ("watched", format!("{} ({}, device {})", shown(&it.mount), it.kind, it.device))),
     );
     let opened = format!(
-        "{} directories ({} not examined, as the disk read nothing), {} files in walks; {} by processes that had ended; {} of this program",
+        "{} directories ({} not examined, as the disk read nothing), {} files in walks; {} by processes that had ended or have unknown rights; {} of this program",
         counted.directories_opened,
         counted.unexamined,
         counted.files_opened,
