@@ -9,6 +9,7 @@ use foreseek_walks::DeviceNo;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::fs::{self, File};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -80,8 +81,14 @@ impl TestDisk {
         unmount(&self.point, UnmountFlags::DETACH).unwrap();
     }
 
-    /// Whether the device has no users.
+    /// Whether the device has no users: nothing holds it, and this process has not opened it.
     pub(crate) fn is_free(&self) -> bool {
+        let number = fs::metadata(self.device.path()).unwrap().rdev();
+        let own = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let mut own = own.filter_map(|fd| fs::metadata(fd.path()).ok());
+        if own.any(|stat| stat.file_type().is_block_device() && stat.rdev() == number) {
+            return false;
+        }
         let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
         rustix::fs::open(self.device.path(), flags, Mode::empty()).is_ok()
     }

@@ -125,3 +125,54 @@ fn map(file_system: &FileSystem, file: Node, opened: &Opened, most: Bytes) -> Pl
         runs.iter().map(|run| Extent { page: run.pages.start, pages: run.pages.len(), lba: run.lba });
     PlacedFile { file, length, resident: map.resident, residency_known: true, missing: missing.collect() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_disk::TestDisk;
+    use foreseek_storage::{Credentials, FileHandle};
+    use foreseek_units::PageIndex;
+    use foreseek_walks::ListCondition;
+    use std::fs::{self, File};
+    use std::os::unix::fs::FileExt;
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+    use std::time::Instant;
+
+    #[test]
+    fn of_a_long_file_only_what_may_be_fetched_is_looked_at() {
+        const PAGES: u64 = 64;
+        let Some(disk) = TestDisk::new(true) else { return };
+        let (tree, path) = (disk.point.join("tree"), disk.point.join("tree/file"));
+        fs::create_dir(&tree).unwrap();
+        fs::write(&path, vec![7; PAGES as usize * 4096]).unwrap();
+        disk.cold();
+        let file_system = disk.file_system(0);
+        let (answer, answers) = channel();
+        let worker = Worker { most: Pages(16).bytes(), ..Worker::for_tests(&[&file_system], answer) };
+        let node = |path| file_system.node(rustix::fs::stat(path).unwrap().st_ino);
+        let (directory, file) = (node(&tree), node(&path));
+        let handle = FileHandle::of(File::open(&tree).unwrap().as_fd()).unwrap();
+        let own = Arc::new(Credentials::of(std::process::id()).unwrap());
+        worker.shared.directories.opened(directory, handle, None, own, Instant::now());
+        let tables = Mutex::default();
+        worker.list(InDirectory { node: directory, directory }, ListCondition::Always, &tables);
+        let opened = File::open(&path).unwrap();
+        rustix::fs::fadvise(&opened, 0, None, rustix::fs::Advice::Random).unwrap();
+        for page in [3, 40] {
+            opened.read_at(&mut [0], page * 4096).unwrap();
+        }
+        worker.place(&[InDirectory { node: file, directory }], &tables);
+        let found = answers.try_iter().find_map(|answer| match answer {
+            Answer::Placed(files) => files.into_iter().next(),
+            _ => None,
+        });
+        let PlacedFile { length, resident, missing, .. } = found.unwrap();
+        assert_eq!((length, resident), (Pages(PAGES).bytes(), Pages(2)));
+        // What is in memory of the rest counts as its beginning.
+        let pages: Vec<PageIndex> =
+            missing.iter().flat_map(|it| (0..it.pages.get()).map(|n| it.page + Pages(n))).collect();
+        let expected = (0..3).chain(4..16).chain(17..PAGES).map(PageIndex);
+        assert_eq!(pages, expected.collect::<Vec<_>>());
+    }
+}
