@@ -55,7 +55,7 @@ pub use priority::{LowIoPriority, batch_scheduling};
 pub use private_file::create_private;
 pub use privilege::has_gained_rights;
 pub use process_id::{process_id, renew_process_id};
-pub use processes::{Activity, ProcessWatch, WATCHED_MOST, waiting_threads};
+pub use processes::{Activity, ProcessWatch, WATCHED_MOST, user_of, waiting_threads};
 pub use residency::{Residency, cachestat};
 pub use side_costs::{SideCosts, machine_reads, process_reads, reclaimed, thread_reads};
 pub use signals::{Signal, SignalQueue};

@@ -129,7 +129,25 @@ fn ticks(stat: &str) -> Option<u64> {
     (!matches!(state, "Z" | "X")).then_some(user + system)
 }
 
-/// How many threads of a process wait for a disk (state D), of the first `most` ones.
+/// The user who began a process (real user id). It waits for nobody, whatever the process does.
+#[must_use]
+pub fn user_of(process: u32) -> Option<u32> {
+    let status = status(&Path::new("/proc").join(process.to_string()))?;
+    field(&status, "Uid:")?.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// The text of `status` in the folder of a process or thread. Its name may have any bytes, but no line of its own.
+fn status(folder: &Path) -> Option<String> {
+    let bytes = small_file::read_bytes(&folder.join("status")).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+}
+
+/// How many threads of a process wait for a disk (state D), of the first `most` ones. It waits for nobody: `stat`, which is
+/// shorter, is not shown while a process begins another program.
 #[must_use]
 pub fn waiting_threads(process: u32, most: usize) -> usize {
     waiting_within(Path::new("/proc"), process, most)
@@ -137,11 +155,11 @@ pub fn waiting_threads(process: u32, most: usize) -> usize {
 
 fn waiting_within(proc: &Path, process: u32, most: usize) -> usize {
     let threads = std::fs::read_dir(proc.join(process.to_string()).join("task")).into_iter().flatten();
-    let waits = |stat: &str| stat.rsplit_once(')').is_some_and(|(_, after)| after.starts_with(" D"));
+    let waits = |status: &str| field(status, "State:").is_some_and(|state| state.starts_with('D'));
     threads
         .flatten()
         .take(most)
-        .filter(|thread| small_file::read(&thread.path().join("stat")).is_some_and(|stat| waits(&stat)))
+        .filter(|thread| status(&thread.path()).is_some_and(|status| waits(&status)))
         .count()
 }
 
@@ -219,8 +237,10 @@ mod tests {
         for (thread, state) in [(7, "D"), (8, "S"), (9, "D")] {
             let folder = proc.0.path().join("7/task").join(thread.to_string());
             std::fs::create_dir_all(&folder).expect("a folder");
-            std::fs::write(folder.join("stat"), format!("{thread} (D) D) {state} 1 2\n")).expect("room");
+            let text = format!("Name:\t\\nState:\tD\nState:\t{state} (any)\nUid:\t7\t8\n");
+            std::fs::write(folder.join("status"), [&b"\xff"[..], text.as_bytes()].concat()).expect("room");
         }
+        assert_eq!(user_of(std::process::id()), Some(rustix::process::getuid().as_raw()));
         assert_eq!(waiting_within(proc.0.path(), 7, 9), 2);
         assert_eq!(waiting_within(proc.0.path(), 7, 0), 0);
     }

@@ -13,6 +13,7 @@
 //! | `attention`, `all_opens` | when opens of all files are observed, and what is made of them |
 //! | `handles` | nodes and paths of the directories that events name |
 //! | `processes`, `directories` | the processes, their rights and opens; the listings of directories |
+//! | `aside` | a thread for what may wait for another process |
 //! | `mounts`, `watched`, `file_system` | the watched file systems, and access to their files |
 //! | `reach`, `leases` | opening only files that a walker could open itself |
 //! | `work`, `disks` | the threads of a disk |
@@ -29,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 mod all_opens;
+mod aside;
 mod attention;
 mod budget;
 mod counters;

@@ -9,6 +9,9 @@
 //! began it. So nothing is known of the rights of a process with such a file, whatever its ids. Limit: that program
 //! may begin another one within those milliseconds.
 //!
+//! The kernel may not show a process for as long as its user likes: it is looked at [aside](crate::aside). Nothing is
+//! known of one that is not shown in time.
+//!
 //! Processes of this program are ignored: this daemon, another one, `foreseek warm`, the server of a `foreseek
 //! mount`. Otherwise a daemon's fetches would look like a walk. The kernel's own threads are ignored as well: its
 //! servers (NFS, SMB) act for clients, and have the rights of root only to look at.
@@ -21,7 +24,8 @@
 //! open. [`SETS`] different credentials are stored at a time, shared among users. While there is no room for those of a
 //! process, nothing is known of them either.
 
-use foreseek_storage::{Credentials, DeviceNumber};
+use crate::aside::Aside;
+use foreseek_storage::{Credentials, DeviceNumber, user_of};
 use foreseek_walks::share_left;
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -106,6 +110,7 @@ pub(crate) struct Processes {
     sets: FxHashSet<Arc<Credentials>>,
     /// There was no room for some.
     is_short: bool,
+    aside: Aside,
     /// The processes that were looked up last, each with a descriptor.
     held: VecDeque<(u32, OwnedFd)>,
     /// One of this process: its own opens are reported, too.
@@ -120,6 +125,7 @@ impl Default for Processes {
             known: FxHashMap::default(),
             sets: FxHashSet::default(),
             is_short: false,
+            aside: Aside::default(),
             held: VecDeque::new(),
             _own_held: pidfd_open(getpid(), PidfdFlags::empty()).ok(),
         }
@@ -190,15 +196,22 @@ impl Processes {
             None => {}
         }
         // In this order: where the rights of a new program were seen, its file is.
-        let credentials = Credentials::of(process);
-        let (is_ignored, has_set_ids) = (self.is_ignored(process), has_set_ids(process));
+        let look = move || {
+            let credentials = Credentials::of(process);
+            let program = std::fs::read_link(format!("/proc/{process}/exe"));
+            (credentials.filter(|_| !has_set_ids(process)), program)
+        };
+        let (credentials, is_ignored) = match self.aside.run(|| user_of(process), look) {
+            Some((credentials, program)) => (credentials, self.is_ignored(program)),
+            None => (None, false),
+        };
         if !is_there() {
             return None;
         }
         if self.known.len() >= PROCESSES {
             self.known.clear();
         }
-        let credentials = credentials.filter(|_| !is_ignored && !has_set_ids);
+        let credentials = credentials.filter(|_| !is_ignored);
         let credentials = credentials.and_then(|credentials| self.shared(credentials, now));
         let known = match &credentials {
             Some(it) => Known::Counts(Counting { credentials: it.clone(), read: now, is_named: false }),
@@ -236,9 +249,9 @@ impl Processes {
         std::mem::take(&mut self.is_short)
     }
 
-    /// Whether a process is of this program or of the kernel, which has no program file.
-    fn is_ignored(&self, process: u32) -> bool {
-        match std::fs::read_link(format!("/proc/{process}/exe")) {
+    /// Whether a process with this program file is of this program or of the kernel, which has none.
+    fn is_ignored(&self, program: std::io::Result<PathBuf>) -> bool {
+        match program {
             Ok(program) => self.is_own_program(program.as_os_str().as_bytes()),
             Err(error) => error.kind() == ErrorKind::NotFound,
         }

@@ -9,7 +9,7 @@ use crate::room::Taken;
 use foreseek_places::{Entries, entries_while};
 use foreseek_seam::ProcessId;
 use foreseek_storage::fanotify::Marker;
-use foreseek_storage::{thread_reads, xfs_directory};
+use foreseek_storage::{thread_reads, user_of, xfs_directory};
 use foreseek_units::{ByteOffset, Bytes, Pages};
 use foreseek_walks::{InDirectory, ListCondition, Node, OPENED_LIMIT};
 use rustc_hash::FxHashMap;
@@ -104,8 +104,11 @@ impl Worker {
         tables: &Mutex<Metadata>,
     ) -> bool {
         let in_memory = || self.is_in_memory(file_system, which, tables);
-        let has_begun =
-            |process: ProcessId| processes::has_begun(process.0, file_system.volume.device, which.node.inode);
+        let (device, inode) = (file_system.volume.device, which.node.inode);
+        let has_begun = |ProcessId(process)| {
+            let work = move || processes::has_begun(process, device, inode);
+            self.shared.aside.run(|| user_of(process), work).flatten()
+        };
         let is_small = || {
             let stat = self.shared.reach(file_system).stat_directory(which.node);
             // Where it cannot be examined, it cannot be listed either.

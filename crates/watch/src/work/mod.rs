@@ -18,6 +18,7 @@ mod inodes;
 mod lists;
 mod places;
 
+use crate::aside::Aside;
 use crate::counters::Counters;
 use crate::directories::{Directories, Listing};
 use crate::file_system::FileSystem;
@@ -61,6 +62,7 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     leases: Arc<LastLeases>,
     room: Arc<Room>,
+    aside: Aside,
     pub(crate) file_systems: RwLock<FxHashMap<DeviceNo, Arc<FileSystem>>>,
     pub(crate) unused: Mutex<Unused>,
     /// The most unused bytes that may be read for one user.
