@@ -1,7 +1,10 @@
 //! `foreseek lab bench mount` and `walk` from outside: small and quick for real, gone on with, ended in the middle.
 #![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 
+use foreseek_rig::{Disk, DiskPlan, Interrupt, Program};
+use foreseek_units::Bytes;
 use serde_json::Value;
+use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -475,4 +478,34 @@ fn what_makes_no_sense_is_refused_before_anything_is_made() {
         assert!(said.contains(word), "{said}");
         assert!(!out.exists());
     }
+}
+
+/// A file that is still open keeps a detached file system and its page cache: a run on it would not be cold.
+#[test]
+fn a_disk_is_not_mounted_while_an_earlier_mount_is_in_use() {
+    let plan = DiskPlan {
+        name: format!("in-use-{}", std::process::id()),
+        profile: "barracuda-500g".to_owned(),
+        size: Bytes::mib(64),
+        fit: false,
+        time_scale: 1.0,
+        directory: None,
+    };
+    let made = Program::find("mkfs.ext4", "e2fsprogs").and_then(|mkfs| {
+        let disk = Disk::attach_by(Path::new(env!("CARGO_BIN_EXE_foreseek")), &plan)?;
+        disk.make_file_system(&mkfs, &Interrupt::default())?;
+        Ok(disk)
+    });
+    let disk = match made {
+        Ok(disk) => disk,
+        Err(error) => return println!("SKIPPED: an emulated disk that is in use: {error}"),
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let mounted = disk.mount(folder.path()).expect("mounts");
+    let held = File::open(folder.path()).expect("opens");
+    drop(mounted);
+    let refused = disk.mount(folder.path()).expect_err("it is in use").to_string();
+    assert!(refused.starts_with("an earlier mount is still in use, of /dev/loop"), "{refused}");
+    drop(held);
+    disk.mount(folder.path()).expect("mounts").unmount().expect("unmounts");
 }

@@ -27,7 +27,6 @@ pub mod judge;
 mod measure;
 mod modelled;
 mod named;
-mod obstacles;
 mod options;
 mod outcome;
 pub mod pairs;

@@ -13,7 +13,6 @@
 //! microbenchmarks do not use this: there the policies depend on the cell, and the modelled runs come after all
 //! measured ones.
 
-use crate::obstacles::obstacles;
 use crate::record::{Outcome, Records};
 use crate::run::Reporting;
 use crate::{Error, Result};
@@ -161,7 +160,7 @@ pub(crate) fn run<K: Comparison, P: Serialize + DeserializeOwned>(
     (reporting.ahead)(&Ahead { runs: todo.len(), there, left_out: notes.clone() });
     let mut records = Records::open(asked.out, plan)?;
     if !todo.is_empty() {
-        let what = obstacles();
+        let what = foreseek_rig::missing();
         if !what.is_empty() {
             return Err(Error::Missing { what });
         }
@@ -372,7 +371,7 @@ mod tests {
 
     #[test]
     fn a_pair_that_cannot_be_taken_down_does_not_end_the_others() {
-        if !obstacles().is_empty() {
+        if !foreseek_rig::missing().is_empty() {
             println!("SKIPPED: nothing can be measured here");
             return;
         }
@@ -393,7 +392,7 @@ mod tests {
 
     #[test]
     fn each_pair_is_set_up_anew_and_one_that_was_ended_is_gone_on_with() {
-        if !obstacles().is_empty() {
+        if !foreseek_rig::missing().is_empty() {
             println!("SKIPPED: nothing can be measured here");
             return;
         }

@@ -8,7 +8,6 @@ use crate::cell::Cell;
 use crate::data;
 use crate::measure::What;
 use crate::modelled;
-use crate::obstacles::obstacles;
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::policy::{Policy, ReadAhead};
@@ -64,7 +63,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, reporting: &Reporting<'_>) 
     let plan = Plan::of(options);
     let ahead = options.ahead(&Records::<Run>::look(&options.out, &plan)?, nbd().is_ok());
     if ahead.seconds > 0.0 {
-        let what = obstacles();
+        let what = foreseek_rig::missing();
         if !what.is_empty() {
             return Err(Error::Missing { what });
         }

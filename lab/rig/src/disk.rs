@@ -9,6 +9,8 @@ use foreseek_emulate::{AttachOptions, Backing, Set, Stats};
 use foreseek_seam::Extent;
 use foreseek_storage::{HostFd, Layout};
 use foreseek_units::{ByteOffset, Bytes, Sectors};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -122,18 +124,28 @@ impl Disk {
     /// Mounts it; nothing of it is in the page cache then.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's, or where an earlier mount is still in use.
     pub fn mount(&self, point: &Path) -> Result<Mounted> {
-        // Without access times: only what is measured may move the head.
-        mount_ext4(&self.attached.device, point, MountFlags::NOATIME)
+        self.mount_as("ext4", point)
     }
 
     /// The same where a file system of another kind was made on it.
     ///
     /// # Errors
-    /// The system's.
+    /// As [`Disk::mount`].
     pub fn mount_as(&self, kind: &str, point: &Path) -> Result<Mounted> {
+        self.check_unused()?;
+        // Without access times: only what is measured may move the head.
         mount_kind(&self.attached.device, kind, point, MountFlags::NOATIME)
+    }
+
+    /// A file system that was detached while in use goes on, with its page cache: another mount would be of the
+    /// same one. The kernel has its device open exclusively.
+    fn check_unused(&self) -> Result<()> {
+        let device = self.device();
+        let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+        retry_while_busy(|| rustix::fs::open(device, flags, Mode::empty()).map(drop))
+            .map_err(|error| Error::io("an earlier mount is still in use, of", device.display(), error))
     }
 
     /// Whether requests take the modelled time.
@@ -279,17 +291,21 @@ impl Mounted {
     /// Where it stays in use, or the system's.
     pub fn unmount(mut self) -> Result<()> {
         let Some(point) = self.point.take() else { return Ok(()) };
-        let start = Instant::now();
-        loop {
-            match unmount(&point, UnmountFlags::empty()) {
-                Ok(()) => return Ok(()),
-                Err(rustix::io::Errno::BUSY) if start.elapsed() < UNMOUNT_LIMIT => std::thread::sleep(POLL),
-                Err(error) => {
-                    let failed = Error::io("cannot unmount", point.display(), error);
-                    self.point = Some(point);
-                    return Err(failed);
-                }
-            }
+        retry_while_busy(|| unmount(&point, UnmountFlags::empty())).map_err(|error| {
+            let failed = Error::io("cannot unmount", point.display(), error);
+            self.point = Some(point);
+            failed
+        })
+    }
+}
+
+/// Repeats it while others use what it needs, up to [`UNMOUNT_LIMIT`].
+fn retry_while_busy(attempt: impl Fn() -> rustix::io::Result<()>) -> rustix::io::Result<()> {
+    let start = Instant::now();
+    loop {
+        match attempt() {
+            Err(Errno::BUSY) if start.elapsed() < UNMOUNT_LIMIT => std::thread::sleep(POLL),
+            ended => return ended,
         }
     }
 }

@@ -1,10 +1,11 @@
 //! What this machine must have.
 
 use crate::{Error, Result};
+use foreseek_server::{Client, Health, Kind, ServerFolder};
 use foreseek_units::Bytes;
 use std::path::Path;
 
-/// What is missing here for a real block device and a memory limit, each with its remedy; empty where nothing
+/// What is missing here for comparisons on a real block device, each with its remedy; empty where nothing
 /// is.
 #[must_use]
 pub fn missing() -> Vec<String> {
@@ -16,6 +17,12 @@ pub fn missing() -> Vec<String> {
         if !Path::new(device).exists() {
             missing.push(format!("{device} (modprobe {module})"));
         }
+    }
+    if Client::of(&ServerFolder::of(Kind::Watch, "watch")).health() != Health::Dead {
+        missing.push(
+            "a machine without a watcher, which may read ahead of all runs (foreseek watch --stop)"
+                .to_owned(),
+        );
     }
     missing
 }
