@@ -2,8 +2,9 @@
 //!
 //! The kernel shows no account of a process (`/proc/PID/io`) while that begins another program. It closes files
 //! then, and a file server of its own user (FUSE) may take its time. So accounts of programs are read by a thread of
-//! their own, which holds no lock meanwhile. Who asks for counts waits for [`PATIENCE`] at most, once: until the thread
-//! has its answer there are none, requests go out as they come, and no reads of others are seen.
+//! their own, which holds no lock meanwhile. Who asks for counts waits for [`PATIENCE`] at most, and after counts that took
+//! long ([`NOTICED`]) nobody waits for [`REST`] times as long. Until the thread has its answer, and in that rest, there are
+//! none: requests go out as they come, and no reads of others are seen.
 //!
 //! The thread begins with the first program that is helped, and ends with its object, or as soon as its read is over.
 
@@ -17,6 +18,10 @@ use std::time::{Duration, Instant};
 
 /// How long counts are waited for. They take some 0.1 ms; on a busy machine a thread waits for a processor.
 const PATIENCE: Duration = Duration::from_millis(50);
+/// Counts that took so long were held up by a program.
+const NOTICED: Duration = Duration::from_millis(2);
+/// Thus a program may take a tenth of the time.
+const REST: u32 = 9;
 
 /// Where counts come from.
 #[derive(Debug)]
@@ -70,10 +75,14 @@ pub(crate) struct Counter(Option<Thread>);
 #[derive(Debug)]
 struct Thread {
     asks: SyncSender<(Vec<u32>, bool)>,
-    answers: Receiver<Option<Counted>>,
+    answers: Receiver<Answer>,
     /// Its last answer was not waited for.
     is_behind: bool,
+    rests_until: Option<Instant>,
 }
+
+/// Counts, and how long they took, without waits for a processor before.
+type Answer = (Option<Counted>, Duration);
 
 impl Counter {
     /// What was read until now; `None` where that is not to be known in time.
@@ -96,24 +105,38 @@ impl Thread {
         let sources = Arc::clone(sources);
         let work = move || {
             while let Ok((programs, of_machine)) = asked.recv() {
-                if answer.send(sources.count(&programs, of_machine)).is_err() {
+                let begun = Instant::now();
+                let counted = sources.count(&programs, of_machine);
+                if answer.send((counted, begun.elapsed())).is_err() {
                     return;
                 }
             }
         };
         let started = std::thread::Builder::new().name("disk-counts".to_owned()).spawn(work);
-        started.is_ok().then_some(Self { asks, answers, is_behind: false })
+        started.is_ok().then_some(Self { asks, answers, is_behind: false, rests_until: None })
     }
 
     fn count(&mut self, programs: Vec<u32>, of_machine: bool) -> Option<Counted> {
         if self.is_behind {
             // That answer is of then.
-            self.answers.try_recv().ok()?;
+            let (_, took) = self.answers.try_recv().ok()?;
             self.is_behind = false;
+            self.rest_after(took);
+        }
+        if self.rests_until.is_some_and(|until| Instant::now() < until) {
+            return None;
         }
         self.asks.send((programs, of_machine)).ok()?;
         let answer = self.answers.recv_timeout(PATIENCE);
         self.is_behind = answer.is_err();
-        answer.ok().flatten()
+        let (counted, took) = answer.ok()?;
+        self.rest_after(took);
+        counted
+    }
+
+    fn rest_after(&mut self, took: Duration) {
+        if took >= NOTICED {
+            self.rests_until = Some(Instant::now() + took.min(PATIENCE) * REST);
+        }
     }
 }

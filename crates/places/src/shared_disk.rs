@@ -542,6 +542,30 @@ mod tests {
         }
     }
 
+    /// An answer that comes just in time holds up whoever asks as well.
+    #[test]
+    fn accounts_that_take_long_are_rarely_read() {
+        const EACH: Duration = Duration::from_millis(10);
+        let account = |_| {
+            std::thread::sleep(EACH);
+            Some(Bytes::ZERO)
+        };
+        let place = tempfile::tempdir().unwrap();
+        let disk = disk_with(place.path(), HoldBack::Proven, || None, account);
+        disk.helps(1);
+        let observed = disk.observed.as_ref().unwrap();
+        let is_counted = || observed.counted(&mut observed.state()).is_some();
+        let begun = Clock::now();
+        let counted = (0..1000).filter(|_| is_counted()).count();
+        // The account is read twice, and then nobody waits for nine times as long.
+        let most = 1 + begun.elapsed().as_millis() / (EACH * 18).as_millis();
+        assert!(counted as u128 <= most, "{counted} in {:?}", begun.elapsed());
+        while !is_counted() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "no counts are taken again");
+            std::thread::sleep(EACH);
+        }
+    }
+
     #[test]
     fn requests_to_a_disk_that_is_not_observed_go_out_as_they_come() {
         let disk = SharedDisk::unobserved();
