@@ -47,6 +47,8 @@ pub(crate) struct Watching {
     pub(crate) left_alone_more: u64,
     /// One of them may be watched later though mounts stay as they are.
     pub(crate) may_change: bool,
+    /// Those that may not, with the reason. They are not opened again before mounts change.
+    settled: FxHashMap<DeviceNumber, String>,
 }
 
 impl Watching {
@@ -78,6 +80,7 @@ impl Watching {
         let ways = Ways::new(&all);
         if look == Look::All {
             changes.left = self.leave_those_that_are_gone(&all, &ways, group);
+            self.settled.clear();
         }
         if self.points.is_empty() {
             self.points = self.paths.iter().filter_map(|path| point_of(path, &all)).collect();
@@ -102,7 +105,10 @@ impl Watching {
                     changes.unmarked |= !mark_again(&known, mount, &all, group)
                 }
                 Some(_) => {}
-                None => changes.new.extend(self.take(mount, &all, group)),
+                None => match self.settled.get(&mount.device) {
+                    Some(reason) => self.leave_alone(mount, reason.clone()),
+                    None => changes.new.extend(self.take(mount, &all, group)),
+                },
             }
         }
         Ok(changes)
@@ -192,8 +198,12 @@ impl Watching {
             }
         };
         if let Some(reason) = left_alone(&new.volume) {
-            self.leave_alone(mount, reason);
-            self.may_change |= may_seek_later(&new.volume);
+            if may_seek_later(&new.volume) {
+                self.leave_alone_for_now(mount, reason);
+            } else {
+                self.settled.insert(mount.device, reason.clone());
+                self.leave_alone(mount, reason);
+            }
             return None;
         }
         if let Some(reason) = self.no_room_for(&new) {
@@ -376,6 +386,29 @@ mod tests {
         watching.look(&group, Look::All).unwrap();
         assert!(opens.queued() > 0);
         while opens.take(|_| ()) {}
+    }
+
+    #[test]
+    fn what_can_never_be_watched_is_not_opened_until_mounts_change() {
+        if !rustix::process::geteuid().is_root() {
+            return println!("SKIPPED: mounting needs root");
+        }
+        let (folder, group) = (tempfile::tempdir().unwrap(), Group::of_directories());
+        let (Ok(group), Ok(mut opens)) = (group, Group::of_directories()) else {
+            return println!("SKIPPED: fanotify needs root");
+        };
+        mount("none", folder.path(), "tmpfs", MountFlags::empty(), None).unwrap();
+        let marked = opens.watch_directories(File::open(folder.path()).unwrap().as_fd());
+        let mut watching = Watching::new(&[folder.path().to_owned()]);
+        let looks = [Look::All, Look::LeftAlone, Look::LeftAlone, Look::All].map(|look| {
+            watching.look(&group, look).unwrap();
+            let opened = opens.queued() > 0;
+            while opens.take(|_| ()) {}
+            (opened, watching.left_alone.len())
+        });
+        unmount(folder.path(), UnmountFlags::DETACH).unwrap();
+        marked.unwrap();
+        assert_eq!(looks, [(true, 1), (false, 1), (false, 1), (true, 1)], "{:?}", watching.left_alone);
     }
 
     #[test]
