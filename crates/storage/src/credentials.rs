@@ -19,7 +19,8 @@
 //! Limits: security modules use the label of this process, not of the other one. On a mount with mapped ids,
 //! the mapping of the mount that this process uses counts. Of the other process's capabilities, only
 //! CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH count. A thread that takes over a user's ids for a single request (the NFS
-//! server nfs-ganesha) may have its own again when it is looked at. A program file with capabilities has its user's ids.
+//! server nfs-ganesha) may have its own again when it is looked at. Ids do not show that a program has capabilities of its
+//! file, without which its user may have opened something before ([`Credentials::without_capabilities`]).
 #![allow(unsafe_code)]
 
 use crate::advice::last_error;
@@ -125,6 +126,21 @@ impl Credentials {
         }
     }
 
+    /// Whether a user other than root has capabilities that override file permissions.
+    #[must_use]
+    pub fn have_capabilities_of_a_user(&self) -> bool {
+        self.identities.iter().any(Identity::is_capable_user)
+    }
+
+    /// The same where users other than root have none of these.
+    #[must_use]
+    pub fn without_capabilities(mut self) -> Self {
+        for identity in self.identities.iter_mut().filter(|identity| identity.is_capable_user()) {
+            identity.capabilities = CapabilitySet::empty();
+        }
+        self
+    }
+
     /// Whether `check` returns `true` with each of its identities. While it runs, this thread accesses files as the other
     /// process. Only checks belong there: an `open` would be that user's, too. The user may lack the right to `O_NOATIME`.
     ///
@@ -147,6 +163,10 @@ fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
 }
 
 impl Identity {
+    fn is_capable_user(&self) -> bool {
+        self.user != 0 && !self.capabilities.is_empty()
+    }
+
     fn acting<R>(&self, work: impl FnOnce() -> R) -> Result<R, Errno> {
         let own = Own::now()?;
         let entered = self.enter(&own);
@@ -246,6 +266,11 @@ mod tests {
         assert_eq!(identity(&other), (1003, 8, vec![4, 24, 27], FILE_CAPABILITIES));
         let foreign = Credentials::parse(STATUS, false).unwrap();
         assert_eq!(identity(&foreign).3, CapabilitySet::empty());
+        assert!(other.have_capabilities_of_a_user() && !foreign.have_capabilities_of_a_user());
+        assert_eq!(other.clone().without_capabilities(), foreign);
+        let root = Credentials::parse(&STATUS.replace("1003", "0"), true).unwrap();
+        assert!(!root.have_capabilities_of_a_user());
+        assert_eq!(root.clone().without_capabilities(), root);
         // Root acts for a user.
         let server = STATUS.replace("Uid:\t1003", "Uid:\t0").replace("Gid:\t8", "Gid:\t0");
         assert_eq!(Credentials::parse(&server, true), Some(other));

@@ -6,8 +6,8 @@
 //!
 //! They are those of some milliseconds after the open. Meanwhile the process may have begun a program whose file gives
 //! it other rights (set-user-ID, set-group-ID). Such a program may set all of its ids, so that they do not show who
-//! began it. So nothing is known of the rights of a process with such a file, whatever its ids. Limit: that program
-//! may begin another one within those milliseconds.
+//! began it. So nothing is known of the rights of a process with such a file, whatever its ids. If the file gives it
+//! capabilities, these do not count. Limit: that program may begin another one within those milliseconds.
 //!
 //! The kernel may not show a process for as long as its user likes: it is looked at [aside](crate::aside). Nothing is
 //! known of one that is not shown in time.
@@ -29,7 +29,7 @@ use foreseek_storage::{Credentials, DeviceNumber, user_of};
 use foreseek_walks::share_left;
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags, statx};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags, getxattr_query, statx};
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use std::collections::VecDeque;
@@ -54,12 +54,14 @@ const SETS: usize = 1024;
 /// Descriptors of a process that are searched for a directory. The first ones are searched, since the top of a
 /// walk is opened early.
 const DESCRIPTORS: usize = 1024;
-/// How long they are searched: so many take some 5 ms.
-const SEARCH: Duration = Duration::from_millis(50);
+/// How long they are searched: so many take some 5 ms. A search that ends then is not [late](crate::aside).
+const SEARCH: Duration = Duration::from_millis(20);
 /// How much of the description of a descriptor is read: position and flags come first, and locks may follow.
 const DESCRIPTION: usize = 4096;
 /// The name of this program.
 const PROGRAM: &str = "foreseek";
+/// The attribute with the capabilities of a program file.
+const FILE_CAPABILITIES: &str = "security.capability";
 /// What the kernel adds to the name of a program file that is gone.
 const REPLACED: &[u8] = b" (deleted)";
 
@@ -199,7 +201,8 @@ impl Processes {
         let look = move || {
             let credentials = Credentials::of(process);
             let program = std::fs::read_link(format!("/proc/{process}/exe"));
-            (credentials.filter(|_| !has_set_ids(process)), program)
+            let credentials = credentials.filter(|_| !has_set_ids(process));
+            (credentials.map(|it| without_those_of_its_file(it, process)), program)
         };
         let (credentials, is_ignored) = match self.aside.run(|| user_of(process), look) {
             Some((credentials, program)) => (credentials, self.is_ignored(program)),
@@ -297,6 +300,19 @@ fn has_set_ids(process: u32) -> bool {
     }
 }
 
+/// The credentials of a process without the capabilities that the file of its program gives it. A service that was given
+/// them otherwise keeps them.
+fn without_those_of_its_file(credentials: Credentials, process: u32) -> Credentials {
+    if !credentials.have_capabilities_of_a_user() {
+        return credentials;
+    }
+    match getxattr_query(format!("/proc/{process}/exe"), FILE_CAPABILITIES) {
+        // It has none, or is on a file system that knows none.
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => credentials,
+        _ => credentials.without_capabilities(),
+    }
+}
+
 /// Whether a file of this mode sets ids. On a mount that forbids it, it does not, and a program there loses nothing but
 /// reading ahead.
 fn sets_ids(mode: u16) -> bool {
@@ -377,6 +393,7 @@ fn is_alive(fd: &OwnedFd) -> bool {
 #[allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 mod tests {
     use super::*;
+    use rustix::fs::{StatVfsMountFlags, XattrFlags, setxattr};
     use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
     use rustix::process::Pid;
     use std::ffi::CString;
@@ -571,24 +588,44 @@ mod tests {
         assert_eq!(processes.sets.len(), of_another.len() + 1);
     }
 
-    /// Runs a copy of a program whose file has this mode.
-    fn run_with_mode(mode: u32, place: &Path) -> std::process::Child {
-        use std::os::unix::fs::PermissionsExt;
+    /// A copy of a program that waits.
+    fn copy_of_sleep(place: &Path) -> PathBuf {
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         let program = place.join("sleep");
         std::fs::copy(format!("/proc/{}/exe", child.id()), &program).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(mode)).unwrap();
+        program
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// Runs a command that becomes that copy, and waits until it has.
+    fn run(program: impl AsRef<OsStr>, arguments: &[&OsStr]) -> std::process::Child {
         let begun = Instant::now();
+        let mut child = None;
         loop {
-            match Command::new(&program).arg("1000").spawn() {
-                Ok(child) => return child,
-                // Another test begins a program meanwhile, and has the copy open in it for a moment.
-                Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
-                Err(error) => panic!("{error}"),
-            }
             assert!(begun.elapsed() < Duration::from_secs(10), "it does not run");
+            let now: &mut std::process::Child = match &mut child {
+                Some(child) => child,
+                None => match Command::new(&program).args(arguments).arg("1000").spawn() {
+                    Ok(new) => child.insert(new),
+                    // Another test begins a program meanwhile, and has the copy open in it for a moment.
+                    Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => continue,
+                    Err(error) => panic!("{error}"),
+                },
+            };
+            if std::fs::read(format!("/proc/{}/comm", now.id())).unwrap() == b"sleep\n" {
+                return child.unwrap();
+            }
+            // The first program may have found it open.
+            if now.try_wait().unwrap().is_some() {
+                child = None;
+            }
+            std::thread::yield_now();
         }
     }
 
@@ -600,12 +637,9 @@ mod tests {
         for (mode, is_known) in [(0o4755, false), (0o2755, false), (0o755, true)] {
             let place = tempfile::tempdir().unwrap();
             let (mut processes, now) = (Processes::default(), Instant::now());
-            let mut child = run_with_mode(mode, place.path());
-            // The child runs this program for a moment.
-            while std::fs::read(format!("/proc/{}/comm", child.id())).unwrap() != b"sleep\n" {
-                assert!(now.elapsed() < Duration::from_secs(10), "it does not run");
-                std::thread::yield_now();
-            }
+            let program = copy_of_sleep(place.path());
+            set_mode(&program, mode);
+            let mut child = run(&program, &[]);
             let fd = || Some(fd_of(child.id()));
             assert_eq!(processes.rights(child.id(), fd(), now).is_some(), is_known, "{mode:o}");
             assert!(processes.counts(child.id(), now) && !processes.has_ended(child.id(), now), "{mode:o}");
@@ -616,6 +650,49 @@ mod tests {
             assert!(processes.has_ended(child.id(), now + FRESH));
             child.kill().unwrap();
             child.wait().unwrap();
+        }
+    }
+
+    #[test]
+    fn capabilities_count_unless_the_program_file_gives_them() {
+        let has_setpriv = Command::new("setpriv").arg("--version").output().is_ok();
+        if !rustix::process::geteuid().is_root() || !has_setpriv {
+            return println!("SKIPPED: programs with capabilities need root and setpriv (util-linux)");
+        }
+        // The second revision, effective, with CAP_DAC_READ_SEARCH.
+        let of_file: Vec<u8> =
+            [0x0200_0001_u32, 1 << 2, 0, 0, 0].iter().flat_map(|it| it.to_le_bytes()).collect();
+        let of_service = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"];
+        for (is_of_file, more) in [(true, &[][..]), (false, &of_service[..])] {
+            let place = tempfile::tempdir().unwrap();
+            set_mode(place.path(), 0o755);
+            let program = copy_of_sleep(place.path());
+            set_mode(&program, 0o755);
+            let mount = rustix::fs::statvfs(&program).unwrap().f_flag;
+            if is_of_file && mount.contains(StatVfsMountFlags::NOSUID) {
+                println!("SKIPPED: files in {} give no capabilities", place.path().display());
+                continue;
+            }
+            if is_of_file {
+                setxattr(&program, FILE_CAPABILITIES, &of_file, XattrFlags::empty()).unwrap();
+            }
+            let arguments = [&["--reuid=65534", "--clear-groups"], more].concat();
+            let mut arguments: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
+            arguments.push(program.as_os_str());
+            let mut child = run("setpriv", &arguments);
+            let (mut processes, now) = (Processes::default(), Instant::now());
+            let mut seen = Credentials::of(child.id()).unwrap();
+            // It has its name a moment earlier.
+            while !seen.have_capabilities_of_a_user() {
+                assert!(now.elapsed() < Duration::from_secs(10), "{seen:?}");
+                seen = Credentials::of(child.id()).unwrap();
+            }
+            let rights = processes.rights(child.id(), Some(fd_of(child.id())), now);
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert_eq!(seen.user, 65534);
+            let count = if is_of_file { seen.without_capabilities() } else { seen };
+            assert_eq!(rights.as_deref(), Some(&count));
         }
     }
 
