@@ -227,6 +227,40 @@ fn a_tree_with_a_bind_mount_of_itself_ends() {
     setup.end();
 }
 
+/// What is mounted on a directory has addresses of another disk.
+#[test]
+fn directories_of_another_disk_are_not_read_from_the_one_above() {
+    let Some(setup) = Setup::ext4() else { return };
+    let tree = setup.tree.to_str().expect("plain").to_owned();
+    fill(&setup.tree, 100);
+    let (inside, image) = (setup.tree.join("inside"), setup.lab.path("other"));
+    fs::create_dir(&inside).expect("made");
+    File::create(&image).and_then(|file| file.set_len(256 << 20)).expect("made");
+    let (point, image) = (inside.to_str().expect("plain"), image.to_str().expect("plain"));
+    setup.lab.tool("mkfs.ext4", &["-q", "-F", image]);
+    setup.lab.tool("mount", &["-o", "loop", image, point]);
+    // A large directory.
+    for number in 0..4000 {
+        File::create(inside.join(format!("{number:0200}"))).expect("made");
+    }
+    setup.lab.tool("umount", &[point]);
+    let [alone, below] = [false, true].map(|is_mounted| {
+        setup.cold();
+        if is_mounted {
+            setup.lab.tool("mount", &["-o", "loop", image, point]);
+        }
+        let warmed = setup.warm(&[&tree, "-x", "--metadata"]);
+        let read = setup.lab.stats("walk")["read_bytes"].as_u64().expect("a number");
+        if is_mounted {
+            setup.lab.tool("umount", &[point]);
+        }
+        assert_eq!(warmed.status, Some(0), "{warmed:?}");
+        read
+    });
+    assert!(below < alone + (256 << 10), "{alone} and {below} bytes were read");
+    setup.end();
+}
+
 /// Ways to say what is read, and how much of it.
 #[test]
 fn lists_from_standard_input_other_file_systems_and_shares() {

@@ -227,6 +227,10 @@ impl Tree {
                     return Ok(());
                 }
                 let volume = volume();
+                if self.volumes.get(volume).by == OrderBy::None {
+                    self.skipped.add(name, MADE_UP);
+                    return Ok(());
+                }
                 let name = self.keep_name(name)?;
                 let at = 0;
                 self.given.push(Given::File(self.files.len() as u32));
