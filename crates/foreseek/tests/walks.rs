@@ -288,6 +288,12 @@ fn lists_from_standard_input_other_file_systems_and_shares() {
         some.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect::<Vec<u8>>(),
     )
     .expect("written");
+    for refused in [&["order", "-x"][..], &["warm", "-x"], &["warm", "--reading", "name"]] {
+        let list = [OsStr::new("--list"), list.as_os_str()];
+        let arguments: Vec<&OsStr> = refused.iter().map(OsStr::new).chain(list).collect();
+        let ended = setup.foreseek(&arguments);
+        assert!(ended.status == Some(2) && ended.err.contains("cannot be used with"), "{ended:?}");
+    }
     let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
     command.args(["warm", "-0", "--list", "-", "--format", "json"]).stdin(File::open(&list).expect("there"));
     let output = command.output().expect("it runs");

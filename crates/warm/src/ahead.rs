@@ -236,9 +236,14 @@ fn follower_of<'a>(
     match watch {
         Ok(watch) => Follower::by_opens(read_order, watch),
         Err(error) => {
+            let needs = if rustix::process::geteuid().is_root() {
+                "it needs CAP_SYS_ADMIN"
+            } else {
+                "as root it is visible"
+            };
             report.notes.push(format!(
                 "which files the command reads is not visible (fanotify: {error}): its progress is taken from \
-                 /proc/PID/io; as root it is visible"
+                 /proc/PID/io; {needs}"
             ));
             Follower::by_account(read_order, command)
         }

@@ -18,6 +18,8 @@ use foreseek_units::Bytes;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
+/// The most times that events are taken in one look, with some hundred each: more than the kernel queues.
+const ROUNDS: usize = 256;
 /// How long the count of bytes read may stay the same before residency is checked.
 const STILL: Duration = Duration::from_millis(500);
 
@@ -122,16 +124,20 @@ impl<'a> Follower<'a> {
         match &mut self.by {
             Means::Opens { watch, sorted } => {
                 let files = read_order.tree.files();
-                while watch.take(|event| {
-                    let Some(volume) = read_order.tree.volumes.find(event.device) else { return };
-                    let key = |index: &u32| (files[*index as usize].volume, files[*index as usize].inode);
-                    let begin = sorted.partition_point(|index| key(index) < (volume, event.inode));
-                    let links =
-                        sorted[begin..].iter().take_while(|index| key(index) == (volume, event.inode));
-                    if event.closed {
-                        links.for_each(|index| use_file(*index));
-                    }
-                }) {}
+                let mut take = || {
+                    watch.take(|event| {
+                        let Some(volume) = read_order.tree.volumes.find(event.device) else { return };
+                        let key = |index: &u32| (files[*index as usize].volume, files[*index as usize].inode);
+                        let begin = sorted.partition_point(|index| key(index) < (volume, event.inode));
+                        let links =
+                            sorted[begin..].iter().take_while(|index| key(index) == (volume, event.inode));
+                        if event.closed {
+                            links.for_each(|index| use_file(*index));
+                        }
+                    })
+                };
+                // Others may open files faster than they are taken, and the command's end is to be seen.
+                let _ = (0..ROUNDS).take_while(|_| take()).count();
             }
             Means::Account { process, next, passed, moved } => {
                 let read = bytes_read(*process);

@@ -28,6 +28,8 @@ impl Skipped {
 }
 
 /// What a path names.
+pub(crate) const MADE_UP: &str = "a file made up by the kernel";
+
 pub(crate) fn name_of(kind: FileType) -> &'static str {
     match kind {
         FileType::Directory => "a directory",

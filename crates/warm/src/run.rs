@@ -398,10 +398,10 @@ fn report_places(places: &TreeAddresses, report: &mut Report) {
         ));
     }
     if places.residency_unknown {
-        report.notes.push(
-            "the residency of other users' files is not visible (cachestat): they are fetched whole; as root it is visible"
-                .to_owned(),
-        );
+        let remedy = if rustix::process::geteuid().is_root() { "" } else { "; as root it is visible" };
+        report.notes.push(format!(
+            "the residency of other users' files is not visible (cachestat): they are fetched whole{remedy}"
+        ));
     }
 }
 

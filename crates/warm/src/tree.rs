@@ -18,7 +18,7 @@
 //! 4,095 bytes.
 
 use crate::error::{Error, Result};
-use crate::given::{Skipped, name_of, separator_note};
+use crate::given::{MADE_UP, Skipped, name_of, separator_note};
 use crate::trouble::ReadErrors;
 use crate::{Step, Work, parallel};
 use foreseek_places::{Entries, HoldBack, Metadata, OrderBy, Volume, Volumes, entries_of};
@@ -310,7 +310,10 @@ impl Tree {
             );
             let blocks = parallel::map(&of_volume, work.stop, |index| {
                 let directory = self.open_directory(*index).ok()?;
-                Some(foreseek_places::blocks_of_directory(directory.as_fd()))
+                // Another file system may be mounted there: its addresses are of another disk.
+                let stat = rustix::fs::fstat(&directory).ok()?;
+                let is_of_volume = DeviceNumber::from_raw(stat.st_dev) == about.device;
+                is_of_volume.then(|| foreseek_places::blocks_of_directory(directory.as_fd()))
             });
             metadata.prefetch(volume, blocks.into_iter().flatten().flatten().collect());
         }
@@ -467,6 +470,11 @@ impl Tree {
                             Err(_) => continue,
                         },
                     };
+                    if tree.volumes.get(volume).by == OrderBy::None {
+                        let path = tree.name(name).to_owned();
+                        tree.skipped.add(&path, MADE_UP);
+                        continue;
+                    }
                     tree.given.push(Given::File(tree.files.len() as u32));
                     tree.files.push(File { directory: NONE, name, volume, at: index, inode });
                 }
@@ -883,6 +891,18 @@ mod tests {
         let tree = tree_of(&["to-long-name", "tr"].map(|path| folder.path().join(path))).expect("listed");
         assert_eq!((tree.errors.count, tree.notes()), (1, Vec::new()), "{:?}", tree.errors);
         assert!(tree.errors.first[0].contains("to-long-name"), "{:?}", tree.errors);
+    }
+
+    #[test]
+    fn given_files_that_the_kernel_makes_up_are_skipped() {
+        let place = tempfile::tempdir().expect("a place");
+        fs::write(place.path().join("file"), "x").expect("written");
+        let of_paths = taken(place.path(), &["/proc/self/status", "file"]);
+        let of_list = of_list(place.path(), "/proc/self/status\n@/file\n", b'\n');
+        for (names, notes) in [of_paths, of_list] {
+            assert_eq!(names, ["file"]);
+            assert_eq!(notes, ["/proc/self/status is a file made up by the kernel: skipped"]);
+        }
     }
 
     #[test]

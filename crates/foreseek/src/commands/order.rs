@@ -41,7 +41,7 @@ pub(crate) struct Args {
     null: bool,
 
     /// Stay on the file system of each path.
-    #[arg(long, short = 'x')]
+    #[arg(long, short = 'x', conflicts_with = "list")]
     one_file_system: bool,
 
     /// Show no progress.

@@ -64,7 +64,7 @@ pub(crate) struct Args {
 
     /// The order in which the command reads the entries of a directory; it matters where the trees do
     /// not fit into memory.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, conflicts_with = "list")]
     reading: ReadingArg,
 
     /// Upper limit on memory for what was read ahead and not used yet, at least 4 MiB; --share
@@ -77,7 +77,7 @@ pub(crate) struct Args {
     share: f64,
 
     /// Stay on the file system of each path.
-    #[arg(long, short = 'x')]
+    #[arg(long, short = 'x', conflicts_with = "list")]
     one_file_system: bool,
 
     /// How to report. With --then the report goes to standard error.
