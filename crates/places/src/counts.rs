@@ -2,9 +2,9 @@
 //!
 //! The kernel shows no account of a process (`/proc/PID/io`) while that begins another program. It closes files
 //! then, and a file server of its own user (FUSE) may take its time. So accounts of programs are read by a thread of
-//! their own, which holds no lock meanwhile. Who asks for counts waits for [`PATIENCE`] at most, and after counts that took
-//! long ([`NOTICED`]) nobody waits for [`REST`] times as long. Until the thread has its answer, and in that rest, there are
-//! none: requests go out as they come, and no reads of others are seen.
+//! their own, which holds no lock meanwhile. A request waits for its counts for [`PATIENCE`] at most. After counts that took
+//! long ([`NOTICED`]) no request waits for [`REST`] times as long. Until the thread has its answer, and in that rest, there
+//! are none: requests go out as they come, and no reads of others are seen.
 //!
 //! The thread begins with the first program that is helped, and ends with its object, or as soon as its read is over.
 

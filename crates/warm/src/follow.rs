@@ -137,7 +137,11 @@ impl<'a> Follower<'a> {
                     })
                 };
                 // Others may open files faster than they are taken, and the command's end is to be seen.
-                let _ = (0..ROUNDS).take_while(|_| take()).count();
+                for _ in 0..ROUNDS {
+                    if !take() {
+                        break;
+                    }
+                }
             }
             Means::Account { process, next, passed, moved } => {
                 let read = bytes_read(*process);

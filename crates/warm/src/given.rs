@@ -28,6 +28,7 @@ impl Skipped {
 }
 
 /// What a path names.
+/// What files of `/proc` and the like are.
 pub(crate) const MADE_UP: &str = "a file made up by the kernel";
 
 pub(crate) fn name_of(kind: FileType) -> &'static str {
