@@ -123,6 +123,12 @@ impl Volume {
         self.name == "ext4"
     }
 
+    /// Whether the handle of a file shows its inode number.
+    #[must_use]
+    pub fn shows_inodes_in_handles(&self) -> bool {
+        ["ext4", "xfs", "f2fs", "jfs"].contains(&self.name)
+    }
+
     /// Whether it may be asked for holes (`SEEK_DATA`): before they answer, clients of servers and ZFS write dirty
     /// data back.
     #[must_use]

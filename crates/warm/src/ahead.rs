@@ -16,7 +16,8 @@ use crate::tree::Tree;
 use crate::window::Window;
 use crate::{Progress, Work};
 use foreseek_places::OrderBy;
-use foreseek_storage::{LowIoPriority, OpenWatch, SignalQueue};
+use foreseek_storage::fanotify::CloseWatch;
+use foreseek_storage::{LowIoPriority, SignalQueue};
 use foreseek_units::Bytes;
 use rustix::io::Errno;
 use std::ffi::OsString;
@@ -221,7 +222,7 @@ fn conclude(status: ExitStatus, begun: Instant, report: &mut Report) {
 /// By a watch from before the program's start, or by its count of read bytes.
 fn follower_of<'a>(
     prepared: &'a Prepared,
-    watch: std::result::Result<OpenWatch, Errno>,
+    watch: std::result::Result<CloseWatch, Errno>,
     command: u32,
     report: &mut Report,
 ) -> Follower<'a> {
@@ -234,7 +235,7 @@ fn follower_of<'a>(
         pieces: &prepared.pieces,
     };
     match watch {
-        Ok(watch) => Follower::by_opens(read_order, watch),
+        Ok(watch) => Follower::by_closes(read_order, watch),
         Err(error) => {
             let needs = if rustix::process::geteuid().is_root() {
                 "it needs CAP_SYS_ADMIN"
@@ -251,15 +252,15 @@ fn follower_of<'a>(
 }
 
 /// A watch over the file systems of a tree.
-fn watch_of(tree: &Tree) -> std::result::Result<OpenWatch, Errno> {
-    let watch = OpenWatch::new()?;
+fn watch_of(tree: &Tree) -> std::result::Result<CloseWatch, Errno> {
+    let mut watch = CloseWatch::new()?;
     let mut watched = false;
     for (index, volume) in tree.volumes.iter() {
         if volume.by == OrderBy::None {
             continue;
         }
         if let Some(place) = tree.somewhere_on(index) {
-            watch.add(place.as_fd())?;
+            watch.add(place.as_fd(), volume.shows_inodes_in_handles())?;
             watched = true;
         }
     }

@@ -1,6 +1,7 @@
 //! The progress of the program that reads a tree.
 //!
-//! *As root* by fanotify: files that any program opens and closes, in any order. A closed file counts as used.
+//! *As root* by fanotify: files that programs close, in any order. A closed file counts as used, unless a process of
+//! this program closed it: a watcher reads ahead of the command as well.
 //! *Otherwise* by the command's own count of bytes read (`rchar` of `/proc/PID/io`, with its descendants),
 //! taken as a position in the expected order of reading. If that count does not grow (a program that maps its
 //! files), residency is checked: a batch that was not fetched and has pages in memory that were not there before has
@@ -13,8 +14,10 @@
 use crate::addresses::Piece;
 use crate::tree::Tree;
 use crate::window::Window;
-use foreseek_storage::{HostFd, OpenWatch, Residency};
+use foreseek_storage::fanotify::CloseWatch;
+use foreseek_storage::{HostFd, Residency, ThisProgram};
 use foreseek_units::Bytes;
+use rustc_hash::FxHashMap;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
@@ -58,10 +61,11 @@ pub(crate) struct Follower<'a> {
 
 #[derive(Debug)]
 enum Means {
-    Opens {
-        watch: OpenWatch,
+    Closes {
+        watch: CloseWatch,
         /// The files by volume and inode.
         sorted: Vec<u32>,
+        program: ThisProgram,
     },
     Account {
         process: u32,
@@ -75,13 +79,13 @@ enum Means {
 }
 
 impl<'a> Follower<'a> {
-    /// A follower by opens, watched on the file systems of a tree. Create it before the program starts.
+    /// A follower by closes, watched on the file systems of a tree.
     #[must_use]
-    pub(crate) fn by_opens(read_order: ReadOrder<'a>, watch: OpenWatch) -> Self {
+    pub(crate) fn by_closes(read_order: ReadOrder<'a>, watch: CloseWatch) -> Self {
         let files = read_order.tree.files();
         let mut sorted: Vec<u32> = (0..files.len() as u32).collect();
         sorted.sort_unstable_by_key(|index| (files[*index as usize].volume, files[*index as usize].inode));
-        Self::new(read_order, Means::Opens { watch, sorted })
+        Self::new(read_order, Means::Closes { watch, sorted, program: ThisProgram::of_this_process() })
     }
 
     /// A follower by the read count of a process and its descendants.
@@ -106,7 +110,7 @@ impl<'a> Follower<'a> {
     #[must_use]
     pub(crate) fn overflows(&self) -> u64 {
         match &self.by {
-            Means::Opens { watch, .. } => watch.overflows(),
+            Means::Closes { watch, .. } => watch.overflows(),
             Means::Account { .. } => 0,
         }
     }
@@ -122,21 +126,28 @@ impl<'a> Follower<'a> {
             }
         };
         match &mut self.by {
-            Means::Opens { watch, sorted } => {
+            Means::Closes { watch, sorted, program } => {
                 let files = read_order.tree.files();
+                // The number of a process may be another one's by the next look.
+                let mut is_own: FxHashMap<u32, bool> = FxHashMap::default();
                 let mut take = || {
-                    watch.take(|event| {
-                        let Some(volume) = read_order.tree.volumes.find(event.device) else { return };
+                    watch.take(|closed| {
+                        let Some(volume) = read_order.tree.volumes.find(closed.device) else { return };
                         let key = |index: &u32| (files[*index as usize].volume, files[*index as usize].inode);
-                        let begin = sorted.partition_point(|index| key(index) < (volume, event.inode));
-                        let links =
-                            sorted[begin..].iter().take_while(|index| key(index) == (volume, event.inode));
-                        if event.closed {
+                        let begin = sorted.partition_point(|index| key(index) < (volume, closed.inode));
+                        let mut links = sorted[begin..]
+                            .iter()
+                            .take_while(|index| key(index) == (volume, closed.inode))
+                            .peekable();
+                        let process = closed.process;
+                        if links.peek().is_some()
+                            && !*is_own.entry(process).or_insert_with(|| program.is_run_by(process))
+                        {
                             links.for_each(|index| use_file(*index));
                         }
                     })
                 };
-                // Others may open files faster than they are taken, and the command's end is to be seen.
+                // Others may close files faster than they are taken, and the command's end is to be seen.
                 for _ in 0..ROUNDS {
                     if !take() {
                         break;

@@ -35,6 +35,10 @@ pub struct Event<'a> {
     pub directory: Option<(FileSystemId, FileHandle)>,
     /// The name of the entry; none for the directory itself.
     pub name: Option<&'a [u8]>,
+    /// The file itself, in a group that names no directories.
+    pub file: Option<(FileSystemId, FileHandle)>,
+    /// A descriptor of the file, in a group without handles.
+    pub descriptor: Option<RawFd>,
 }
 
 /// The events in a buffer.
@@ -79,6 +83,9 @@ fn decode(bytes: &[u8]) -> Option<Event<'_>> {
         process_fd: None,
         directory: None,
         name: None,
+        file: None,
+        // Negative in an event without one.
+        descriptor: Some(u32_at(bytes, 16)?.cast_signed()).filter(|fd| *fd >= 0),
     };
     let mut records = bytes.get(head.max(METADATA)..)?;
     while records.len() >= RECORD {
@@ -103,6 +110,7 @@ fn read_record<'a>(record: &'a [u8], event: &mut Event<'a>) {
                 event.name = Some(name).filter(|name| !matches!(*name, b"" | b"."));
             }
         }
+        libc::FAN_EVENT_INFO_TYPE_FID => event.file = read_handle(record).map(|(file, _)| file),
         libc::FAN_EVENT_INFO_TYPE_PIDFD => {
             // Negative where the process has ended.
             let fd = u32_at(record, RECORD).map(u32::cast_signed);
@@ -182,6 +190,22 @@ mod tests {
         assert_eq!((event.process, event.process_fd, event.name), (42, Some(5), None));
         let (file_system, handle) = event.directory.as_ref().expect("a handle");
         assert_eq!((*file_system, handle.inode()), (FileSystemId(7), Some(12)));
+    }
+
+    #[test]
+    fn a_file_is_named_by_its_handle_or_by_a_descriptor() {
+        let fid = directory(libc::FAN_EVENT_INFO_TYPE_FID, 7, &[12, 0, 0, 0, 9, 0, 0, 0], None);
+        let mut bytes = written(libc::FAN_CLOSE_NOWRITE, 42, &[fid]);
+        let with_descriptor = bytes.len();
+        bytes.extend(written(libc::FAN_CLOSE_WRITE, 43, &[]));
+        bytes[with_descriptor + 16..][..4].copy_from_slice(&5i32.to_ne_bytes());
+        let events: Vec<_> = Events::of(&bytes).collect();
+        let [by_handle, by_descriptor] = &events[..] else { panic!("{events:?}") };
+        let (file_system, handle) = by_handle.file.as_ref().expect("a handle");
+        assert_eq!((*file_system, handle.inode()), (FileSystemId(7), Some(12)));
+        assert_eq!((by_handle.process, by_handle.descriptor), (42, None));
+        assert_eq!((by_descriptor.process, by_descriptor.descriptor), (43, Some(5)));
+        assert!(by_descriptor.file.is_none() && by_descriptor.directory.is_none());
     }
 
     #[test]

@@ -62,14 +62,7 @@ impl Group {
 
     fn new() -> Result<Self, Errno> {
         let report = libc::FAN_REPORT_DIR_FID | libc::FAN_REPORT_NAME | libc::FAN_REPORT_PIDFD;
-        let flags = libc::FAN_CLASS_NOTIF | libc::FAN_CLOEXEC | libc::FAN_NONBLOCK | report;
-        // SAFETY: no memory is passed.
-        let fd = unsafe { libc::fanotify_init(flags, libc::O_RDONLY.cast_unsigned()) };
-        if fd < 0 {
-            return Err(last_error());
-        }
-        // SAFETY: the descriptor is new and has no other owner.
-        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, overflows: 0 })
+        Ok(Self { fd: init(report, libc::O_RDONLY)?, overflows: 0 })
     }
 
     /// Reports each open of a directory, and of no file, on the file system of `any`.
@@ -190,7 +183,19 @@ fn flush(group: &OwnedFd, kind: libc::c_uint) {
     unsafe { libc::fanotify_mark(group.as_raw_fd(), flags, 0, libc::AT_FDCWD, std::ptr::null()) };
 }
 
-fn mark(group: &OwnedFd, flags: libc::c_uint, mask: u64, on: BorrowedFd<'_>) -> Result<(), Errno> {
+/// A group that takes notifications. `report`: what its events name; `opens`: how descriptors of events are opened.
+pub(super) fn init(report: libc::c_uint, opens: libc::c_int) -> Result<OwnedFd, Errno> {
+    let flags = libc::FAN_CLASS_NOTIF | libc::FAN_CLOEXEC | libc::FAN_NONBLOCK | report;
+    // SAFETY: no memory is passed.
+    let fd = unsafe { libc::fanotify_init(flags, opens.cast_unsigned()) };
+    if fd < 0 {
+        return Err(last_error());
+    }
+    // SAFETY: the descriptor is new and has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+pub(super) fn mark(group: &OwnedFd, flags: libc::c_uint, mask: u64, on: BorrowedFd<'_>) -> Result<(), Errno> {
     // SAFETY: the path is a string that ends with NUL and outlives the call. The kernel checks the
     // descriptors.
     let result =

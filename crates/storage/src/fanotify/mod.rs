@@ -1,6 +1,7 @@
-//! Which directories and files programs open, by file handle, as fanotify reports it to root.
+//! Which directories and files programs open, by file handle, and which files they close, as fanotify reports it to
+//! root. Closes have a module of their own ([`CloseWatch`]).
 //!
-//! Two groups are needed. Within one group the kernel joins the ignore masks of all marks that match an event
+//! Two groups are needed for opens. Within one group the kernel joins the ignore masks of all marks that match an event
 //! (`fanotify_group_event_mask` in fs/notify/fanotify/fanotify.c). If the file system mark of a group ignores
 //! opens of files, no other mark of the group reports them.
 //!
@@ -17,8 +18,10 @@
 //! (`fs.fanotify.max_queued_events`); further events are lost, and one event reports the loss. Queued events
 //! of one object by one process are merged. `stat`, `access` and `O_PATH` cause no event.
 
+mod closes;
 mod events;
 mod group;
 
+pub use closes::{CloseWatch, Closed};
 pub use events::{Event, Events, FileSystemId};
 pub use group::{Group, Marker, OpenEvent};
