@@ -498,6 +498,7 @@ fn a_command_reads_a_tree_that_does_not_fit_into_the_window() {
     fill(&setup.tree, 1500);
     for user in [None, Some(NOBODY)] {
         setup.cold();
+        setup.delays(true);
         let mut command = Command::new(env!("CARGO_BIN_EXE_foreseek"));
         command.args(["warm", &tree, "--memory", "8M", "--format", "json", "--then", "--"]);
         command.args(["grep", "-rc", "no such text", &tree]);
@@ -505,16 +506,54 @@ fn a_command_reads_a_tree_that_does_not_fit_into_the_window() {
             command.uid(user);
         }
         let ended = setup.lab.run(&mut command);
+        setup.delays(false);
         assert_eq!(ended.status, Some(1), "grep finds nothing: {ended:?}");
         assert_eq!(ended.out.lines().count(), 1500);
         // Nothing else is there: its notes are in it.
         let report: Value = serde_json::from_str(&ended.err).expect("JSON");
         assert!(report["batches"].as_u64() > Some(4), "{report}");
         assert_eq!(report["window_bytes"], 8 << 20);
-        assert!(report["used_files"].as_u64() > Some(0), "{report}");
+        assert!(report["used_files"].as_u64() > Some(750), "{report}");
+        // Without its progress only what fits would be fetched.
+        assert!(report["fetched_bytes"].as_u64() > Some(2 * (8 << 20)), "{report}");
+        assert_eq!(report["evicted_bytes"], 0, "{report}");
         let fanotify = ended.err.contains("fanotify");
         assert_eq!(fanotify, user.is_some(), "only without root it cannot watch: {ended:?}");
     }
+    setup.end();
+}
+
+/// What a watcher reads ahead is no progress of the command.
+#[test]
+fn other_processes_of_this_program_are_not_the_command() {
+    let Some(setup) = Setup::ext4() else { return };
+    let tree = setup.tree.to_str().expect("plain").to_owned();
+    fill(&setup.tree, 1000);
+    setup.cold();
+    let program = env!("CARGO_BIN_EXE_foreseek");
+    let script = r#""$0" warm --quiet "$1" > /dev/null && cat "$1"/d1/* > /dev/null"#;
+    let mut command = Command::new(program);
+    command.args(["warm", &tree, "--memory", "8M", "--format", "json", "--then", "--"]);
+    let warmed = setup.lab.run(command.args(["sh", "-c", script, program, &tree]));
+    assert_eq!(warmed.status, Some(0), "{warmed:?}");
+    let report: Value = serde_json::from_str(&warmed.err).expect("JSON");
+    assert!(report["batches"].as_u64() > Some(2), "{report}");
+    let of_one_directory = fs::read_dir(setup.tree.join("d1")).expect("there").count();
+    assert_eq!(report["used_files"], of_one_directory, "{report}");
+    setup.end();
+}
+
+#[test]
+fn few_descriptors_are_enough() {
+    let Some(setup) = Setup::ext4() else { return };
+    fill(&setup.tree, 500);
+    setup.cold();
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"ulimit -n 64 && exec "$0" "$@""#, env!("CARGO_BIN_EXE_foreseek")]);
+    let warmed = setup.lab.run(command.arg("warm").arg(&setup.tree).args(["--format", "json"]));
+    assert_eq!(warmed.status, Some(0), "{warmed:?}");
+    let report: Value = warmed.json();
+    assert_eq!(report["fetched_bytes"], report["wanted_bytes"], "{report}");
     setup.end();
 }
 
@@ -832,6 +871,34 @@ fn a_bad_sector_is_reported_and_the_rest_is_fetched() {
     setup.lab.must(&["stats", "walk", "--reset"]);
     setup.lab.run(Command::new("grep").args(["-r", "no such text", &tree]));
     assert!(setup.reads() <= 10, "{}", setup.reads());
+    setup.end();
+}
+
+/// It is not found by a listing, which looks no file up.
+#[test]
+fn an_inode_that_cannot_be_read_is_reported() {
+    let Some(setup) = Setup::ext4() else { return };
+    let tree = setup.tree.to_str().expect("plain").to_owned();
+    let files = fill(&setup.tree, 200);
+    let inode = fs::metadata(&files[150]).expect("there").ino();
+    setup.cold();
+    let node = setup.device.to_str().expect("plain");
+    let found = setup.lab.tool("debugfs", &["-R", &format!("imap <{inode}>"), node]);
+    let block = found.split("at block ").nth(1).and_then(|rest| rest.split(',').next());
+    let block: u64 = block.and_then(|block| block.parse().ok()).expect("a number");
+    setup.cold();
+    setup.lab.must(&["set", "walk", "--fail-lba", &format!("{}..{}", block * 8, block * 8 + 8)]);
+    let warmed = setup.warm(&[&tree, "--metadata", "--format", "json"]);
+    setup.lab.must(&["set", "walk", "--fail-none"]);
+    assert_eq!(warmed.status, Some(1), "{warmed:?}");
+    let expected = format!("cannot read {node} at offset {}: ", block * 4096);
+    assert!(warmed.err.contains(&expected), "{expected}: {warmed:?}");
+    let report: Value = warmed.json();
+    assert_eq!(
+        (&report["unreadable"], &report["evicted_bytes"]),
+        (&Value::from(1), &Value::from(0)),
+        "{report}"
+    );
     setup.end();
 }
 

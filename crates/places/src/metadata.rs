@@ -10,19 +10,22 @@
 //! and directories from a listing are requested. Of the device's contents only the superblock and group
 //! descriptors are parsed ([`crate::ext4`]); the kernel has those in memory while the file system is mounted.
 //!
-//! Limits: no more is requested than a limit, if one is set; the file system reads the rest when it needs it.
+//! Limits: a pass requests no more than its limit; the file system reads the rest when it needs it. What a pass has
+//! requested is kept, 16 bytes a piece, and can be checked.
 //! Blocks of extended attributes and of the extent trees of fragmented files are not predicted. It
 //! needs the permission to read the block device: root, or the group `disk`.
 
 use crate::SharedDisk;
 use crate::ext4::{Geometry, SUPERBLOCK};
 use crate::volume::Volume;
-use foreseek_storage::{HostFd, cachestat};
-use foreseek_units::{ByteSpan, Bytes, PageSpan, Sectors, Span};
+use foreseek_storage::{HostFd, Residency, cachestat};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes, PageIndex, PageSpan, Pages, Sectors, Span};
 use rustc_hash::FxHashMap;
+use rustix::io::Errno;
 use std::fs::File;
 use std::hash::Hash;
 use std::os::fd::AsRawFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// How many of the last pieces of a batch are awaited: the kernel's queue has at most 128 requests before an
@@ -45,8 +48,18 @@ pub struct Metadata<K = u16> {
     pub pieces: u64,
 }
 
+/// What was requested of devices and is not in memory.
+#[derive(Debug, Default)]
+pub struct Missing {
+    /// Evicted, or gone with the device.
+    pub evicted: Bytes,
+    /// What could not be read: the device, the place, and the cause.
+    pub unread: Vec<(PathBuf, ByteOffset, Errno)>,
+}
+
 #[derive(Debug)]
 struct Reader {
+    node: PathBuf,
     device: File,
     geometry: Geometry,
     call: Bytes,
@@ -57,6 +70,8 @@ struct Reader {
     tables: FxHashMap<u64, Option<u64>>,
     /// The last pieces requested.
     tail: Vec<PageSpan>,
+    /// All pieces of a pass.
+    pass: Option<Vec<PageSpan>>,
 }
 
 impl<K> Default for Metadata<K> {
@@ -73,7 +88,7 @@ impl<K> Default for Metadata<K> {
 }
 
 impl<K: Copy + Eq + Hash> Metadata<K> {
-    /// Requests at most so many bytes.
+    /// One pass, of at most so many bytes.
     #[must_use]
     pub fn within(limit: Bytes) -> Self {
         Self { limit: Some(limit), ..Self::default() }
@@ -95,8 +110,8 @@ impl<K: Copy + Eq + Hash> Metadata<K> {
     /// Whether the metadata of a volume can be read ahead. The first call opens its device, and adds a note
     /// if it cannot be opened.
     pub fn reads(&mut self, key: K, volume: &Volume) -> bool {
-        let notes = &mut self.notes;
-        let open = || match Reader::open(volume) {
+        let (notes, is_pass) = (&mut self.notes, self.limit.is_some());
+        let open = || match Reader::open(volume, is_pass) {
             Ok(reader) => reader,
             Err(note) => {
                 notes.push(note);
@@ -156,11 +171,24 @@ impl<K: Copy + Eq + Hash> Metadata<K> {
             reader.wait();
         }
     }
+
+    /// Waits until all blocks of a pass have arrived, and returns what is not in memory. Without a pass, and where
+    /// residency is not visible, nothing is known to be missing.
+    pub fn check(&mut self) -> Missing {
+        self.wait();
+        let mut missing = Missing::default();
+        for reader in self.readers.values_mut().flatten() {
+            for piece in reader.pass.iter_mut().flat_map(std::mem::take).collect::<Vec<_>>() {
+                reader.check(piece, &mut missing);
+            }
+        }
+        missing
+    }
 }
 
 impl Reader {
     /// `None` for another file system; an error if its device cannot be read.
-    fn open(volume: &Volume) -> Result<Option<Self>, String> {
+    fn open(volume: &Volume, is_pass: bool) -> Result<Option<Self>, String> {
         if !volume.is_ext4() {
             return Ok(None);
         }
@@ -181,7 +209,8 @@ impl Reader {
         let call = volume.backing.call_length();
         let disk = Arc::clone(&volume.disk);
         let start = volume.backing.start;
-        Ok(Some(Self { device, geometry, call, disk, start, tables: FxHashMap::default(), tail: Vec::new() }))
+        let (tables, tail, pass) = (FxHashMap::default(), Vec::new(), is_pass.then(Vec::new));
+        Ok(Some(Self { node, device, geometry, call, disk, start, tables, tail, pass }))
     }
 
     fn fd(&self) -> Option<HostFd> {
@@ -214,6 +243,9 @@ impl Reader {
     }
 
     fn ask(&mut self, piece: PageSpan) {
+        if let Some(pass) = &mut self.pass {
+            pass.push(piece);
+        }
         // After a refusal the block is read when it is needed.
         let place = piece.bytes().start.lba() + self.start;
         let asked = self.fd().map(|fd| self.disk.will_need(fd, piece.bytes(), self.call, Some(place)));
@@ -230,6 +262,24 @@ impl Reader {
         for piece in self.tail.drain(..) {
             // It is in memory or in flight; the program that needs it meets a bad sector again.
             let _ = fd.read_at(&mut [0], (piece.end.offset()) - Bytes(1));
+        }
+    }
+
+    /// Adds the pages of a piece that are not in memory.
+    fn check(&self, piece: PageSpan, missing: &mut Missing) {
+        let Some(fd) = self.fd() else { return };
+        let mut arrived = Vec::new();
+        if !Residency::Mincore.runs(fd, piece, &mut arrived) {
+            return;
+        }
+        let is_missing = |page: &PageIndex| !arrived.iter().any(|run| run.contains(*page));
+        for page in piece.iter().filter(is_missing) {
+            if cachestat(fd, PageSpan::at(page, Pages(1))) == Ok(Pages::ZERO) {
+                missing.evicted += Pages(1).bytes();
+            } else if let Err(cause) = fd.read_at(&mut [0], page.offset()) {
+                // Its read has failed, maybe with a neighbour's; now it alone was read.
+                missing.unread.push((self.node.clone(), page.offset(), cause));
+            }
         }
     }
 }
@@ -250,7 +300,6 @@ fn merged(mut blocks: Vec<ByteSpan>) -> Vec<PageSpan> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foreseek_units::{ByteOffset, PageIndex, Pages};
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 

@@ -7,26 +7,33 @@
 //! (`mincore`). Of a page that is in the cache without its data a byte is read, which waits for the data or
 //! returns the error.
 //!
-//! Descriptors: 64 for each disk's thread and 16 for the check at the end, for any number of files.
+//! Descriptors: 64 for each disk's thread, less if that were more than a quarter of those that the process may have, and 16
+//! for the check at the end, for any number of files.
 //!
 //! Limits: files that vanished, shrank or were replaced meanwhile are skipped silently. Of files whose
 //! residency is not visible to this process the last few are read, which waits for the others.
 
 use crate::addresses::Piece;
 use crate::tree::Tree;
-use crate::trouble::ReadErrors;
+use crate::trouble::{ReadErrors, is_gone};
 use crate::{Work, parallel};
 use foreseek_places::{DiskPosition, Requests, SharedDisk, Stop, Volumes, c_look};
 use foreseek_storage::{DeviceNumber, HostFd, Residency};
 use foreseek_units::{ByteOffset, Bytes, PageIndex, Pages, Span};
+use rustix::fs::Stat;
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Files that a disk's thread keeps open, for files whose pieces lie among those of others.
-const OPEN: usize = 64;
+/// The most files that a disk's thread keeps open, for files whose pieces lie among those of others.
+const OPEN_MOST: usize = 64;
+
+/// The part of the descriptors that this process may have which all of these threads take: the rest is for the listing,
+/// events, disks, and the check at the end.
+const DESCRIPTORS_SHARE: u64 = 4;
 
 /// How often a piece is waited for: once for each of its requests. A piece seldom has more of them in flight at
 /// a time than the disk's queue holds.
@@ -114,12 +121,14 @@ fn request(tree: &Tree, pieces: &[Piece], work: &Work<'_>, report: &(dyn Fn(Byte
     let disks = disks_of(&tree.volumes);
     let disk_of = |piece: &Piece| disks[usize::from(tree.files()[piece.file as usize].volume)].0;
     let asked = AtomicU64::new(0);
+    let parts: Vec<&[Piece]> = pieces.chunk_by(|a, b| disk_of(a) == disk_of(b)).collect();
+    let open_most = open_most(getrlimit(Resource::Nofile).current, parts.len());
     std::thread::scope(|scope| {
-        for part in pieces.chunk_by(|a, b| disk_of(a) == disk_of(b)) {
+        for part in parts {
             let (asked, report) = (&asked, &report);
             scope.spawn(move || {
                 let volume = tree.files()[part[0].file as usize].volume;
-                let mut files = Files::new(tree, Arc::clone(&tree.volumes.get(volume).disk));
+                let mut files = Files::new(tree, Arc::clone(&tree.volumes.get(volume).disk), open_most);
                 for piece in part {
                     if work.is_stopped() {
                         return;
@@ -133,16 +142,23 @@ fn request(tree: &Tree, pieces: &[Piece], work: &Work<'_>, report: &(dyn Fn(Byte
     Bytes(asked.into_inner())
 }
 
+/// How many files the thread of each of so many disks keeps open, of the descriptors that are allowed.
+fn open_most(allowed: Option<u64>, disks: usize) -> usize {
+    let share = allowed.unwrap_or(u64::MAX) / DESCRIPTORS_SHARE / disks.max(1) as u64;
+    usize::try_from(share).unwrap_or(OPEN_MOST).clamp(1, OPEN_MOST)
+}
+
 /// The files that a thread has open.
 struct Files<'a> {
     tree: &'a Tree,
     open: VecDeque<(u32, OwnedFd)>,
+    open_most: usize,
     requests: Requests,
 }
 
 impl<'a> Files<'a> {
-    fn new(tree: &'a Tree, disk: Arc<SharedDisk>) -> Self {
-        Self { tree, open: VecDeque::with_capacity(OPEN), requests: Requests::new(disk) }
+    fn new(tree: &'a Tree, disk: Arc<SharedDisk>, open_most: usize) -> Self {
+        Self { tree, open: VecDeque::with_capacity(open_most), open_most, requests: Requests::new(disk) }
     }
 
     /// Requests a piece; returns how many bytes were requested.
@@ -159,9 +175,9 @@ impl<'a> Files<'a> {
         if let Some((_, fd)) = self.open.iter().rev().find(|(known, _)| *known == file) {
             return HostFd::new(fd.as_raw_fd());
         }
-        // The file is gone or was replaced since it was listed.
+        // Why it cannot be opened is found at the end.
         let (fd, _) = self.tree.open(&self.tree.files()[file as usize]).ok()?;
-        if self.open.len() >= OPEN {
+        if self.open.len() >= self.open_most {
             self.open.pop_front();
         }
         let host = HostFd::new(fd.as_raw_fd());
@@ -175,19 +191,21 @@ fn check(tree: &Tree, pieces: &[Piece], work: &Work<'_>, fetched: &mut Fetched) 
     let mut pending: Vec<Piece> = Vec::new();
     let mut unknown: Vec<Piece> = Vec::new();
     let mut evicted: Vec<Piece> = Vec::new();
+    let mut failed: Vec<(Piece, Errno)> = Vec::new();
     let states = parallel::map(pieces, work.stop, |piece| state_of(tree, piece));
     for (piece, state) in pieces.iter().zip(states) {
         match state {
             State::Unknown => unknown.push(*piece),
             State::InFlight(_) => pending.push(*piece),
             State::Evicted => evicted.push(*piece),
+            State::Failed(cause) => failed.push((*piece, cause)),
             State::Resident => {}
         }
     }
-    let failed = pending.iter().filter_map(|piece| Some((piece, wait_for(tree, piece).err()?)));
-    let unread =
-        unknown.iter().rev().take(TAIL).filter_map(|piece| Some((piece, read_last_byte(tree, piece).err()?)));
-    for (piece, cause) in failed.chain(unread) {
+    failed.extend(pending.iter().filter_map(|piece| Some((*piece, wait_for(tree, piece).err()?))));
+    let tail = unknown.iter().rev().take(TAIL);
+    failed.extend(tail.filter_map(|piece| Some((*piece, read_last_byte(tree, piece).err()?))));
+    for (piece, cause) in failed {
         let path = tree.path(&tree.files()[piece.file as usize]);
         fetched.errors.add("read", &path, cause);
     }
@@ -204,12 +222,27 @@ enum State {
     Evicted,
     /// Not visible to this process.
     Unknown,
+    /// Its file cannot be opened any more.
+    Failed(Errno),
+}
+
+/// The file of a piece; none if it is gone.
+fn opened(tree: &Tree, piece: &Piece) -> Result<Option<(OwnedFd, Stat)>, Errno> {
+    match tree.open(&tree.files()[piece.file as usize]) {
+        Ok(opened) => Ok(Some(opened)),
+        Err(cause) if is_gone(cause) => Ok(None),
+        Err(cause) => Err(cause),
+    }
 }
 
 /// `cachestat` counts a page when its read begins, `mincore` when its data has arrived. Neither marks it as
 /// used.
 fn state_of(tree: &Tree, piece: &Piece) -> State {
-    let Ok((fd, stat)) = tree.open(&tree.files()[piece.file as usize]) else { return State::Resident };
+    let (fd, stat) = match opened(tree, piece) {
+        Ok(Some(opened)) => opened,
+        Ok(None) => return State::Resident,
+        Err(cause) => return State::Failed(cause),
+    };
     let Some(fd) = HostFd::new(fd.as_raw_fd()) else { return State::Resident };
     let size = Bytes(u64::try_from(stat.st_size).unwrap_or(0));
     let end = PageIndex(size.pages_ceil().get()).min(piece.pages.end);
@@ -233,7 +266,7 @@ fn state_of(tree: &Tree, piece: &Piece) -> State {
 fn wait_for(tree: &Tree, piece: &Piece) -> Result<(), Errno> {
     for _ in 0..WAITS {
         let State::InFlight(page) = state_of(tree, piece) else { break };
-        let Ok((fd, _)) = tree.open(&tree.files()[piece.file as usize]) else { break };
+        let Some((fd, _)) = opened(tree, piece)? else { break };
         let Some(fd) = HostFd::new(fd.as_raw_fd()) else { break };
         fd.read_at(&mut [0], page.offset())?;
     }
@@ -241,7 +274,7 @@ fn wait_for(tree: &Tree, piece: &Piece) -> Result<(), Errno> {
 }
 
 fn read_last_byte(tree: &Tree, piece: &Piece) -> Result<(), Errno> {
-    let Ok((fd, stat)) = tree.open(&tree.files()[piece.file as usize]) else { return Ok(()) };
+    let Some((fd, stat)) = opened(tree, piece)? else { return Ok(()) };
     let Some(fd) = HostFd::new(fd.as_raw_fd()) else { return Ok(()) };
     let end = ByteOffset(u64::try_from(stat.st_size).unwrap_or(0)).min(piece.pages.end.offset());
     fd.read_at(&mut [0], end - Bytes(1)).map(drop)
@@ -253,6 +286,13 @@ mod tests {
     use foreseek_places::Volume;
     use std::fs::File;
     use std::os::fd::AsFd;
+
+    #[test]
+    fn threads_share_the_descriptors_that_are_allowed() {
+        let open = [(None, 1), (Some(1024), 1), (Some(1024), 4), (Some(1024), 16), (Some(64), 40)]
+            .map(|(allowed, disks)| open_most(allowed, disks));
+        assert_eq!(open, [64, 64, 64, 16, 1]);
+    }
 
     #[test]
     fn volumes_of_one_disk_are_read_in_one_pass() {

@@ -20,7 +20,7 @@ use crate::error::Result;
 use crate::fetch::{self, Fetched, bytes_in};
 use crate::halt::Halt;
 use crate::tree::{Limits, Reading, Tree};
-use crate::trouble::ReadErrors;
+use crate::trouble::{ReadErrors, is_gone};
 use crate::window::{Window, batches};
 use crate::{Progress, Step, Work, parallel};
 use foreseek_places::{Cached, DiskPosition, Metadata, OrderBy, Stop, c_look};
@@ -35,7 +35,8 @@ use std::time::Instant;
 /// The divisor for the part of the window that one file may take if not everything fits.
 const ONE_FILE: u64 = 4;
 
-/// The part of the memory for cached pages that inodes and directories may take for an order: as much as the rest.
+/// The part of the memory that inodes and directories may take: as much as the contents. For an order it is all memory for
+/// cached pages.
 const METADATA_SHARE: f64 = 0.5;
 
 /// The least that a user may allow for fetched and unused data. A batch is half of it, some hundred small files,
@@ -110,9 +111,10 @@ pub struct Report {
     pub metadata_bytes: u64,
     /// The extents in which they lie.
     pub metadata_extents: u64,
-    /// The window.
+    /// The most bytes of fetched and unused data.
     pub window_bytes: u64,
-    /// Batches that were fetched.
+    /// Batches into which the contents were cut. Those that the program had passed over, or did not need, were not
+    /// fetched.
     pub batches: u64,
     /// Files and directories that could not be read.
     pub unreadable: u64,
@@ -319,11 +321,14 @@ fn prepare(
     report: &mut Report,
 ) -> Result<Option<Prepared>> {
     let begun = Instant::now();
-    let mut metadata = Metadata::within(budget_of(options));
+    let budget = budget_of(options);
+    report.window_bytes = budget.get();
+    let metadata_share = if options.metadata_only { 1.0 } else { METADATA_SHARE };
+    let mut metadata = Metadata::within(budget.scale(metadata_share));
     let mut tree = list(source, options.limits, &mut metadata, work)?;
     let prefetched = prefetch_inodes(&tree, &mut metadata);
     if options.metadata_only {
-        fetch_metadata(&tree, &mut metadata, prefetched, work)?;
+        report.evicted_bytes = fetch_metadata(&mut tree, &mut metadata, prefetched, work)?.get();
     }
     report.files = tree.files().len() as u64;
     report.directories = tree.directories() as u64;
@@ -348,7 +353,8 @@ fn prepare(
     errors.absorb(std::mem::take(&mut places.errors));
     report_errors(errors, report);
     report_places(&places, report);
-    let mut prepared = plan(tree, order, places, options, report);
+    // Inodes and directories wait to be used as well.
+    let mut prepared = plan(tree, order, places, budget - metadata.bytes, options, report);
     if options.command.is_none()
         && let Some(all) = prepared.window.next()
     {
@@ -363,18 +369,36 @@ fn prepare(
     Ok(Some(prepared))
 }
 
-/// Waits for requested inodes, or looks every file up, in the order of inodes.
-fn fetch_metadata(tree: &Tree, metadata: &mut Metadata, prefetched: bool, work: &Work<'_>) -> Result<()> {
-    metadata.wait();
+/// Waits for requested inodes, or looks every file up, in the order of inodes. Returns how much was evicted meanwhile.
+fn fetch_metadata(
+    tree: &mut Tree,
+    metadata: &mut Metadata,
+    prefetched: bool,
+    work: &Work<'_>,
+) -> Result<Bytes> {
+    let missing = metadata.check();
+    for (device, place, cause) in missing.unread {
+        let place = format!("{} at offset {}", device.display(), place.get());
+        tree.errors.add("read", place.as_bytes(), cause);
+    }
     if !prefetched {
         let mut order: Vec<u32> = (0..tree.files().len() as u32).collect();
         order.sort_unstable_by_key(|index| {
             let file = &tree.files()[*index as usize];
             (file.volume, file.inode)
         });
-        parallel::map(&order, work.stop, |index| tree.look(&tree.files()[*index as usize]));
+        let looks = parallel::map(&order, work.stop, |index| tree.look(&tree.files()[*index as usize]));
+        for (index, look) in order.iter().zip(looks) {
+            if let Err(cause) = look
+                && !is_gone(cause)
+            {
+                let path = tree.path(&tree.files()[*index as usize]);
+                tree.errors.add("look at", &path, cause);
+            }
+        }
     }
-    work.check()
+    work.check()?;
+    Ok(missing.evicted)
 }
 
 fn report_errors(errors: ReadErrors, report: &mut Report) {
@@ -422,12 +446,11 @@ fn plan(
     tree: Tree,
     order: Vec<u32>,
     places: TreeAddresses,
+    budget: Bytes,
     options: &Options,
     report: &mut Report,
 ) -> Prepared {
     let TreeAddresses { pieces, sizes, .. } = places;
-    let budget = budget_of(options);
-    report.window_bytes = budget.get();
     let fits = bytes_in(&pieces) <= budget;
     let pieces = cut(&pieces, if fits { Bytes(u64::MAX) } else { budget / ONE_FILE });
     let mut bytes_of = vec![Bytes::ZERO; tree.files().len()];

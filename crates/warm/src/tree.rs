@@ -589,17 +589,19 @@ impl Tree {
     }
 
     /// Looks a file up without opening it, which reads its inode into memory.
-    pub(crate) fn look(&self, file: &File) {
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(crate) fn look(&self, file: &File) -> Result<(), Errno> {
         if file.directory == NONE {
             // It was looked up when the list was read.
-            return;
+            return Ok(());
         }
         let mut path = Vec::new();
         self.push_below(file.directory, &mut path);
         push(&mut path, self.name(file.name));
-        // A file that cannot be looked up needs no inode.
-        let _ =
-            self.in_root(file.directory, |root| rustix::fs::statat(root, &path, AtFlags::SYMLINK_NOFOLLOW));
+        self.in_root(file.directory, |root| rustix::fs::statat(root, &path, AtFlags::SYMLINK_NOFOLLOW))
+            .map(drop)
     }
 
     /// A descriptor of a directory on a file system, to watch it.

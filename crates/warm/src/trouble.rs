@@ -30,6 +30,11 @@ impl ReadErrors {
     }
 }
 
+/// Whether the cause shows that a file is gone or was replaced: no program finds it any more.
+pub(crate) fn is_gone(cause: Errno) -> bool {
+    matches!(cause, Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NXIO | Errno::STALE)
+}
+
 /// A path as one line of text, for any bytes.
 #[must_use]
 pub fn shown(path: &[u8]) -> String {
