@@ -52,7 +52,7 @@ pub use page_cache::{DISK_STRIDE, KernelPageCache, Notice, Options};
 pub use pressure::PressureWatch;
 pub use priority::{LowIoPriority, batch_scheduling};
 pub use private_file::create_private;
-pub use privilege::has_gained_rights;
+pub use privilege::{has_gained_rights, sees_all_programs};
 pub use process_id::{process_id, renew_process_id};
 pub use processes::{Activity, ProcessWatch, WATCHED_MOST, user_of, waiting_threads};
 pub use residency::{Residency, cachestat};

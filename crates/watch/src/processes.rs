@@ -150,7 +150,7 @@ impl Processes {
         now: Instant,
     ) -> Option<Arc<Credentials>> {
         let is_new = !self.is_fresh(process, now);
-        let found = self.look(process, now, || fd.as_ref().is_some_and(is_alive));
+        let found = self.look(process, now, false, || fd.as_ref().is_some_and(is_alive));
         // It was just looked up, and is alive.
         let is_new = is_new && self.is_fresh(process, now);
         if let Some(fd) = fd.filter(|_| is_new) {
@@ -161,7 +161,7 @@ impl Processes {
 
     /// The same for a process that waits for an answer of this one.
     pub(crate) fn waiting_rights(&mut self, process: u32, now: Instant) -> Option<Arc<Credentials>> {
-        self.look(process, now, || true)
+        self.look(process, now, true, || true)
     }
 
     /// Keeps a descriptor of a process that was just looked up.
@@ -181,6 +181,7 @@ impl Processes {
         &mut self,
         process: u32,
         now: Instant,
+        waits: bool,
         is_there: impl FnOnce() -> bool,
     ) -> Option<Arc<Credentials>> {
         if !self.counts(process, now) {
@@ -195,7 +196,7 @@ impl Processes {
         let look = move || {
             let credentials = Credentials::of(process);
             let program = std::fs::read_link(format!("/proc/{process}/exe"));
-            let credentials = credentials.filter(|_| !has_set_ids(process));
+            let credentials = credentials.filter(|_| !has_set_ids(process, waits));
             (credentials.map(|it| without_those_of_its_file(it, process)), program)
         };
         let (credentials, is_ignored) = match self.aside.run(|| user_of(process), look) {
@@ -279,12 +280,13 @@ impl Processes {
     }
 }
 
-/// Whether a process runs a program whose file gives it other rights than its user's.
-fn has_set_ids(process: u32) -> bool {
+/// Whether a process runs a program whose file gives it other rights than its user's. `waits`: whether it waits for this
+/// process, and cannot have begun the program meanwhile.
+fn has_set_ids(process: u32, waits: bool) -> bool {
     match look_at(Path::new(&format!("/proc/{process}/exe")), StatxFlags::MODE) {
         Ok(found) => sets_ids(found.stx_mode),
-        // A server without the rights of root may not look. The processes that it is asked about wait for it.
-        Err(error) => !matches!(error, Errno::ACCESS | Errno::PERM),
+        // The server of a mount may lack the rights to look.
+        Err(error) => !(waits && matches!(error, Errno::ACCESS | Errno::PERM)),
     }
 }
 

@@ -16,8 +16,8 @@ use crate::work::Shared;
 use crate::{Engine, Options, recorded};
 use foreseek_places::costs_of;
 use foreseek_server::precautions;
-use foreseek_storage::SideCosts;
 use foreseek_storage::fanotify::Group;
+use foreseek_storage::{SideCosts, sees_all_programs};
 use foreseek_walks::{Entered, Walks};
 use rustix::io::Errno;
 use std::fs::File;
@@ -73,6 +73,10 @@ impl Watcher {
         let directories = Group::of_directories().map_err(failed("cannot watch opens (fanotify)"))?;
         let files = Group::of_files().map_err(failed("cannot watch opens (fanotify)"))?;
         let all_files = Group::of_all_files().map_err(failed("cannot watch opens (fanotify)"))?;
+        if !sees_all_programs() {
+            let operation = "cannot see which programs open files (CAP_SYS_PTRACE)";
+            return Err(Error::System { operation, cause: Errno::PERM });
+        }
         let marker = files.marker().map_err(failed("cannot watch opens (fanotify)"))?;
         // With fewer, some files are not read ahead, and count as failed.
         let _ = precautions::allow_descriptors(DESCRIPTORS);

@@ -81,7 +81,7 @@ impl Default for Options {
         Self {
             trees: Tree::ALL.to_vec(),
             programs: ALL.iter().map(NamedProgram).collect(),
-            ways: Way::ALL.to_vec(),
+            ways: Way::USUAL.to_vec(),
             pairs: PAIRS,
             all_in_each_pair: false,
             share: 1.0,
@@ -167,9 +167,10 @@ impl Options {
             return false;
         }
         let has_aim = cell.tree.has_aim() && cell.program.0.has_aim();
-        let beside = matches!(way, Some(Way::Stock4M | Way::Mount));
+        let is_another_read_ahead = way.is_some_and(Way::is_another_read_ahead);
+        let beside = is_another_read_ahead || way == Some(Way::Mount);
         // It takes the time of stock: the files of this tree are smaller than the usual read-ahead.
-        let is_known = way == Some(Way::Stock4M) && cell.tree == Tree::Maildir;
+        let is_known = is_another_read_ahead && cell.tree == Tree::Maildir;
         self.all_in_each_pair || (has_aim && !beside) || (pair == 0 && !is_known)
     }
 

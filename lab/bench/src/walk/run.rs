@@ -17,7 +17,6 @@ use crate::timed::Timed;
 use crate::{Error, Result};
 use foreseek_rig::queue::Queue;
 use foreseek_rig::{CgroupParent, Disk, DiskPlan, Interrupt, MemoryGroup, Mounted, Program, mount_memory};
-use foreseek_storage::loop_device::DEFAULT_READ_AHEAD;
 use foreseek_units::Bytes;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -30,8 +29,6 @@ use std::time::{Duration, SystemTime};
 const SPACE: &str = "/var/tmp";
 /// The folder in memory that programs write to.
 const WRITTEN: &str = "written";
-/// The large setting of `read_ahead_kb`.
-const LARGE: Bytes = Bytes::mib(4);
 /// The least memory limit: a program and the server beside it need this much.
 const MEMORY_LEAST: Bytes = Bytes::mib(128);
 /// How long making a file system may take.
@@ -269,7 +266,7 @@ impl<'a> Bench<'a> {
         let synced = written.and_then(|folder| Ok(rustix::fs::syncfs(&folder)?));
         synced.map_err(|error| Error::io("cannot write back", self.folder.path().display(), error))?;
         self.cool()?;
-        self.queue.set_read_ahead(if way == Way::Stock4M { LARGE } else { DEFAULT_READ_AHEAD })?;
+        self.queue.set_read_ahead(way.read_ahead())?;
         let made = self.measure_cold(cell, way);
         // After a failure in the middle of a run they may still be on.
         self.disk.set_delays(false)?;

@@ -10,6 +10,7 @@ use crate::named::by_name;
 use crate::server::Server;
 use crate::{Error, Result};
 use foreseek_rig::Interrupt;
+use foreseek_storage::loop_device::DEFAULT_READ_AHEAD;
 use foreseek_units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -22,11 +23,20 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
-    /// The kernel with its defaults.
+    /// The kernel with its defaults: `read_ahead_kb` at 128.
     Stock,
+    /// `read_ahead_kb` at 512.
+    #[serde(rename = "stock-512k")]
+    Stock512K,
+    /// `read_ahead_kb` at 1024.
+    #[serde(rename = "stock-1m")]
+    Stock1M,
     /// `read_ahead_kb` at 4096.
     #[serde(rename = "stock-4m")]
     Stock4M,
+    /// `read_ahead_kb` at 16384.
+    #[serde(rename = "stock-16m")]
+    Stock16M,
     /// `foreseek warm TREE --then -- PROGRAM`.
     Warm,
     /// `foreseek watch` beside.
@@ -37,12 +47,43 @@ pub enum Way {
 
 impl Way {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Stock, Self::Stock4M, Self::Warm, Self::Watch, Self::Mount];
+    pub const ALL: [Self; 8] = [
+        Self::Stock,
+        Self::Stock512K,
+        Self::Stock1M,
+        Self::Stock4M,
+        Self::Stock16M,
+        Self::Warm,
+        Self::Watch,
+        Self::Mount,
+    ];
+
+    /// Those that are measured if none are named.
+    pub const USUAL: [Self; 5] = [Self::Stock, Self::Stock4M, Self::Warm, Self::Watch, Self::Mount];
+
+    /// The kernel's read-ahead.
+    pub(crate) const fn read_ahead(self) -> Bytes {
+        match self {
+            Self::Stock512K => Bytes::kib(512),
+            Self::Stock1M => Bytes::mib(1),
+            Self::Stock4M => Bytes::mib(4),
+            Self::Stock16M => Bytes::mib(16),
+            Self::Stock | Self::Warm | Self::Watch | Self::Mount => DEFAULT_READ_AHEAD,
+        }
+    }
+
+    /// Whether it differs from stock by the kernel's read-ahead alone.
+    pub(crate) fn is_another_read_ahead(self) -> bool {
+        self.read_ahead() != DEFAULT_READ_AHEAD
+    }
 
     const fn name(self) -> &'static str {
         match self {
             Self::Stock => "stock",
+            Self::Stock512K => "stock-512k",
+            Self::Stock1M => "stock-1m",
             Self::Stock4M => "stock-4m",
+            Self::Stock16M => "stock-16m",
             Self::Warm => "warm",
             Self::Watch => "watch",
             Self::Mount => "mount",
@@ -114,7 +155,9 @@ impl Environment<'_> {
     pub(crate) fn setup(&self, way: Way) -> Result<Standing> {
         let mut command = self.command();
         let (server, root) = match way {
-            Way::Stock | Way::Stock4M | Way::Warm => (None, self.disk),
+            Way::Stock | Way::Stock512K | Way::Stock1M | Way::Stock4M | Way::Stock16M | Way::Warm => {
+                (None, self.disk)
+            }
             Way::Watch => {
                 command.args(["watch", "--foreground", "--profile", self.profile]);
                 self.limit(&mut command);

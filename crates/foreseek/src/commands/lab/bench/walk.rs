@@ -50,7 +50,8 @@ pub(crate) struct WalkArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     programs: Vec<NamedProgram>,
 
-    /// The ways to compare, stock first: stock, stock-4m (read_ahead_kb at 4096), warm, watch, mount [default: all].
+    /// The ways to compare, stock first: stock, stock-512k, stock-1m, stock-4m, stock-16m (read_ahead_kb), warm, watch,
+    /// mount [default: stock,stock-4m,warm,watch,mount].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     ways: Vec<Way>,
 
