@@ -180,27 +180,31 @@ impl Fetches {
         work: &Work<'_>,
         report: &mut Report,
     ) -> Result<()> {
-        // One batch needs no window.
-        let watch = (prepared.pieces.len() > 1).then(|| watch_of(&prepared.tree));
+        let watch = watch_of(&prepared.tree);
         let begun = Instant::now();
         let mut running = start(words, signals, work)?;
         let command = running.id();
         // Its own reads are no reason to hold back.
         let helps = |process| prepared.tree.volumes.iter().for_each(|(_, volume)| volume.disk.helps(process));
         helps(command);
-        let mut follower = watch.map(|watch| follower_of(prepared, watch, command, report));
+        let is_windowed = prepared.pieces.len() > 1;
+        let mut follower = Some(follower_of(prepared, watch, command, report));
         let mut look = |fetches: &mut Self, report: &mut Report| {
             if let Some(follower) = &mut follower {
                 follower.look(&mut fetches.window, fetches.busy);
             }
             fetches.advance(report);
+            if !is_windowed && !fetches.busy {
+                // All of it is fetched.
+                follower = None;
+            }
             if fetches.busy {
                 with_descendants(command).into_iter().for_each(helps);
             }
         };
         let status = wait_for_end(&mut running, signals, &mut || look(self, report))?;
         conclude(status, begun, report);
-        if let Some(follower) = &mut follower {
+        if let Some(follower) = follower.as_mut().filter(|_| is_windowed) {
             follower.look(&mut self.window, self.busy);
             report.used_files = Some(follower.used());
             if follower.overflows() > 0 {
@@ -233,9 +237,12 @@ fn follower_of<'a>(
         bytes_of: &prepared.bytes_of,
         sizes: &prepared.sizes,
         pieces: &prepared.pieces,
+        used: &prepared.used,
     };
     match watch {
         Ok(watch) => Follower::by_closes(read_order, watch),
+        // It matters little for a single batch.
+        Err(_) if prepared.pieces.len() == 1 => Follower::by_account(read_order, command),
         Err(error) => {
             let needs = if rustix::process::geteuid().is_root() {
                 "it needs CAP_SYS_ADMIN"

@@ -14,6 +14,7 @@
 //! residency is not visible to this process the last few are read, which waits for the others.
 
 use crate::addresses::Piece;
+use crate::follow::Used;
 use crate::tree::Tree;
 use crate::trouble::{ReadErrors, is_gone};
 use crate::{Work, parallel};
@@ -51,7 +52,7 @@ const TAIL: usize = 256;
 pub(crate) struct Fetched {
     /// Bytes requested.
     pub(crate) asked: Bytes,
-    /// Bytes requested and not in memory afterwards: evicted, or gone with their file.
+    /// Bytes requested, not used, and not in memory afterwards: evicted, or gone with their file.
     pub(crate) lost: Bytes,
     /// Read errors.
     pub(crate) errors: ReadErrors,
@@ -93,19 +94,25 @@ pub(crate) fn disks_of(volumes: &Volumes) -> Vec<(u16, DeviceNumber)> {
 /// Fetches pieces, which are [in order](in_order), and passes the number of requested bytes to `report`.
 ///
 /// Pages that were evicted before the pass ended (kernels with DAMON reclaim pages that look idle) are
-/// requested once more if they are few. If they are many, memory is short, and more requests would evict other
-/// pages.
+/// requested once more if they are few, but for those of `used` files. If they are many, memory is short, and more
+/// requests would evict other pages.
 pub(crate) fn fetch(
     tree: &Tree,
     pieces: &[Piece],
+    used: &Used,
     work: &Work<'_>,
     report: &(dyn Fn(Bytes) + Sync),
 ) -> Fetched {
     let mut fetched = Fetched { asked: request(tree, pieces, work, report), ..Fetched::default() };
-    let mut evicted = check(tree, pieces, work, &mut fetched);
+    let check_unused = |pieces: &[Piece], fetched: &mut Fetched| {
+        let mut evicted = check(tree, pieces, work, fetched);
+        evicted.retain(|piece| !used.has(piece.file));
+        evicted
+    };
+    let mut evicted = check_unused(pieces, &mut fetched);
     if evicted.len() == 1 || (!evicted.is_empty() && bytes_in(&evicted) <= bytes_in(pieces) / LITTLE) {
         request(tree, &evicted, work, &|_| ());
-        evicted = check(tree, &evicted, work, &mut fetched);
+        evicted = check_unused(&evicted, &mut fetched);
     }
     fetched.lost = bytes_in(&evicted);
     fetched

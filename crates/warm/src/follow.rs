@@ -19,6 +19,7 @@ use foreseek_storage::{HostFd, Residency, ThisProgram};
 use foreseek_units::Bytes;
 use rustc_hash::FxHashMap;
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The most times that events are taken in one look, with some hundred each: more than the kernel queues.
@@ -47,6 +48,28 @@ pub(crate) struct ReadOrder<'a> {
     pub(crate) sizes: &'a [Bytes],
     /// The pieces of each batch, which were not in memory.
     pub(crate) pieces: &'a [Vec<Piece>],
+    /// The files that the program has used.
+    pub(crate) used: &'a Used,
+}
+
+/// The files that a program has used, by their numbers in the tree. Threads share it.
+#[derive(Debug)]
+pub(crate) struct Used(Vec<AtomicBool>);
+
+impl Used {
+    /// None of so many files.
+    pub(crate) fn none_of(files: usize) -> Self {
+        Self((0..files).map(|_| AtomicBool::new(false)).collect())
+    }
+
+    pub(crate) fn has(&self, file: u32) -> bool {
+        self.0[file as usize].load(Ordering::Relaxed)
+    }
+
+    /// Adds a file; returns whether it is new.
+    fn add(&self, file: u32) -> bool {
+        !self.0[file as usize].swap(true, Ordering::Relaxed)
+    }
 }
 
 /// See the module's documentation.
@@ -54,8 +77,7 @@ pub(crate) struct ReadOrder<'a> {
 pub(crate) struct Follower<'a> {
     read_order: ReadOrder<'a>,
     by: Means,
-    /// Whether a file was used, by its number in the tree.
-    used: Vec<bool>,
+    /// The number of used files.
     count: u64,
 }
 
@@ -96,8 +118,7 @@ impl<'a> Follower<'a> {
     }
 
     fn new(read_order: ReadOrder<'a>, by: Means) -> Self {
-        let used = vec![false; read_order.tree.files().len()];
-        Self { read_order, by, used, count: 0 }
+        Self { read_order, by, count: 0 }
     }
 
     /// The number of used files.
@@ -118,9 +139,9 @@ impl<'a> Follower<'a> {
     /// Updates the window with the program's progress. `fetching`: whether a batch is being fetched, which brings pages
     /// into memory that show nothing about the program.
     pub(crate) fn look(&mut self, window: &mut Window, fetching: bool) {
-        let (read_order, used, count) = (&self.read_order, &mut self.used, &mut self.count);
+        let (read_order, count) = (&self.read_order, &mut self.count);
         let mut use_file = |file: u32| {
-            if !std::mem::replace(&mut used[file as usize], true) {
+            if read_order.used.add(file) {
                 *count += 1;
                 window.used(read_order.batch_of[file as usize] as usize, read_order.bytes_of[file as usize]);
             }
@@ -265,6 +286,7 @@ mod tests {
         let pieces = [vec![piece(0)], vec![piece(1), piece(2)]];
         let mut batch_of = vec![1; 3];
         batch_of[order[0] as usize] = 0;
+        let used = Used::none_of(order.len());
         let read_order = ReadOrder {
             tree: &tree,
             order: &order,
@@ -272,6 +294,7 @@ mod tests {
             bytes_of: &[half; 3],
             sizes: &[half * 2; 3],
             pieces: &pieces,
+            used: &used,
         };
         let mut window = Window::new(half * 2, [half, half * 2]);
         window.fetched(0, half);
@@ -320,6 +343,7 @@ mod tests {
         });
         let mut batch_of = vec![1; 2];
         batch_of[order[0] as usize] = 0;
+        let used = Used::none_of(order.len());
         let read_order = ReadOrder {
             tree: &tree,
             order: &order,
@@ -327,6 +351,7 @@ mod tests {
             bytes_of: &[page; 2],
             sizes: &[page; 2],
             pieces: &pieces,
+            used: &used,
         };
         let mut window = Window::new(page * 2, [page, page]);
         window.fetched(0, page);

@@ -18,6 +18,7 @@ use crate::addresses::{Piece, TreeAddresses, cut};
 use crate::command::LOOK;
 use crate::error::Result;
 use crate::fetch::{self, Fetched, bytes_in};
+use crate::follow::Used;
 use crate::halt::Halt;
 use crate::tree::{Limits, Reading, Tree};
 use crate::trouble::{ReadErrors, is_gone};
@@ -312,6 +313,8 @@ pub(crate) struct Prepared {
     /// The pieces of each batch, in order.
     pub(crate) pieces: Vec<Vec<Piece>>,
     pub(crate) window: Window,
+    /// The files that the program has used.
+    pub(crate) used: Used,
 }
 
 fn prepare(
@@ -481,7 +484,8 @@ fn plan(
     report.skipped_bytes = report.wanted_bytes - planned.get();
     report.batches = ranges.len() as u64;
     let window = Window::new(budget, pieces.iter().map(|batch| bytes_in(batch)));
-    Prepared { tree, order, sizes, bytes_of, batch_of, pieces, window }
+    let used = Used::none_of(tree.files().len());
+    Prepared { tree, order, sizes, bytes_of, batch_of, pieces, window, used }
 }
 
 impl Prepared {
@@ -498,6 +502,6 @@ impl Prepared {
                 &format!("reading {} of {}, {rate:.0} MB/s", asked, Bytes(all)),
             );
         };
-        fetch::fetch(&self.tree, &self.pieces[batch], work, &report)
+        fetch::fetch(&self.tree, &self.pieces[batch], &self.used, work, &report)
     }
 }
