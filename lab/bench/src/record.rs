@@ -199,13 +199,14 @@ fn difference(plan: &impl Serialize, other: &impl Serialize) -> Option<String> {
     (!told.is_empty()).then(|| told.join(", "))
 }
 
-/// This machine's name, its kernel and its processors.
+/// This machine's name, its kernel, its processors, and whether idle memory is paged out.
 #[must_use]
 pub fn host() -> String {
     let uname = rustix::system::uname();
     let processors = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+    let idle = if foreseek_rig::pages_out_idle_memory() { ", pages out idle memory (DAMON)" } else { "" };
     format!(
-        "{} {} {}, {processors} processors",
+        "{} {} {}, {processors} processors{idle}",
         uname.sysname().to_string_lossy(),
         uname.release().to_string_lossy(),
         uname.machine().to_string_lossy()

@@ -22,6 +22,6 @@ pub use direct::DirectReader;
 pub use disk::{Disk, DiskPlan, Mounted, extents_of, mount_ext4, mount_memory};
 pub use error::{Error, Result};
 pub use interrupt::{Interrupt, POLL};
-pub use machine::{check_space, missing};
+pub use machine::{check_space, missing, pages_out_idle_memory};
 pub use process::{Program, Running};
 pub use used::{memory_peak, processor_time, waited_time};

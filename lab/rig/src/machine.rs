@@ -3,7 +3,7 @@
 use crate::{Error, Result};
 use foreseek_server::{Client, Health, Kind, ServerFolder};
 use foreseek_units::Bytes;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What is missing here for comparisons on a real block device, each with its remedy; empty where nothing
 /// is.
@@ -27,6 +27,31 @@ pub fn missing() -> Vec<String> {
     missing
 }
 
+/// Whether the kernel pages out memory that looks idle while there is enough of it (a scheme of DAMON): it evicts some of
+/// what was read ahead.
+#[must_use]
+pub fn pages_out_idle_memory() -> bool {
+    pages_out_within(Path::new("/sys"))
+}
+
+fn pages_out_within(sys: &Path) -> bool {
+    let says =
+        |file: &Path, value: &str| std::fs::read_to_string(file).is_ok_and(|text| text.trim() == value);
+    let folders_in = |folder: &Path| {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect::<Vec<PathBuf>>()
+    };
+    let pages_out = |context: &PathBuf| {
+        folders_in(&context.join("schemes")).iter().any(|scheme| says(&scheme.join("action"), "pageout"))
+    };
+    let runs = |monitor: &PathBuf| says(&monitor.join("state"), "on");
+    let monitors = folders_in(&sys.join("kernel/mm/damon/admin/kdamonds")).into_iter().filter(runs);
+    says(&sys.join("module/damon_reclaim/parameters/enabled"), "Y")
+        || monitors
+            .flat_map(|monitor| folders_in(&monitor.join("contexts")))
+            .any(|context| pages_out(&context))
+}
+
 /// Checks that a folder's file system has this much space.
 ///
 /// # Errors
@@ -44,6 +69,27 @@ pub fn check_space(folder: &Path, needed: Bytes) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_scheme_that_pages_out_is_seen_while_its_monitor_runs() {
+        let sys = tempfile::tempdir().expect("a folder");
+        assert!(!pages_out_within(sys.path()));
+        let monitor = sys.path().join("kernel/mm/damon/admin/kdamonds/1");
+        let scheme = monitor.join("contexts/0/schemes/0");
+        std::fs::create_dir_all(&scheme).expect("made");
+        for (state, action, expected) in
+            [("off", "pageout", false), ("on", "stat", false), ("on", "pageout", true)]
+        {
+            std::fs::write(monitor.join("state"), format!("{state}\n")).expect("written");
+            std::fs::write(scheme.join("action"), format!("{action}\n")).expect("written");
+            assert_eq!(pages_out_within(sys.path()), expected, "{state} {action}");
+        }
+        std::fs::write(monitor.join("state"), "off\n").expect("written");
+        let module = sys.path().join("module/damon_reclaim/parameters");
+        std::fs::create_dir_all(&module).expect("made");
+        std::fs::write(module.join("enabled"), "Y\n").expect("written");
+        assert!(pages_out_within(sys.path()));
+    }
 
     #[test]
     fn too_little_room_is_told_with_what_there_is() {
