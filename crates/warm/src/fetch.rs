@@ -52,6 +52,8 @@ const TAIL: usize = 256;
 pub(crate) struct Fetched {
     /// Bytes requested.
     pub(crate) asked: Bytes,
+    /// Bytes requested once more, since they were evicted.
+    pub(crate) again: Bytes,
     /// Bytes requested, not used, and not in memory afterwards: evicted, or gone with their file.
     pub(crate) lost: Bytes,
     /// Read errors.
@@ -111,7 +113,7 @@ pub(crate) fn fetch(
     };
     let mut evicted = check_unused(pieces, &mut fetched);
     if evicted.len() == 1 || (!evicted.is_empty() && bytes_in(&evicted) <= bytes_in(pieces) / LITTLE) {
-        request(tree, &evicted, work, &|_| ());
+        fetched.again = request(tree, &evicted, work, &|_| ());
         evicted = check_unused(&evicted, &mut fetched);
     }
     fetched.lost = bytes_in(&evicted);

@@ -104,6 +104,8 @@ pub struct Report {
     pub wanted_bytes: u64,
     /// Bytes fetched: advice was given for them.
     pub fetched_bytes: u64,
+    /// Bytes fetched once more, since they were evicted before use.
+    pub fetched_again_bytes: u64,
     /// Bytes fetched and evicted before use, or gone.
     pub evicted_bytes: u64,
     /// Bytes skipped: beyond a file's part of memory, or not needed in time. Without a program: beyond the share of memory.
@@ -434,6 +436,7 @@ fn report_places(places: &TreeAddresses, report: &mut Report) {
 
 pub(crate) fn report_fetched(fetched: Fetched, report: &mut Report) {
     report.fetched_bytes += fetched.asked.get();
+    report.fetched_again_bytes += fetched.again.get();
     report.evicted_bytes += fetched.lost.get();
     report_errors(fetched.errors, report);
 }

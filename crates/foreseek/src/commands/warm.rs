@@ -197,6 +197,9 @@ fn table(report: &Report) -> String {
         };
         row("skipped", format!("{}, {why}", bytes(report.skipped_bytes)));
     }
+    if report.fetched_again_bytes > 0 {
+        row("read again", format!("{}, evicted before use", bytes(report.fetched_again_bytes)));
+    }
     if report.evicted_bytes > 0 {
         row("evicted", format!("{} before use, or gone", bytes(report.evicted_bytes)));
     }

@@ -21,6 +21,9 @@ pub(crate) struct On {
 pub(crate) struct SideCosts {
     /// What the kernel evicted meanwhile, at most as much as was read ahead: others lost that much at most.
     pub(crate) reclaimed_bytes: u64,
+    /// What `warm` had to fetch once more, since it was evicted before use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fetched_again_bytes: Option<u64>,
     /// Processor time of Foreseek, without that of the program.
     pub(crate) processor_seconds: f64,
     /// How often a file system was asked where a file lies.
@@ -33,6 +36,7 @@ impl SideCosts {
         let reclaimed = told.get("counted").unwrap_or(told).get("reclaimed_bytes")?;
         Some(Self {
             reclaimed_bytes: reclaimed.as_u64()?,
+            fetched_again_bytes: told.get("fetched_again_bytes").and_then(Value::as_u64),
             processor_seconds: told.get("processor_seconds")?.as_f64()?,
             fiemap_calls: told.get("fiemap_calls")?.as_u64()?,
         })
@@ -42,6 +46,7 @@ impl SideCosts {
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             reclaimed_bytes: self.reclaimed_bytes.saturating_sub(earlier.reclaimed_bytes),
+            fetched_again_bytes: self.fetched_again_bytes,
             processor_seconds: (self.processor_seconds - earlier.processor_seconds).max(0.0),
             fiemap_calls: self.fiemap_calls.saturating_sub(earlier.fiemap_calls),
         }
@@ -52,6 +57,11 @@ impl SideCosts {
         let count = all.len() as u64;
         (count > 0).then(|| Self {
             reclaimed_bytes: all.iter().map(|costs| costs.reclaimed_bytes).sum::<u64>() / count,
+            fetched_again_bytes: all
+                .iter()
+                .map(|costs| costs.fetched_again_bytes)
+                .sum::<Option<u64>>()
+                .map(|sum| sum / count),
             processor_seconds: all.iter().map(|costs| costs.processor_seconds).sum::<f64>() / count as f64,
             fiemap_calls: all.iter().map(|costs| costs.fiemap_calls).sum::<u64>() / count,
         })
@@ -91,15 +101,19 @@ mod tests {
 
     #[test]
     fn side_costs_are_found_where_watch_and_warm_tell_them() {
-        let warm = json!({"reclaimed_bytes": 4096, "processor_seconds": 0.5, "fiemap_calls": 7, "files": 3});
+        let warm = json!({"reclaimed_bytes": 4096, "processor_seconds": 0.5, "fiemap_calls": 7, "fetched_again_bytes": 9});
         let watch =
             json!({"counted": {"reclaimed_bytes": 8192}, "processor_seconds": 0.75, "fiemap_calls": 10});
         let [warm, watch] = [warm, watch].map(|told| SideCosts::of(&told).expect("told"));
-        assert_eq!(warm, SideCosts { reclaimed_bytes: 4096, processor_seconds: 0.5, fiemap_calls: 7 });
-        let more = SideCosts { reclaimed_bytes: 4096, processor_seconds: 0.25, fiemap_calls: 3 };
-        assert_eq!(watch.since(warm), more);
-        let mean = SideCosts { reclaimed_bytes: 6144, processor_seconds: 0.625, fiemap_calls: 8 };
-        assert_eq!(SideCosts::mean(&[warm, watch]), Some(mean));
+        let costs = |reclaimed_bytes, fetched_again_bytes, processor_seconds, fiemap_calls| SideCosts {
+            reclaimed_bytes,
+            fetched_again_bytes,
+            processor_seconds,
+            fiemap_calls,
+        };
+        assert_eq!(warm, costs(4096, Some(9), 0.5, 7));
+        assert_eq!(watch.since(warm), costs(4096, None, 0.25, 3));
+        assert_eq!(SideCosts::mean(&[warm, watch]), Some(costs(6144, None, 0.625, 8)));
         assert_eq!((SideCosts::mean(&[]), SideCosts::of(&json!({"files": 3}))), (None, None));
     }
 }
