@@ -198,7 +198,7 @@ fn the_inodes_of_a_listing_are_read_in_their_order() {
         let distance = below.seek_distance(|| {
             let entries =
                 fs::read_dir(root.join("many")).expect("opened").map(|entry| entry.expect("listed"));
-            assert_eq!(entries.map(|entry| entry.metadata().expect("there")).count(), FILES);
+            assert_eq!(entries.filter(|entry| entry.metadata().is_ok()).count(), FILES);
         });
         below.set(&["--delays", "off"]);
         distance

@@ -531,7 +531,7 @@ fn other_processes_of_this_program_are_not_the_command() {
     fill(&setup.tree, 1000);
     setup.cold();
     let program = env!("CARGO_BIN_EXE_foreseek");
-    let script = r#""$0" warm --quiet "$1" > /dev/null && cat "$1"/d1/* > /dev/null"#;
+    let script = r#""$0" warm --quiet "$1" --then -- sleep 1 > /dev/null && cat "$1"/d1/* > /dev/null"#;
     let mut command = Command::new(program);
     command.args(["warm", &tree, "--memory", "8M", "--format", "json", "--then", "--"]);
     let warmed = setup.lab.run(command.args(["sh", "-c", script, program, &tree]));

@@ -19,7 +19,7 @@ use crate::SharedDisk;
 use crate::ext4::{Geometry, SUPERBLOCK};
 use crate::volume::Volume;
 use foreseek_storage::{HostFd, Residency, cachestat};
-use foreseek_units::{ByteOffset, ByteSpan, Bytes, PageIndex, PageSpan, Pages, Sectors, Span};
+use foreseek_units::{ByteOffset, ByteSpan, Bytes, PageSpan, Pages, Sectors, Span};
 use rustc_hash::FxHashMap;
 use rustix::io::Errno;
 use std::fs::File;
@@ -172,15 +172,18 @@ impl<K: Copy + Eq + Hash> Metadata<K> {
         }
     }
 
-    /// Waits until all blocks of a pass have arrived, and returns what is not in memory. Without a pass, and where
-    /// residency is not visible, nothing is known to be missing.
-    pub fn check(&mut self) -> Missing {
+    /// Ends a pass: waits until all blocks have arrived, requests those that were evicted once more, and returns what is not
+    /// in memory then. Without a pass, and where residency is not visible, nothing is known to be missing.
+    pub fn check(&mut self, is_stopped: &dyn Fn() -> bool) -> Missing {
         self.wait();
         let mut missing = Missing::default();
         for reader in self.readers.values_mut().flatten() {
-            for piece in reader.pass.iter_mut().flat_map(std::mem::take).collect::<Vec<_>>() {
-                reader.check(piece, &mut missing);
-            }
+            let requested = reader.pass.take().unwrap_or_default();
+            let evicted = reader.evicted_of(&requested, is_stopped, &mut missing.unread);
+            evicted.iter().for_each(|piece| reader.ask(*piece));
+            reader.wait();
+            let evicted = reader.evicted_of(&evicted, is_stopped, &mut missing.unread);
+            missing.evicted += evicted.iter().map(|piece| piece.bytes().len()).sum::<Bytes>();
         }
         missing
     }
@@ -265,22 +268,38 @@ impl Reader {
         }
     }
 
-    /// Adds the pages of a piece that are not in memory.
-    fn check(&self, piece: PageSpan, missing: &mut Missing) {
-        let Some(fd) = self.fd() else { return };
+    /// The evicted parts of requested pieces. Adds the pages that cannot be read.
+    fn evicted_of(
+        &self,
+        pieces: &[PageSpan],
+        is_stopped: &dyn Fn() -> bool,
+        unread: &mut Vec<(PathBuf, ByteOffset, Errno)>,
+    ) -> Vec<PageSpan> {
+        let mut evicted: Vec<PageSpan> = Vec::new();
+        let Some(fd) = self.fd() else { return evicted };
         let mut arrived = Vec::new();
-        if !Residency::Mincore.runs(fd, piece, &mut arrived) {
-            return;
-        }
-        let is_missing = |page: &PageIndex| !arrived.iter().any(|run| run.contains(*page));
-        for page in piece.iter().filter(is_missing) {
-            if cachestat(fd, PageSpan::at(page, Pages(1))) == Ok(Pages::ZERO) {
-                missing.evicted += Pages(1).bytes();
-            } else if let Err(cause) = fd.read_at(&mut [0], page.offset()) {
-                // Its read has failed, maybe with a neighbour's; now it alone was read.
-                missing.unread.push((self.node.clone(), page.offset(), cause));
+        for piece in pieces {
+            arrived.clear();
+            if !Residency::Mincore.runs(fd, *piece, &mut arrived) {
+                continue;
+            }
+            for page in piece.iter().filter(|page| !arrived.iter().any(|run| run.contains(*page))) {
+                if is_stopped() {
+                    return evicted;
+                }
+                let page_alone = PageSpan::at(page, Pages(1));
+                if cachestat(fd, page_alone) != Ok(Pages::ZERO) {
+                    // Its read has failed, maybe with a neighbour's; now it alone is read.
+                    let read = fd.read_at(&mut [0], page.offset());
+                    unread.extend(read.err().map(|cause| (self.node.clone(), page.offset(), cause)));
+                } else if let Some(last) = evicted.last_mut().filter(|last| last.end == page) {
+                    last.end = page_alone.end;
+                } else {
+                    evicted.push(page_alone);
+                }
             }
         }
+        evicted
     }
 }
 
@@ -300,6 +319,7 @@ fn merged(mut blocks: Vec<ByteSpan>) -> Vec<PageSpan> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use foreseek_units::PageIndex;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 

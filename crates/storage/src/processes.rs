@@ -136,6 +136,13 @@ pub fn user_of(process: u32) -> Option<u32> {
     field(&status, "Uid:")?.split_ascii_whitespace().next()?.parse().ok()
 }
 
+/// The name of a process (`comm`); `None` if it is gone. It waits for nobody, whatever the process does.
+#[must_use]
+pub fn name_of(process: u32) -> Option<Vec<u8>> {
+    let name = small_file::read_bytes(Path::new(&format!("/proc/{process}/comm"))).ok()?;
+    Some(name.trim_ascii_end().to_vec())
+}
+
 /// The text of `status` in the folder of a process or thread. Its name may have any bytes, but no line of its own.
 fn status(folder: &Path) -> Option<String> {
     let bytes = small_file::read_bytes(&folder.join("status")).ok()?;

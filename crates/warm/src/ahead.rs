@@ -180,15 +180,17 @@ impl Fetches {
         work: &Work<'_>,
         report: &mut Report,
     ) -> Result<()> {
+        let is_windowed = prepared.pieces.len() > 1;
+        // One batch needs no window. What is used of it is not read again, but nothing is opened to know that.
         let watch = watch_of(&prepared.tree);
+        let is_followed = is_windowed || watch.as_ref().is_ok_and(|watch| !watch.opens_files());
         let begun = Instant::now();
         let mut running = start(words, signals, work)?;
         let command = running.id();
         // Its own reads are no reason to hold back.
         let helps = |process| prepared.tree.volumes.iter().for_each(|(_, volume)| volume.disk.helps(process));
         helps(command);
-        let is_windowed = prepared.pieces.len() > 1;
-        let mut follower = Some(follower_of(prepared, watch, command, report));
+        let mut follower = is_followed.then(|| follower_of(prepared, watch, command, report));
         let mut look = |fetches: &mut Self, report: &mut Report| {
             if let Some(follower) = &mut follower {
                 follower.look(&mut fetches.window, fetches.busy);
@@ -241,8 +243,6 @@ fn follower_of<'a>(
     };
     match watch {
         Ok(watch) => Follower::by_closes(read_order, watch),
-        // It matters little for a single batch.
-        Err(_) if prepared.pieces.len() == 1 => Follower::by_account(read_order, command),
         Err(error) => {
             let needs = if rustix::process::geteuid().is_root() {
                 "it needs CAP_SYS_ADMIN"

@@ -21,6 +21,7 @@ use crate::{Work, parallel};
 use foreseek_places::{DiskPosition, Requests, SharedDisk, Stop, Volumes, c_look};
 use foreseek_storage::{DeviceNumber, HostFd, Residency};
 use foreseek_units::{ByteOffset, Bytes, PageIndex, Pages, Span};
+use rustc_hash::FxHashSet;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -201,13 +202,16 @@ fn check(tree: &Tree, pieces: &[Piece], work: &Work<'_>, fetched: &mut Fetched) 
     let mut unknown: Vec<Piece> = Vec::new();
     let mut evicted: Vec<Piece> = Vec::new();
     let mut failed: Vec<(Piece, Errno)> = Vec::new();
+    let mut unopened: FxHashSet<u32> = FxHashSet::default();
     let states = parallel::map(pieces, work.stop, |piece| state_of(tree, piece));
     for (piece, state) in pieces.iter().zip(states) {
         match state {
             State::Unknown => unknown.push(*piece),
             State::InFlight(_) => pending.push(*piece),
             State::Evicted => evicted.push(*piece),
-            State::Failed(cause) => failed.push((*piece, cause)),
+            // Once for all pieces of a file.
+            State::Failed(cause) if unopened.insert(piece.file) => failed.push((*piece, cause)),
+            State::Failed(_) => {}
             State::Resident => {}
         }
     }

@@ -1,7 +1,8 @@
 //! The progress of the program that reads a tree.
 //!
-//! *As root* by fanotify: files that programs close, in any order. A closed file counts as used, unless a process of
-//! this program closed it: a watcher reads ahead of the command as well.
+//! *As root* by fanotify: files that programs close, in any order. A closed file counts as used, unless a process with
+//! the name of this program closed it: a watcher reads ahead of the command as well. Limit: one that has ended before its
+//! first event is read counts.
 //! *Otherwise* by the command's own count of bytes read (`rchar` of `/proc/PID/io`, with its descendants),
 //! taken as a position in the expected order of reading. If that count does not grow (a program that maps its
 //! files), residency is checked: a batch that was not fetched and has pages in memory that were not there before has
@@ -15,15 +16,17 @@ use crate::addresses::Piece;
 use crate::tree::Tree;
 use crate::window::Window;
 use foreseek_storage::fanotify::CloseWatch;
-use foreseek_storage::{HostFd, Residency, ThisProgram};
+use foreseek_storage::{HostFd, Residency, name_of};
 use foreseek_units::Bytes;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The most times that events are taken in one look, with some hundred each: more than the kernel queues.
-const ROUNDS: usize = 256;
+/// The most times that events are taken in one look, with 64 or more each: twice what the kernel queues.
+const ROUNDS: usize = 512;
+/// The name of this program's processes, whatever its file is called.
+const PROGRAM: &[u8] = b"foreseek";
 /// How long the count of bytes read may stay the same before residency is checked.
 const STILL: Duration = Duration::from_millis(500);
 
@@ -48,11 +51,40 @@ pub(crate) struct ReadOrder<'a> {
     pub(crate) sizes: &'a [Bytes],
     /// The pieces of each batch, which were not in memory.
     pub(crate) pieces: &'a [Vec<Piece>],
-    /// The files that the program has used.
+    /// The files that programs were seen to close.
     pub(crate) used: &'a Used,
 }
 
-/// The files that a program has used, by their numbers in the tree. Threads share it.
+/// Processes with the name of this program.
+#[derive(Debug, Default)]
+struct OwnProcesses {
+    /// Those that were seen: one that has ended has events in the queue.
+    seen: FxHashSet<u32>,
+    /// Which were looked up since [`Self::forget`].
+    known: FxHashMap<u32, bool>,
+}
+
+impl OwnProcesses {
+    fn has(&mut self, process: u32) -> bool {
+        let seen = &mut self.seen;
+        *self.known.entry(process).or_insert_with(|| {
+            let name = name_of(process);
+            match name.as_deref() {
+                Some(name) if name == PROGRAM || process == std::process::id() => seen.insert(process),
+                Some(_) => seen.remove(&process),
+                None => false,
+            };
+            seen.contains(&process)
+        })
+    }
+
+    /// From now on they are looked up anew: the number of a process may be another one's.
+    fn forget(&mut self) {
+        self.known.clear();
+    }
+}
+
+/// The files that programs were seen to close, by their numbers in the tree. Threads share it.
 #[derive(Debug)]
 pub(crate) struct Used(Vec<AtomicBool>);
 
@@ -87,7 +119,7 @@ enum Means {
         watch: CloseWatch,
         /// The files by volume and inode.
         sorted: Vec<u32>,
-        program: ThisProgram,
+        own: OwnProcesses,
     },
     Account {
         process: u32,
@@ -107,7 +139,7 @@ impl<'a> Follower<'a> {
         let files = read_order.tree.files();
         let mut sorted: Vec<u32> = (0..files.len() as u32).collect();
         sorted.sort_unstable_by_key(|index| (files[*index as usize].volume, files[*index as usize].inode));
-        Self::new(read_order, Means::Closes { watch, sorted, program: ThisProgram::of_this_process() })
+        Self::new(read_order, Means::Closes { watch, sorted, own: OwnProcesses::default() })
     }
 
     /// A follower by the read count of a process and its descendants.
@@ -141,16 +173,13 @@ impl<'a> Follower<'a> {
     pub(crate) fn look(&mut self, window: &mut Window, fetching: bool) {
         let (read_order, count) = (&self.read_order, &mut self.count);
         let mut use_file = |file: u32| {
-            if read_order.used.add(file) {
-                *count += 1;
-                window.used(read_order.batch_of[file as usize] as usize, read_order.bytes_of[file as usize]);
-            }
+            *count += 1;
+            window.used(read_order.batch_of[file as usize] as usize, read_order.bytes_of[file as usize]);
         };
         match &mut self.by {
-            Means::Closes { watch, sorted, program } => {
+            Means::Closes { watch, sorted, own } => {
                 let files = read_order.tree.files();
-                // The number of a process may be another one's by the next look.
-                let mut is_own: FxHashMap<u32, bool> = FxHashMap::default();
+                own.forget();
                 let mut take = || {
                     watch.take(|closed| {
                         let Some(volume) = read_order.tree.volumes.find(closed.device) else { return };
@@ -160,11 +189,10 @@ impl<'a> Follower<'a> {
                             .iter()
                             .take_while(|index| key(index) == (volume, closed.inode))
                             .peekable();
-                        let process = closed.process;
-                        if links.peek().is_some()
-                            && !*is_own.entry(process).or_insert_with(|| program.is_run_by(process))
-                        {
-                            links.for_each(|index| use_file(*index));
+                        if links.peek().is_some() && !own.has(closed.process) {
+                            links
+                                .filter(|index| read_order.used.add(**index))
+                                .for_each(|index| use_file(*index));
                         }
                     })
                 };

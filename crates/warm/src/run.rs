@@ -119,7 +119,7 @@ pub struct Report {
     /// Batches into which the contents were cut. Those that the program had passed over, or did not need, were not
     /// fetched.
     pub batches: u64,
-    /// Files and directories that could not be read.
+    /// Files and directories that could not be read, and pages of inodes and directories on the block device.
     pub unreadable: u64,
     /// Seconds for listing, with the fetches of inodes.
     pub list_seconds: f64,
@@ -315,7 +315,7 @@ pub(crate) struct Prepared {
     /// The pieces of each batch, in order.
     pub(crate) pieces: Vec<Vec<Piece>>,
     pub(crate) window: Window,
-    /// The files that the program has used.
+    /// The files that programs were seen to close.
     pub(crate) used: Used,
 }
 
@@ -358,7 +358,9 @@ fn prepare(
     errors.absorb(std::mem::take(&mut places.errors));
     report_errors(errors, report);
     report_places(&places, report);
-    // Inodes and directories wait to be used as well.
+    // The listing has taken memory. Inodes and directories wait to be used as well.
+    let budget = budget.min(budget_of(options));
+    report.window_bytes = budget.get();
     let mut prepared = plan(tree, order, places, budget - metadata.bytes, options, report);
     if options.command.is_none()
         && let Some(all) = prepared.window.next()
@@ -381,7 +383,7 @@ fn fetch_metadata(
     prefetched: bool,
     work: &Work<'_>,
 ) -> Result<Bytes> {
-    let missing = metadata.check();
+    let missing = metadata.check(&|| work.is_stopped());
     for (device, place, cause) in missing.unread {
         let place = format!("{} at offset {}", device.display(), place.get());
         tree.errors.add("read", place.as_bytes(), cause);

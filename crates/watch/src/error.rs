@@ -17,6 +17,11 @@ pub enum Error {
         /// The kernel's reason.
         cause: Errno,
     },
+    /// The kernel does not show the programs of other users.
+    #[error(
+        "cannot see which programs open files: this needs CAP_SYS_PTRACE, which root has outside of containers"
+    )]
+    Blind,
     /// A given path cannot be examined.
     #[error("cannot watch {}: {cause}", .path.display())]
     Path {

@@ -25,7 +25,7 @@
 //! process, nothing is known of them either.
 
 use crate::aside::Aside;
-use foreseek_storage::{Credentials, DeviceNumber, ThisProgram, user_of};
+use foreseek_storage::{Credentials, DeviceNumber, name_of, user_of};
 use foreseek_walks::share_left;
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -33,9 +33,11 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags, getxat
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -56,8 +58,12 @@ const DESCRIPTORS: usize = 1024;
 const SEARCH: Duration = Duration::from_millis(20);
 /// How much of the description of a descriptor is read: position and flags come first, and locks may follow.
 const DESCRIPTION: usize = 4096;
+/// The name of this program.
+const PROGRAM: &str = "foreseek";
 /// The attribute with the capabilities of a program file.
 const FILE_CAPABILITIES: &str = "security.capability";
+/// What the kernel adds to the name of a program file that is gone.
+const REPLACED: &[u8] = b" (deleted)";
 
 #[derive(Clone, Debug)]
 enum Known {
@@ -100,7 +106,7 @@ pub(crate) struct Opener {
 #[derive(Debug)]
 pub(crate) struct Processes {
     own: u32,
-    program: ThisProgram,
+    program: Option<PathBuf>,
     known: FxHashMap<u32, Known>,
     /// All credentials that are stored anywhere, equal ones once.
     sets: FxHashSet<Arc<Credentials>>,
@@ -117,7 +123,7 @@ impl Default for Processes {
     fn default() -> Self {
         Self {
             own: std::process::id(),
-            program: ThisProgram::of_this_process(),
+            program: std::fs::read_link("/proc/self/exe").ok(),
             known: FxHashMap::default(),
             sets: FxHashSet::default(),
             is_short: false,
@@ -226,9 +232,7 @@ impl Processes {
             Some(Known::Counts(known)) => std::mem::replace(&mut known.is_named, true),
             _ => true,
         };
-        let name = || std::fs::read(format!("/proc/{process}/comm")).ok();
-        let name = if is_named { None } else { name() };
-        Opener { credentials, name: name.map(|name| name.trim_ascii_end().to_vec()) }
+        Opener { credentials, name: if is_named { None } else { name_of(process) } }
     }
 
     /// Whether the events of a process count: an open by this program is no use of a file.
@@ -250,9 +254,15 @@ impl Processes {
     /// Whether a process with this program file is of this program or of the kernel, which has none.
     fn is_ignored(&self, program: std::io::Result<PathBuf>) -> bool {
         match program {
-            Ok(file) => self.program.is(&file),
+            Ok(program) => self.is_own_program(program.as_os_str().as_bytes()),
             Err(error) => error.kind() == ErrorKind::NotFound,
         }
+    }
+
+    /// Whether a program file is this program, or was until it was replaced.
+    fn is_own_program(&self, program: &[u8]) -> bool {
+        let program = Path::new(OsStr::from_bytes(program.strip_suffix(REPLACED).unwrap_or(program)));
+        self.program.as_deref() == Some(program) || program.file_name().is_some_and(|name| name == PROGRAM)
     }
 
     /// Stores equal credentials once; `None` if there is no room for others.
@@ -386,8 +396,9 @@ mod tests {
     use rustix::fs::{StatVfsMountFlags, XattrFlags, setxattr};
     use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
     use rustix::process::Pid;
-    use std::ffi::{CString, OsStr};
+    use std::ffi::CString;
     use std::os::fd::AsRawFd;
+    use std::os::unix::ffi::OsStringExt;
     use std::process::Command;
 
     fn fd_of(process: u32) -> OwnedFd {
@@ -693,10 +704,28 @@ mod tests {
         assert!(processes.opener(own, Some(fd_of(own)), now).is_none());
         assert!(!processes.counts(own, now));
         // Its number may be another program's later.
-        processes.program = ThisProgram::default();
+        processes.program = None;
         assert!(processes.counts(own, now + FRESH));
         assert!(processes.opener(own, Some(fd_of(own)), now + FRESH).is_some());
         assert!(processes.counts(own, now + FRESH));
+    }
+
+    #[test]
+    fn a_program_file_that_was_replaced_is_this_program_still() {
+        let mut processes = Processes::default();
+        let own = processes.program.clone().expect("it has one").into_os_string().into_vec();
+        for (program, is_own) in [
+            (&own[..], true),
+            (&[&own[..], b" (deleted)"].concat(), true),
+            (b"/usr/bin/foreseek", true),
+            (b"/usr/bin/foreseek (deleted)", true),
+            (b"/usr/bin/foreseek-not (deleted)", false),
+            (b"/foreseek/tar", false),
+        ] {
+            assert_eq!(processes.is_own_program(program), is_own, "{}", program.escape_ascii());
+        }
+        processes.program = None;
+        assert!(!processes.is_own_program(&own));
     }
 
     #[test]

@@ -74,8 +74,7 @@ impl Watcher {
         let files = Group::of_files().map_err(failed("cannot watch opens (fanotify)"))?;
         let all_files = Group::of_all_files().map_err(failed("cannot watch opens (fanotify)"))?;
         if !sees_all_programs() {
-            let operation = "cannot see which programs open files (CAP_SYS_PTRACE)";
-            return Err(Error::System { operation, cause: Errno::PERM });
+            return Err(Error::Blind);
         }
         let marker = files.marker().map_err(failed("cannot watch opens (fanotify)"))?;
         // With fewer, some files are not read ahead, and count as failed.

@@ -23,8 +23,6 @@ const BY_HANDLE: usize = 32 * 1024;
 /// The same by descriptor: 64 events, and as many open descriptors.
 const BY_DESCRIPTOR: usize = 64 * super::events::METADATA;
 
-const CLOSE: u64 = libc::FAN_CLOSE_NOWRITE | libc::FAN_CLOSE_WRITE;
-
 /// A file that a process closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed {
@@ -43,7 +41,9 @@ pub struct CloseWatch {
     by_descriptor: OwnedFd,
     /// The file systems of the first group.
     file_systems: Vec<(FileSystemId, DeviceNumber)>,
-    /// How often a queue overflowed.
+    /// Whether the second group has any.
+    opens_files: bool,
+    /// How often a queue overflowed, or a file could not be opened for its event.
     overflows: u64,
 }
 
@@ -57,7 +57,7 @@ impl CloseWatch {
         // Users without privileges may have a group by handle, but no mark on a file system.
         let by_descriptor = init(0, opens)?;
         let by_handle = init(libc::FAN_REPORT_FID, libc::O_RDONLY)?;
-        Ok(Self { by_handle, by_descriptor, file_systems: Vec::new(), overflows: 0 })
+        Ok(Self { by_handle, by_descriptor, file_systems: Vec::new(), opens_files: false, overflows: 0 })
     }
 
     /// Watches the files of the file system of a directory. `handles`: whether its file handles show inode numbers.
@@ -75,12 +75,19 @@ impl CloseWatch {
         if handles
             && !is_taken
             && FileHandle::of(directory).is_ok_and(shows)
-            && mark(&self.by_handle, on, CLOSE, directory).is_ok()
+            && mark(&self.by_handle, on, libc::FAN_CLOSE, directory).is_ok()
         {
             self.file_systems.push((id, device));
             return Ok(());
         }
-        mark(&self.by_descriptor, on, CLOSE, directory)
+        self.opens_files = true;
+        mark(&self.by_descriptor, on, libc::FAN_CLOSE, directory)
+    }
+
+    /// Whether files of a watched file system are opened for events.
+    #[must_use]
+    pub fn opens_files(&self) -> bool {
+        self.opens_files
     }
 
     /// Reads the queued closes, without waiting. Returns whether there may be more.
@@ -90,7 +97,15 @@ impl CloseWatch {
         let mut buffer = [0u8; BY_HANDLE];
         let mut more = false;
         for (group, size) in [(&self.by_handle, BY_HANDLE), (&self.by_descriptor, BY_DESCRIPTOR)] {
-            let Ok(read) = rustix::io::read(group, &mut buffer[..size]) else { continue };
+            let read = match rustix::io::read(group, &mut buffer[..size]) {
+                Ok(read) => read,
+                Err(Errno::AGAIN) => continue,
+                Err(_) => {
+                    // The kernel drops an event whose file cannot be opened.
+                    (overflows, more) = (overflows + 1, true);
+                    continue;
+                }
+            };
             more |= read > 0;
             for event in Events::of(&buffer[..read.min(size)]) {
                 overflows += u64::from(event.overflow);
@@ -110,7 +125,7 @@ impl CloseWatch {
         more
     }
 
-    /// How often a queue overflowed.
+    /// How often a queue overflowed, or a file could not be opened for its event.
     #[must_use]
     pub fn overflows(&self) -> u64 {
         self.overflows
