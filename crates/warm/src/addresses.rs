@@ -42,6 +42,12 @@ pub struct Piece {
 }
 
 impl Piece {
+    /// A part of it.
+    pub(crate) fn part(&self, pages: PageSpan) -> Self {
+        let lba = self.lba.map(|lba| lba + (pages.start - self.pages.start).sectors());
+        Self { pages, lba, ..*self }
+    }
+
     /// Its bytes.
     pub(crate) fn bytes(&self) -> Bytes {
         self.pages.len().bytes()
@@ -59,8 +65,7 @@ pub(crate) fn cut(pieces: &[Piece], most: Bytes) -> Vec<Piece> {
             left -= pages.len();
             while !pages.is_empty() {
                 let (part, rest) = pages.split(pages.start + PIECE);
-                let lba = piece.lba.map(|lba| lba + (part.start - piece.pages.start).sectors());
-                taken.push(Piece { pages: part, lba, ..*piece });
+                taken.push(piece.part(part));
                 pages = rest;
             }
         }

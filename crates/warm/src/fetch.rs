@@ -18,9 +18,9 @@ use crate::follow::Used;
 use crate::tree::Tree;
 use crate::trouble::{ReadErrors, is_gone};
 use crate::{Work, parallel};
-use foreseek_places::{DiskPosition, Requests, SharedDisk, Stop, Volumes, c_look};
+use foreseek_places::{DiskPosition, Requests, SharedDisk, Stop, Volumes, c_look, missing};
 use foreseek_storage::{DeviceNumber, HostFd, Residency};
-use foreseek_units::{ByteOffset, Bytes, PageIndex, Pages, Span};
+use foreseek_units::{ByteOffset, Bytes, PageIndex, PageSpan, Span};
 use rustc_hash::FxHashSet;
 use rustix::fs::Stat;
 use rustix::io::Errno;
@@ -41,8 +41,11 @@ const DESCRIPTORS_SHARE: u64 = 4;
 /// a time than the disk's queue holds.
 const WAITS: usize = 128;
 
-/// Up to one in so many bytes may be requested a second time, or a single piece.
+/// Up to one in so many bytes may be requested again, or a single run of pages.
 const LITTLE: u64 = 16;
+
+/// How often evicted pieces are requested again: what was evicted meanwhile is found the next time.
+const AGAIN: usize = 4;
 
 /// The pieces that are waited for at the end if residency is not visible: twice the requests that a disk's
 /// queue holds.
@@ -59,6 +62,8 @@ pub(crate) struct Fetched {
     pub(crate) lost: Bytes,
     /// Read errors.
     pub(crate) errors: ReadErrors,
+    /// Their files.
+    failed: FxHashSet<u32>,
 }
 
 /// Sorts pieces into one pass over each disk.
@@ -96,9 +101,9 @@ pub(crate) fn disks_of(volumes: &Volumes) -> Vec<(u16, DeviceNumber)> {
 
 /// Fetches pieces, which are [in order](in_order), and passes the number of requested bytes to `report`.
 ///
-/// Pages that were evicted before the pass ended (kernels with DAMON reclaim pages that look idle) are
-/// requested once more if they are few, but for those of `used` files. If they are many, memory is short, and more
-/// requests would evict other pages.
+/// Pages that were evicted before the pass ended (kernels with DAMON page out what looks idle, a page here and there) are
+/// requested again if they are few, but for those of `used` files. If they are many, memory is short, and more requests
+/// would evict other pages.
 pub(crate) fn fetch(
     tree: &Tree,
     pieces: &[Piece],
@@ -107,15 +112,21 @@ pub(crate) fn fetch(
     report: &(dyn Fn(Bytes) + Sync),
 ) -> Fetched {
     let mut fetched = Fetched { asked: request(tree, pieces, work, report), ..Fetched::default() };
-    let check_unused = |pieces: &[Piece], fetched: &mut Fetched| {
-        let mut evicted = check(tree, pieces, work, fetched);
+    let mut waiting = pieces.to_vec();
+    let mut check_waiting = |fetched: &mut Fetched| {
+        waiting.retain(|piece| !used.has(piece.file) && !fetched.failed.contains(&piece.file));
+        let mut evicted = check(tree, &waiting, work, fetched);
         evicted.retain(|piece| !used.has(piece.file));
         evicted
     };
-    let mut evicted = check_unused(pieces, &mut fetched);
-    if evicted.len() == 1 || (!evicted.is_empty() && bytes_in(&evicted) <= bytes_in(pieces) / LITTLE) {
-        fetched.again = request(tree, &evicted, work, &|_| ());
-        evicted = check_unused(&evicted, &mut fetched);
+    let is_little = |evicted: &[Piece]| evicted.len() == 1 || bytes_in(evicted) <= bytes_in(pieces) / LITTLE;
+    let mut evicted = check_waiting(&mut fetched);
+    for _ in 0..AGAIN {
+        if evicted.is_empty() || !is_little(&evicted) || work.is_stopped() {
+            break;
+        }
+        fetched.again += request(tree, &evicted, work, &|_| ());
+        evicted = check_waiting(&mut fetched);
     }
     fetched.lost = bytes_in(&evicted);
     fetched
@@ -196,21 +207,20 @@ impl<'a> Files<'a> {
     }
 }
 
-/// Waits for the requested pieces, and checks them. Returns the evicted ones.
+/// Waits for the requested pieces, and checks them. Returns their evicted parts.
 fn check(tree: &Tree, pieces: &[Piece], work: &Work<'_>, fetched: &mut Fetched) -> Vec<Piece> {
     let mut pending: Vec<Piece> = Vec::new();
     let mut unknown: Vec<Piece> = Vec::new();
     let mut evicted: Vec<Piece> = Vec::new();
     let mut failed: Vec<(Piece, Errno)> = Vec::new();
-    let mut unopened: FxHashSet<u32> = FxHashSet::default();
     let states = parallel::map(pieces, work.stop, |piece| state_of(tree, piece));
     for (piece, state) in pieces.iter().zip(states) {
         match state {
             State::Unknown => unknown.push(*piece),
             State::InFlight(_) => pending.push(*piece),
-            State::Evicted => evicted.push(*piece),
+            State::Evicted(pages) => evicted.extend(pages.into_iter().map(|pages| piece.part(pages))),
             // Once for all pieces of a file.
-            State::Failed(cause) if unopened.insert(piece.file) => failed.push((*piece, cause)),
+            State::Failed(cause) if fetched.failed.insert(piece.file) => failed.push((*piece, cause)),
             State::Failed(_) => {}
             State::Resident => {}
         }
@@ -221,6 +231,7 @@ fn check(tree: &Tree, pieces: &[Piece], work: &Work<'_>, fetched: &mut Fetched) 
     for (piece, cause) in failed {
         let path = tree.path(&tree.files()[piece.file as usize]);
         fetched.errors.add("read", &path, cause);
+        fetched.failed.insert(piece.file);
     }
     evicted
 }
@@ -231,8 +242,8 @@ enum State {
     Resident,
     /// A page of it is in flight, or its read failed.
     InFlight(PageIndex),
-    /// A page of it is not in memory.
-    Evicted,
+    /// These pages are not in memory.
+    Evicted(Vec<PageSpan>),
     /// Not visible to this process.
     Unknown,
     /// Its file cannot be opened any more.
@@ -269,8 +280,10 @@ fn state_of(tree: &Tree, piece: &Piece) -> State {
     let in_flight = begun.iter().flat_map(|run| run.iter()).find(|page| !has_arrived(*page));
     match in_flight {
         Some(page) => State::InFlight(page),
-        None if begun.iter().map(|run| run.len()).sum::<Pages>() < pages.len() => State::Evicted,
-        None => State::Resident,
+        None => {
+            let evicted = missing(pages, &begun);
+            if evicted.is_empty() { State::Resident } else { State::Evicted(evicted) }
+        }
     }
 }
 
