@@ -183,31 +183,6 @@ fn attributes(path: &Path) -> Result<(u64, u64, i64), i32> {
 }
 
 #[test]
-fn the_inodes_of_a_listing_are_read_in_their_order() {
-    const FILES: usize = 3000;
-    let Some(below) = Below::new("adaptive", "256M", PROFILE) else { return };
-    fs::create_dir(below.source.join("many")).expect("made");
-    for file in 0..FILES {
-        let name = format!("{file}-{}", "n".repeat(file * 31 % 200));
-        fs::write(below.source.join("many").join(name), "text").expect("room");
-    }
-    let [outside, through] = [&below.source, &below.point].map(|root| {
-        below.cool("adaptive");
-        below.read_single_inode_blocks();
-        below.set(&["--delays", "on"]);
-        let distance = below.seek_distance(|| {
-            let entries =
-                fs::read_dir(root.join("many")).expect("opened").map(|entry| entry.expect("listed"));
-            assert_eq!(entries.filter(|entry| entry.metadata().is_ok()).count(), FILES);
-        });
-        below.set(&["--delays", "off"]);
-        distance
-    });
-    println!("the head moved by {outside} bytes outside of the mount, and by {through} through it");
-    assert!(through * 2 < outside, "{through} and {outside} bytes");
-}
-
-#[test]
 fn a_listing_that_waits_for_the_disk_keeps_its_order_and_an_inode_that_cannot_be_read_fails_alone() {
     const FILES: usize = 3000;
     let Some(below) = Below::new("adaptive", "256M", PROFILE) else { return };

@@ -139,21 +139,6 @@ impl Below {
         self.set(&["--fail-lba", &format!("{}..{}", block * sectors, (block + 1) * sectors)]);
     }
 
-    /// From now on the kernel reads the block of an inode without its neighbours.
-    pub(crate) fn read_single_inode_blocks(&self) {
-        let name = self.device.file_name().and_then(|name| name.to_str()).expect("plain");
-        fs::write(format!("/sys/fs/ext4/{name}/inode_readahead_blks"), "0").expect("ext4");
-    }
-
-    /// How far the disk's head moves meanwhile, in bytes.
-    pub(crate) fn seek_distance(&self, meanwhile: impl FnOnce()) -> u64 {
-        self.lab.must(&["stats", DISK, "--reset"]);
-        meanwhile();
-        let stats = self.lab.stats(DISK);
-        let count = |name: &str| stats[name].as_u64().expect("a number");
-        count("seeks") * count("mean_seek_distance_bytes")
-    }
-
     /// Requests that failed on the disk so far.
     pub(crate) fn failed_requests(&self) -> u64 {
         self.lab.stats(DISK)["failed"].as_u64().expect("a number")
