@@ -516,7 +516,8 @@ fn a_command_reads_a_tree_that_does_not_fit_into_the_window() {
         assert!(report["used_files"].as_u64() > Some(750), "{report}");
         // Without its progress only what fits would be fetched.
         assert!(report["fetched_bytes"].as_u64() > Some(2 * (8 << 20)), "{report}");
-        assert_eq!(report["evicted_bytes"], 0, "{report}");
+        // A kernel with DAMON may page some out.
+        assert!(report["evicted_bytes"].as_u64() < Some(1 << 20), "{report}");
         let fanotify = ended.err.contains("fanotify");
         assert_eq!(fanotify, user.is_some(), "only without root it cannot watch: {ended:?}");
     }
@@ -533,7 +534,11 @@ fn other_processes_of_this_program_are_not_the_command() {
     // So that it is seen before it ends.
     setup.delays(true);
     let program = env!("CARGO_BIN_EXE_foreseek");
-    let script = r#""$0" warm --quiet "$1" > /dev/null && cat "$1"/d1/* > /dev/null"#;
+    // The second one has the name of a daemon.
+    let script = r#""$0" warm --quiet "$1" > /dev/null && cat "$1"/d1/* > /dev/null
+        printf foreseek-watch > /proc/$$/comm
+        for file in "$1"/d[2-6]/*; do : < "$file"; done
+        sleep 0.2"#;
     let mut command = Command::new(program);
     command.args(["warm", &tree, "--memory", "8M", "--format", "json", "--then", "--"]);
     let warmed = setup.lab.run(command.args(["sh", "-c", script, program, &tree]));

@@ -10,8 +10,8 @@
 //! and directories from a listing are requested. Of the device's contents only the superblock and group
 //! descriptors are parsed ([`crate::ext4`]); the kernel has those in memory while the file system is mounted.
 //!
-//! Limits: a pass requests no more than its limit; the file system reads the rest when it needs it. What a pass has
-//! requested is kept, 16 bytes a piece, and can be checked.
+//! Limits: no more is requested than a limit, if one is set; the file system reads the rest when it needs it. Where all is
+//! to be checked at the end, what was requested is kept, 16 bytes a piece.
 //! Blocks of extended attributes and of the extent trees of fragmented files are not predicted. It
 //! needs the permission to read the block device: root, or the group `disk`.
 
@@ -32,6 +32,9 @@ use std::sync::Arc;
 /// awaited one; twice that is safe.
 const TAIL: usize = 256;
 
+/// Up to one in so many bytes may be requested again.
+const LITTLE: u64 = 16;
+
 /// See the module's documentation. Each volume has a key.
 #[derive(Debug)]
 pub struct Metadata<K = u16> {
@@ -40,6 +43,8 @@ pub struct Metadata<K = u16> {
     notes: Vec<String>,
     /// The most bytes to request.
     limit: Option<Bytes>,
+    /// Whether all of it is to be checked.
+    is_checked: bool,
     /// The bytes requested.
     pub bytes: Bytes,
     /// The bytes beyond the limit.
@@ -48,13 +53,16 @@ pub struct Metadata<K = u16> {
     pub pieces: u64,
 }
 
+/// A page that could not be read: the device, the place, and the cause.
+type Unread = (PathBuf, ByteOffset, Errno);
+
 /// What was requested of devices and is not in memory.
 #[derive(Debug, Default)]
 pub struct Missing {
     /// Evicted, or gone with the device.
     pub evicted: Bytes,
     /// What could not be read: the device, the place, and the cause.
-    pub unread: Vec<(PathBuf, ByteOffset, Errno)>,
+    pub unread: Vec<Unread>,
 }
 
 #[derive(Debug)]
@@ -70,8 +78,8 @@ struct Reader {
     tables: FxHashMap<u64, Option<u64>>,
     /// The last pieces requested.
     tail: Vec<PageSpan>,
-    /// All pieces of a pass.
-    pass: Option<Vec<PageSpan>>,
+    /// All pieces requested, if they are to be checked.
+    requested: Option<Vec<PageSpan>>,
 }
 
 impl<K> Default for Metadata<K> {
@@ -80,6 +88,7 @@ impl<K> Default for Metadata<K> {
             readers: FxHashMap::default(),
             notes: Vec::new(),
             limit: None,
+            is_checked: false,
             bytes: Bytes::ZERO,
             skipped: Bytes::ZERO,
             pieces: 0,
@@ -88,10 +97,16 @@ impl<K> Default for Metadata<K> {
 }
 
 impl<K: Copy + Eq + Hash> Metadata<K> {
-    /// One pass, of at most so many bytes.
+    /// Requests at most so many bytes.
     #[must_use]
     pub fn within(limit: Bytes) -> Self {
         Self { limit: Some(limit), ..Self::default() }
+    }
+
+    /// The same; all of it can be [checked](Self::check).
+    #[must_use]
+    pub fn checked_within(limit: Bytes) -> Self {
+        Self { is_checked: true, ..Self::within(limit) }
     }
 
     /// What limits it, one line each.
@@ -110,8 +125,8 @@ impl<K: Copy + Eq + Hash> Metadata<K> {
     /// Whether the metadata of a volume can be read ahead. The first call opens its device, and adds a note
     /// if it cannot be opened.
     pub fn reads(&mut self, key: K, volume: &Volume) -> bool {
-        let (notes, is_pass) = (&mut self.notes, self.limit.is_some());
-        let open = || match Reader::open(volume, is_pass) {
+        let (notes, is_checked) = (&mut self.notes, self.is_checked);
+        let open = || match Reader::open(volume, is_checked) {
             Ok(reader) => reader,
             Err(note) => {
                 notes.push(note);
@@ -172,18 +187,22 @@ impl<K: Copy + Eq + Hash> Metadata<K> {
         }
     }
 
-    /// Ends a pass: waits until all blocks have arrived, requests those that were evicted once more, and returns what is not
-    /// in memory then. Without a pass, and where residency is not visible, nothing is known to be missing.
+    /// Waits until all blocks have arrived, and returns what is not in memory. What was evicted is requested once more
+    /// before, if it is little: otherwise memory is short. Where residency is not visible, nothing is known to be missing.
     pub fn check(&mut self, is_stopped: &dyn Fn() -> bool) -> Missing {
         self.wait();
+        let bytes_in = |pieces: &[PageSpan]| pieces.iter().map(|piece| piece.bytes().len()).sum::<Bytes>();
         let mut missing = Missing::default();
         for reader in self.readers.values_mut().flatten() {
-            let requested = reader.pass.take().unwrap_or_default();
-            let evicted = reader.evicted_of(&requested, is_stopped, &mut missing.unread);
-            evicted.iter().for_each(|piece| reader.ask(*piece));
-            reader.wait();
-            let evicted = reader.evicted_of(&evicted, is_stopped, &mut missing.unread);
-            missing.evicted += evicted.iter().map(|piece| piece.bytes().len()).sum::<Bytes>();
+            let requested = reader.requested.take().unwrap_or_default();
+            let (mut evicted, mut unread) = reader.missing_of(&requested, is_stopped);
+            if !evicted.is_empty() && bytes_in(&evicted) <= bytes_in(&requested) / LITTLE {
+                evicted.iter().for_each(|piece| reader.ask(*piece));
+                reader.wait();
+                (evicted, unread) = reader.missing_of(&requested, is_stopped);
+            }
+            missing.evicted += bytes_in(&evicted);
+            missing.unread.extend(unread);
         }
         missing
     }
@@ -191,7 +210,7 @@ impl<K: Copy + Eq + Hash> Metadata<K> {
 
 impl Reader {
     /// `None` for another file system; an error if its device cannot be read.
-    fn open(volume: &Volume, is_pass: bool) -> Result<Option<Self>, String> {
+    fn open(volume: &Volume, is_checked: bool) -> Result<Option<Self>, String> {
         if !volume.is_ext4() {
             return Ok(None);
         }
@@ -212,8 +231,8 @@ impl Reader {
         let call = volume.backing.call_length();
         let disk = Arc::clone(&volume.disk);
         let start = volume.backing.start;
-        let (tables, tail, pass) = (FxHashMap::default(), Vec::new(), is_pass.then(Vec::new));
-        Ok(Some(Self { node, device, geometry, call, disk, start, tables, tail, pass }))
+        let (tables, tail, requested) = (FxHashMap::default(), Vec::new(), is_checked.then(Vec::new));
+        Ok(Some(Self { node, device, geometry, call, disk, start, tables, tail, requested }))
     }
 
     fn fd(&self) -> Option<HostFd> {
@@ -246,8 +265,8 @@ impl Reader {
     }
 
     fn ask(&mut self, piece: PageSpan) {
-        if let Some(pass) = &mut self.pass {
-            pass.push(piece);
+        if let Some(requested) = &mut self.requested {
+            requested.push(piece);
         }
         // After a refusal the block is read when it is needed.
         let place = piece.bytes().start.lba() + self.start;
@@ -268,15 +287,10 @@ impl Reader {
         }
     }
 
-    /// The evicted parts of requested pieces. Adds the pages that cannot be read.
-    fn evicted_of(
-        &self,
-        pieces: &[PageSpan],
-        is_stopped: &dyn Fn() -> bool,
-        unread: &mut Vec<(PathBuf, ByteOffset, Errno)>,
-    ) -> Vec<PageSpan> {
-        let mut evicted: Vec<PageSpan> = Vec::new();
-        let Some(fd) = self.fd() else { return evicted };
+    /// The evicted parts of requested pieces, and the pages that cannot be read.
+    fn missing_of(&self, pieces: &[PageSpan], is_stopped: &dyn Fn() -> bool) -> (Vec<PageSpan>, Vec<Unread>) {
+        let (mut evicted, mut unread): (Vec<PageSpan>, Vec<Unread>) = Default::default();
+        let Some(fd) = self.fd() else { return (evicted, unread) };
         let mut arrived = Vec::new();
         for piece in pieces {
             arrived.clear();
@@ -285,7 +299,7 @@ impl Reader {
             }
             for page in piece.iter().filter(|page| !arrived.iter().any(|run| run.contains(*page))) {
                 if is_stopped() {
-                    return evicted;
+                    return (evicted, unread);
                 }
                 let page_alone = PageSpan::at(page, Pages(1));
                 if cachestat(fd, page_alone) != Ok(Pages::ZERO) {
@@ -299,7 +313,7 @@ impl Reader {
                 }
             }
         }
-        evicted
+        (evicted, unread)
     }
 }
 

@@ -125,8 +125,13 @@ pub(crate) fn fetch(
         if evicted.is_empty() || !is_little(&evicted) || work.is_stopped() {
             break;
         }
+        let before = bytes_in(&evicted);
         fetched.again += request(tree, &evicted, work, &|_| ());
         evicted = check_waiting(&mut fetched);
+        if bytes_in(&evicted) > before / 2 {
+            // It evicts others, or they are evicted as fast.
+            break;
+        }
     }
     fetched.lost = bytes_in(&evicted);
     fetched
@@ -214,6 +219,10 @@ fn check(tree: &Tree, pieces: &[Piece], work: &Work<'_>, fetched: &mut Fetched) 
     let mut evicted: Vec<Piece> = Vec::new();
     let mut failed: Vec<(Piece, Errno)> = Vec::new();
     let states = parallel::map(pieces, work.stop, |piece| state_of(tree, piece));
+    if work.is_stopped() {
+        // Some were left out, anywhere.
+        return evicted;
+    }
     for (piece, state) in pieces.iter().zip(states) {
         match state {
             State::Unknown => unknown.push(*piece),

@@ -1,8 +1,8 @@
 //! The progress of the program that reads a tree.
 //!
-//! *As root* by fanotify: files that programs close, in any order. A closed file counts as used, unless a process with
-//! the name of this program closed it: a watcher reads ahead of the command as well. Limit: one that has ended before its
-//! first event is read counts.
+//! *As root* by fanotify: files that programs close, in any order. A closed file counts as used, unless a process of this
+//! program closed it: a watcher reads ahead of the command as well. Such a process is known by its name. Limit: one that has
+//! ended before its first event is read counts.
 //! *Otherwise* by the command's own count of bytes read (`rchar` of `/proc/PID/io`, with its descendants),
 //! taken as a position in the expected order of reading. If that count does not grow (a program that maps its
 //! files), residency is checked: a batch that was not fetched and has pages in memory that were not there before has
@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 
 /// The most times that events are taken in one look, with 64 or more each: twice what the kernel queues.
 const ROUNDS: usize = 512;
-/// The name of this program's processes, whatever its file is called.
-const PROGRAM: &[u8] = b"foreseek";
+/// The names of this program's processes that read ahead. What the server of a mount reads is a use by its programs.
+const PROGRAMS: [&[u8]; 2] = [b"foreseek", b"foreseek-watch"];
 /// How long the count of bytes read may stay the same before residency is checked.
 const STILL: Duration = Duration::from_millis(500);
 
@@ -70,7 +70,9 @@ impl OwnProcesses {
         *self.known.entry(process).or_insert_with(|| {
             let name = name_of(process);
             match name.as_deref() {
-                Some(name) if name == PROGRAM || process == std::process::id() => seen.insert(process),
+                Some(name) if PROGRAMS.contains(&name) || process == std::process::id() => {
+                    seen.insert(process)
+                }
                 Some(_) => seen.remove(&process),
                 None => false,
             };

@@ -36,8 +36,9 @@ use std::time::Instant;
 /// The divisor for the part of the window that one file may take if not everything fits.
 const ONE_FILE: u64 = 4;
 
-/// The part of the memory that inodes and directories may take: as much as the contents. For an order it is all memory for
-/// cached pages.
+/// The part of the memory limit that inodes and directories may take beside the contents. They have been used when the
+/// contents are read: directories were listed, and each file was opened. For an order it is that of the memory for cached
+/// pages.
 const METADATA_SHARE: f64 = 0.5;
 
 /// The least that a user may allow for fetched and unused data. A batch is half of it, some hundred small files,
@@ -129,14 +130,14 @@ pub struct Report {
     pub read_seconds: f64,
     /// Run time of the program in seconds.
     pub command_seconds: Option<f64>,
-    /// Files that the program used, if that was followed.
+    /// Files that the program used, if not everything fitted into memory.
     pub used_files: Option<u64>,
     /// Processor time of this process, in seconds, without the program's.
     pub processor_seconds: f64,
     /// Requests to file systems for the addresses of a file.
     pub fiemap_calls: u64,
     /// Bytes that the kernel reclaimed on the whole machine meanwhile, at most as many as were fetched: the
-    /// most that other programs may have lost.
+    /// most that other programs may have lost. What DAMON pages out is not counted.
     pub reclaimed_bytes: u64,
     /// How long less was read at a time because other programs read from the disk, in seconds.
     pub held_back_seconds: f64,
@@ -275,7 +276,8 @@ pub fn warm(
     let costs = SideCosts::now().since(before);
     report.processor_seconds = costs.processor.as_secs_f64();
     report.fiemap_calls = costs.fiemap_calls;
-    report.reclaimed_bytes = costs.reclaimed.get().min(report.fetched_bytes + report.metadata_bytes);
+    let fetched = report.fetched_bytes + report.fetched_again_bytes + report.metadata_bytes;
+    report.reclaimed_bytes = costs.reclaimed.get().min(fetched);
     Ok(report)
 }
 
@@ -328,8 +330,11 @@ fn prepare(
     let begun = Instant::now();
     let budget = budget_of(options);
     report.window_bytes = budget.get();
-    let metadata_share = if options.metadata_only { 1.0 } else { METADATA_SHARE };
-    let mut metadata = Metadata::within(budget.scale(metadata_share));
+    let mut metadata = if options.metadata_only {
+        Metadata::checked_within(budget)
+    } else {
+        Metadata::within(budget.scale(METADATA_SHARE))
+    };
     let mut tree = list(source, options.limits, &mut metadata, work)?;
     let prefetched = prefetch_inodes(&tree, &mut metadata);
     if options.metadata_only {
@@ -358,10 +363,10 @@ fn prepare(
     errors.absorb(std::mem::take(&mut places.errors));
     report_errors(errors, report);
     report_places(&places, report);
-    // The listing has taken memory. Inodes and directories wait to be used as well.
+    // The listing has taken memory.
     let budget = budget.min(budget_of(options));
     report.window_bytes = budget.get();
-    let mut prepared = plan(tree, order, places, budget - metadata.bytes, options, report);
+    let mut prepared = plan(tree, order, places, budget, options, report);
     if options.command.is_none()
         && let Some(all) = prepared.window.next()
     {
