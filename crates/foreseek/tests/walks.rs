@@ -893,16 +893,13 @@ fn an_inode_that_cannot_be_read_is_reported() {
     // When the file system is mounted, the kernel reads the 32 blocks of inodes around that of its root.
     let inode = fs::metadata(&files[900]).expect("there").ino();
     setup.cold();
-    let node = setup.device.to_str().expect("plain");
-    let found = setup.lab.tool("debugfs", &["-R", &format!("imap <{inode}>"), node]);
-    let block = found.split("at block ").nth(1).and_then(|rest| rest.split(',').next());
-    let block: u64 = block.and_then(|block| block.parse().ok()).expect("a number");
+    let block = setup.lab.block_of_inode(&setup.device, inode);
     setup.cold();
     setup.lab.must(&["set", "walk", "--fail-lba", &format!("{}..{}", block * 8, block * 8 + 8)]);
     let warmed = setup.warm(&[&tree, "--metadata", "--format", "json"]);
     setup.lab.must(&["set", "walk", "--fail-none"]);
     assert_eq!(warmed.status, Some(1), "{warmed:?}");
-    let expected = format!("cannot read {node} at offset {}: ", block * 4096);
+    let expected = format!("cannot read {} at offset {}: ", setup.device.display(), block * 4096);
     assert!(warmed.err.contains(&expected), "{expected}: {warmed:?}");
     let report: Value = warmed.json();
     assert_eq!(

@@ -27,7 +27,7 @@ pub use costs::costs_of;
 pub use directory_blocks::{blocks_of, blocks_of_directory, extents_of_directory};
 pub use entries::{Entries, Entry, entries_of, entries_while};
 pub use holes::data_in;
-pub use map::{Cached, DiskRun, EXTENTS_PER_FILE, Map, missing, placed};
+pub use map::{Cached, DiskRun, EXTENTS_PER_FILE, Map, is_little, missing, placed};
 pub use metadata::{Metadata, Missing};
 pub use order::{DiskPosition, Stop, c_look};
 pub use requests::Requests;

@@ -138,6 +138,13 @@ pub fn missing(whole: PageSpan, resident: &[PageSpan]) -> Vec<PageSpan> {
     missing
 }
 
+/// Whether so little of what was requested is missing that it may be requested again: at most a sixteenth. Otherwise
+/// memory is short.
+#[must_use]
+pub fn is_little(missing: Bytes, requested: Bytes) -> bool {
+    missing <= requested / 16
+}
+
 #[cfg(test)]
 #[allow(clippy::print_stdout, reason = "a test that cannot run says so")]
 mod tests {

@@ -15,9 +15,9 @@
 //! Blocks of extended attributes and of the extent trees of fragmented files are not predicted. It
 //! needs the permission to read the block device: root, or the group `disk`.
 
-use crate::SharedDisk;
 use crate::ext4::{Geometry, SUPERBLOCK};
 use crate::volume::Volume;
+use crate::{SharedDisk, is_little, missing};
 use foreseek_storage::{HostFd, Residency, cachestat};
 use foreseek_units::{ByteOffset, ByteSpan, Bytes, PageSpan, Pages, Sectors, Span};
 use rustc_hash::FxHashMap;
@@ -31,9 +31,6 @@ use std::sync::Arc;
 /// How many of the last pieces of a batch are awaited: the kernel's queue has at most 128 requests before an
 /// awaited one; twice that is safe.
 const TAIL: usize = 256;
-
-/// Up to one in so many bytes may be requested again.
-const LITTLE: u64 = 16;
 
 /// See the module's documentation. Each volume has a key.
 #[derive(Debug)]
@@ -196,7 +193,7 @@ impl<K: Copy + Eq + Hash> Metadata<K> {
         for reader in self.readers.values_mut().flatten() {
             let requested = reader.requested.take().unwrap_or_default();
             let (mut evicted, mut unread) = reader.missing_of(&requested, is_stopped);
-            if !evicted.is_empty() && bytes_in(&evicted) <= bytes_in(&requested) / LITTLE {
+            if !evicted.is_empty() && is_little(bytes_in(&evicted), bytes_in(&requested)) {
                 evicted.iter().for_each(|piece| reader.ask(*piece));
                 reader.wait();
                 (evicted, unread) = reader.missing_of(&requested, is_stopped);
@@ -289,31 +286,27 @@ impl Reader {
 
     /// The evicted parts of requested pieces, and the pages that cannot be read.
     fn missing_of(&self, pieces: &[PageSpan], is_stopped: &dyn Fn() -> bool) -> (Vec<PageSpan>, Vec<Unread>) {
-        let (mut evicted, mut unread): (Vec<PageSpan>, Vec<Unread>) = Default::default();
-        let Some(fd) = self.fd() else { return (evicted, unread) };
-        let mut arrived = Vec::new();
+        let (mut evicted, mut unread, mut arrived) = (Vec::new(), Vec::new(), Vec::new());
+        let Some(fd) = self.fd() else { return (Vec::new(), unread) };
         for piece in pieces {
             arrived.clear();
             if !Residency::Mincore.runs(fd, *piece, &mut arrived) {
                 continue;
             }
-            for page in piece.iter().filter(|page| !arrived.iter().any(|run| run.contains(*page))) {
+            for page in missing(*piece, &arrived).into_iter().flat_map(PageSpan::iter) {
                 if is_stopped() {
-                    return (evicted, unread);
+                    return (merged(evicted), unread);
                 }
                 let page_alone = PageSpan::at(page, Pages(1));
-                if cachestat(fd, page_alone) != Ok(Pages::ZERO) {
-                    // Its read has failed, maybe with a neighbour's; now it alone is read.
-                    let read = fd.read_at(&mut [0], page.offset());
-                    unread.extend(read.err().map(|cause| (self.node.clone(), page.offset(), cause)));
-                } else if let Some(last) = evicted.last_mut().filter(|last| last.end == page) {
-                    last.end = page_alone.end;
-                } else {
-                    evicted.push(page_alone);
+                if cachestat(fd, page_alone) == Ok(Pages::ZERO) {
+                    evicted.push(page_alone.bytes());
+                } else if let Err(cause) = fd.read_at(&mut [0], page.offset()) {
+                    // Its read had failed, maybe with a neighbour's; now it alone was read.
+                    unread.push((self.node.clone(), page.offset(), cause));
                 }
             }
         }
-        (evicted, unread)
+        (merged(evicted), unread)
     }
 }
 

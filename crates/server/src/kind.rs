@@ -25,6 +25,7 @@ impl Kind {
     }
 
     /// The name of its processes in `ps` and `top`, of which the kernel keeps 15 bytes.
+    /// `foreseek warm` knows a watcher by it.
     pub(crate) fn process_name(self) -> &'static str {
         match self {
             Self::Disk => "foreseek-disk",

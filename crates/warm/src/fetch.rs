@@ -18,7 +18,7 @@ use crate::follow::Used;
 use crate::tree::Tree;
 use crate::trouble::{ReadErrors, is_gone};
 use crate::{Work, parallel};
-use foreseek_places::{DiskPosition, Requests, SharedDisk, Stop, Volumes, c_look, missing};
+use foreseek_places::{DiskPosition, Requests, SharedDisk, Stop, Volumes, c_look, is_little, missing};
 use foreseek_storage::{DeviceNumber, HostFd, Residency};
 use foreseek_units::{ByteOffset, Bytes, PageIndex, PageSpan, Span};
 use rustc_hash::FxHashSet;
@@ -40,9 +40,6 @@ const DESCRIPTORS_SHARE: u64 = 4;
 /// How often a piece is waited for: once for each of its requests. A piece seldom has more of them in flight at
 /// a time than the disk's queue holds.
 const WAITS: usize = 128;
-
-/// Up to one in so many bytes may be requested again, or a single run of pages.
-const LITTLE: u64 = 16;
 
 /// How often evicted pieces are requested again: what was evicted meanwhile is found the next time.
 const AGAIN: usize = 4;
@@ -119,13 +116,14 @@ pub(crate) fn fetch(
         evicted.retain(|piece| !used.has(piece.file));
         evicted
     };
-    let is_little = |evicted: &[Piece]| evicted.len() == 1 || bytes_in(evicted) <= bytes_in(pieces) / LITTLE;
+    let requested = bytes_in(pieces);
     let mut evicted = check_waiting(&mut fetched);
     for _ in 0..AGAIN {
-        if evicted.is_empty() || !is_little(&evicted) || work.is_stopped() {
+        let before = bytes_in(&evicted);
+        let is_little = evicted.len() == 1 || is_little(before, requested);
+        if evicted.is_empty() || !is_little || work.is_stopped() {
             break;
         }
-        let before = bytes_in(&evicted);
         fetched.again += request(tree, &evicted, work, &|_| ());
         evicted = check_waiting(&mut fetched);
         if bytes_in(&evicted) > before / 2 {
@@ -230,8 +228,7 @@ fn check(tree: &Tree, pieces: &[Piece], work: &Work<'_>, fetched: &mut Fetched) 
             State::Evicted(pages) => evicted.extend(pages.into_iter().map(|pages| piece.part(pages))),
             // Once for all pieces of a file.
             State::Failed(cause) if fetched.failed.insert(piece.file) => failed.push((*piece, cause)),
-            State::Failed(_) => {}
-            State::Resident => {}
+            State::Failed(_) | State::Resident => {}
         }
     }
     failed.extend(pending.iter().filter_map(|piece| Some((*piece, wait_for(tree, piece).err()?))));

@@ -131,6 +131,15 @@ impl Lab {
         ended.out
     }
 
+    /// The block of an ext4 that holds an inode.
+    #[allow(dead_code)] // not every test file needs it
+    pub(crate) fn block_of_inode(&self, device: &Path, inode: u64) -> u64 {
+        let device = device.to_str().expect("plain");
+        let printed = self.tool("debugfs", &["-R", &format!("imap <{inode}>"), device]);
+        let block = printed.split("located at block ").nth(1).and_then(|rest| rest.split(',').next());
+        block.and_then(|block| block.trim().parse().ok()).expect(&printed)
+    }
+
     /// Kills a process; it has ended, with all that it had open, when this returns. A process that is killed closes one
     /// file after the other.
     #[allow(dead_code)] // not every test file kills

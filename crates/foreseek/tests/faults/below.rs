@@ -130,12 +130,8 @@ impl Below {
     /// Makes the block with the inode of a file of the source unreadable.
     pub(crate) fn spoil_inode(&self, path: &Path) {
         let inode = fs::metadata(path).expect("it is there").ino();
-        let device = self.device.to_str().expect("plain");
-        let printed = self.lab.tool("debugfs", &["-R", &format!("imap <{inode}>"), device]);
-        let block = printed.split("located at block ").nth(1).and_then(|rest| rest.split(',').next());
-        let block: usize = block.and_then(|block| block.trim().parse().ok()).expect(&printed);
-        let size = rustix::fs::statvfs(path).expect("reported").f_bsize as usize;
-        let sectors = size / 512;
+        let block = self.lab.block_of_inode(&self.device, inode);
+        let sectors = rustix::fs::statvfs(path).expect("reported").f_bsize / 512;
         self.set(&["--fail-lba", &format!("{}..{}", block * sectors, (block + 1) * sectors)]);
     }
 
