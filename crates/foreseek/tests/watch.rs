@@ -253,7 +253,9 @@ fn a_watcher_with_the_capabilities_of_its_unit_reads_ahead() {
     let Some(setup) = Setup::new() else { return };
     let mut with_less = Command::new("setpriv");
     with_less.args(["--no-new-privs", &bounds.replace(",+sys_ptrace", ""), env!("CARGO_BIN_EXE_foreseek")]);
-    with_less.arg("watch").arg(setup.lab.mount_point()).env("FORESEEK_RUN", setup.lab.path("run3"));
+    // In the foreground: one that is not refused ends with the test.
+    with_less.args(["watch", "--foreground"]).arg(setup.lab.mount_point());
+    with_less.env("FORESEEK_RUN", setup.lab.path("run3"));
     let refused = setup.lab.run(&mut with_less);
     assert!(refused.status == Some(2) && refused.err.contains("CAP_SYS_PTRACE"), "{refused:?}");
     let tree = setup.lab.mount_point().join("tree");

@@ -8,10 +8,14 @@ use common::{Actor, Setup, until, wait_for_rest, write};
 use foreseek_watch::{Disk, Watcher};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// Directories with [`FILES`] files each: together a hundred bursts.
 const DIRECTORIES: usize = 200;
 const FILES: usize = 30;
+
+/// Held by each test: the reader of one is not to read beside the other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A tree that is not in memory, and its directories.
 fn tree(setup: &Setup) -> Vec<PathBuf> {
@@ -35,6 +39,7 @@ fn walk(actor: &mut Actor, directory: &Path) {
 
 #[test]
 fn alone_a_walk_is_never_held_back() {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(setup) = Setup::new() else { return };
     let directories = tree(&setup);
     let watcher = setup.watch();
@@ -51,6 +56,7 @@ fn alone_a_walk_is_never_held_back() {
 
 #[test]
 fn beside_a_reader_it_is_held_back_until_the_reader_ends() {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(setup) = Setup::new() else { return };
     let other = setup.path("other");
     write(&other, 16 << 20);
